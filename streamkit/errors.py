@@ -1,0 +1,111 @@
+"""
+What can go wrong, named by what the caller can do about it.
+
+StreamKitError
+├── TopologyError              mend the topology: unknown column, wrong type, key mismatch
+│   └── UnsupportedExpressionError   use another function: this one has no Arrow translation
+├── ConfigError                mend a setting, an option or an argument
+├── SchemaError                mend the data or the schema: which row, which column
+├── TopicNotFoundError         create the topic, or mend its name
+├── TopicExistsError           choose another name, or use the topic that is there
+├── EvaluationError            mend the data or the expression: division by zero, overflow, bad cast
+├── CorruptionError            restore from a copy: topic, partition, offset, file, position
+├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
+├── FencedError                stop: a newer generation has taken over
+├── StorageFullError           free disk space, then run again
+├── OrphanedStateError         accept the change of topology, or undo it
+├── StoreNotFoundError         mend the store's name, or start the application first
+├── EpochFailedError           run the epoch again: its attempts did not agree or did not arrive whole
+└── SetupError                 install what is missing (Java, a package)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of the user's own code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class StreamKitError(Exception):
+    """Every error StreamKit raises on purpose."""
+
+    is_retryable: ClassVar[bool] = False
+
+
+class TopologyError(StreamKitError):
+    """The topology cannot mean anything as written; `at` is the user's own line."""
+
+    def __init__(self, message: str, at: Location | None = None) -> None:
+        super().__init__(f"{message}\n  at {at}" if at else message)
+        self.message = message
+        self.at = at
+
+
+class UnsupportedExpressionError(TopologyError):
+    """The expression is sound in Spark but has no Arrow translation."""
+
+
+class ConfigError(StreamKitError):
+    """A setting, an option or an argument is unknown or out of range."""
+
+
+class SchemaError(StreamKitError):
+    """Data does not fit its schema, or two schemas do not fit each other."""
+
+
+class TopicNotFoundError(StreamKitError):
+    """The topic does not exist; the message lists those that do."""
+
+
+class TopicExistsError(StreamKitError):
+    """A topic of that name exists already and differs from the one asked for."""
+
+
+class EvaluationError(StreamKitError):
+    """An expression failed on a row, as it would in Spark under ANSI rules."""
+
+
+class CorruptionError(StreamKitError):
+    """Stored bytes are not what was written; nothing of the frame is handed out."""
+
+
+class FormatVersionError(StreamKitError):
+    """The log or the store was written by a newer format."""
+
+
+class FencedError(StreamKitError):
+    """A newer generation of the application or producer has taken over."""
+
+
+class StorageFullError(StreamKitError):
+    """The disk is full; what was committed before stays readable."""
+
+    is_retryable = True
+
+
+class OrphanedStateError(StreamKitError):
+    """Starting this topology would leave state of the last one behind."""
+
+
+class StoreNotFoundError(StreamKitError):
+    """The application has no such store; the message lists those it has."""
+
+
+class EpochFailedError(StreamKitError):
+    """The attempts of an epoch did not agree or did not arrive whole; nothing became visible."""
+
+    is_retryable = True
+
+
+class SetupError(StreamKitError):
+    """Something outside Python is missing; the message says how to get it."""

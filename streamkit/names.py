@@ -1,0 +1,104 @@
+"""
+Every name that StreamKit writes anywhere, and its inverse.
+
+Files of a log, below its root:
+
+    catalog.db                                   the catalog, when it is SQLite
+    slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
+    plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
+    stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
+    checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+
+from streamkit.errors import ConfigError
+
+TIMESTAMP = "_timestamp"  # event time, ms since 1970 UTC
+PARTITION = "_partition"  # partition of the topic the record came from
+OFFSET = "_offset"  # its offset there
+HEADERS = "_headers"
+DELETED = "_deleted"  # true: the row deletes its key
+ORDER = "_order"  # order key: stream time at the record (law 11)
+INPUT = "_input"  # number of the input it came from
+SUBINDEX = "_sub"  # rank among the rows that one record caused
+KEY_GROUP = "_key_group"
+WINDOW_START = "window_start"
+WINDOW_END = "window_end"
+
+LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
+ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
+RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP))
+
+CATALOG_FILE = "catalog.db"
+NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
+
+
+def fresh_token() -> str:
+    """A token of 128 random bits, as 32 hexadecimal digits; never used twice."""
+    return secrets.token_hex(16)
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if Kafka would take it as a topic name; else raise ConfigError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", "..") or len(name) > NAME_LENGTH_MAX:
+        raise ConfigError(
+            f"the {what} name {name!r} cannot be used: expected 1 to {NAME_LENGTH_MAX} of the characters "
+            "a-z A-Z 0-9 . _ - and neither '.' nor '..'"
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class SlabName:
+    """What the path of a slab says: who wrote it, in which generation, at which step, under which token."""
+
+    writer: str
+    generation: int
+    step: int
+    token: str
+
+    @property
+    def path(self) -> str:
+        return f"slabs/{self.writer}/{self.generation}/{self.step}-{self.token}.slab"
+
+    @classmethod
+    def parse(cls, path: str) -> SlabName | None:
+        """The name behind a path; None if no slab is called so."""
+        match = _SLAB.fullmatch(path)
+        return cls(match[1], int(match[2]), int(match[3]), match[4]) if match else None
+
+
+def application_writer(application_id: int) -> str:
+    return f"a{application_id}"
+
+
+def producer_writer(producer_id: int) -> str:
+    return f"p{producer_id}"
+
+
+def slab_folder(writer: str) -> str:
+    return f"slabs/{writer}"
+
+
+def changelog_topic(application: str, store: str) -> str:
+    """Kafka's own pattern, so that people find it."""
+    return f"{application}-{store}-changelog"
+
+
+def plan_path(writer: str, generation: int, token: str) -> str:
+    return f"plans/{writer}/{generation}-{token}.plan"
+
+
+def store_folder(application: str, stage: int, task: int, tasks: int) -> str:
+    return f"stores/{application}/{stage}/{task}-of-{tasks}"
+
+
+def checkpoint_folder(application: str, generation: int, token: str) -> str:
+    return f"checkpoints/{application}/{generation}-{token}"

@@ -1,0 +1,91 @@
+"""
+Expressions as values: what the user wrote, and what Catalyst made of it.
+
+`Expression` is the tree behind a `streamkit.dsl.column.Column` handle: names and literals, nothing resolved.
+`TypedExpression` is the same after analysis: every node has a Spark type, every coercion is an explicit cast.
+Both are frozen, so that plans compare by structure.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from dataclasses import dataclass
+from typing import Any
+
+Scalar = bool | int | float | str | bytes | decimal.Decimal | dt.date | dt.datetime | dt.timedelta | None
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Any node of an unresolved expression."""
+
+
+@dataclass(frozen=True)
+class Reference(Expression):
+    """A column by name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A Python value."""
+
+    value: Scalar
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function or operator of pyspark.sql, by name: `upper`, `avg`, `when`; operators are `gt`, `add`, `and` …"""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class SqlText(Expression):
+    """An expression in Spark SQL, as text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Cast(Expression):
+    """A conversion to a Spark type, under ANSI rules."""
+
+    expression: Expression
+    type: str
+
+
+@dataclass(frozen=True)
+class Alias(Expression):
+    """An expression with a name for its result."""
+
+    expression: Expression
+    name: str
+
+
+@dataclass(frozen=True)
+class TypedExpression:
+    """
+    A resolved expression: `name` says what to compute, `type` the Spark type of the result.
+
+    `name` is `column` (value: its name), `literal` (value: a JSON scalar) or an operation that
+    `streamkit.expressions.arrow` knows; `value` also holds constant parameters of an operation.
+    """
+
+    name: str
+    type: str
+    arguments: tuple[TypedExpression, ...] = ()
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class TypedAggregate:
+    """One aggregate of a grouping: `function` is count, count_if, sum, avg, min or max; no argument means every row."""
+
+    name: str
+    function: str
+    type: str
+    argument: TypedExpression | None = None
