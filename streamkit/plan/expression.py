@@ -28,11 +28,21 @@ class Reference(Expression):
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal(Expression):
-    """A Python value."""
+    """A Python value; literals are equal if type and value are, so that 1, 1.0 and True stay apart and NaN equals itself."""
 
     value: Scalar
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[type, str]:
+        return type(self.value), repr(self.value)
 
 
 @dataclass(frozen=True)

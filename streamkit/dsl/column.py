@@ -1,0 +1,234 @@
+"""The handle users write expressions with: operators record what to compute, nothing is computed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from dataclasses import dataclass
+from typing import NoReturn
+
+from streamkit.errors import TopologyError
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
+from streamkit.plan.expression_text import expression_name, expression_text
+from streamkit.schema import normalise_type
+
+__all__ = ["Column", "expression_name", "to_expression", "to_literal", "to_predicate"]
+
+_SCALARS = (bool, int, float, str, bytes, decimal.Decimal, dt.date, dt.datetime, dt.timedelta)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """
+    A handle on an expression; its operators and methods are those of pyspark.sql.Column and give new handles.
+
+    Python values among the operands are literals. `expression` is the immutable tree behind the handle.
+    """
+
+    expression: Expression
+
+    def __eq__(self, other: object) -> Column:  # type: ignore[override]
+        return _operator("eq", self, other)
+
+    def __ne__(self, other: object) -> Column:  # type: ignore[override]
+        return _operator("ne", self, other)
+
+    def __lt__(self, other: object) -> Column:
+        return _operator("lt", self, other)
+
+    def __le__(self, other: object) -> Column:
+        return _operator("le", self, other)
+
+    def __gt__(self, other: object) -> Column:
+        return _operator("gt", self, other)
+
+    def __ge__(self, other: object) -> Column:
+        return _operator("ge", self, other)
+
+    def __add__(self, other: object) -> Column:
+        return _operator("add", self, other)
+
+    def __radd__(self, other: object) -> Column:
+        return _operator("add", other, self)
+
+    def __sub__(self, other: object) -> Column:
+        return _operator("subtract", self, other)
+
+    def __rsub__(self, other: object) -> Column:
+        return _operator("subtract", other, self)
+
+    def __mul__(self, other: object) -> Column:
+        return _operator("multiply", self, other)
+
+    def __rmul__(self, other: object) -> Column:
+        return _operator("multiply", other, self)
+
+    def __truediv__(self, other: object) -> Column:
+        return _operator("divide", self, other)
+
+    def __rtruediv__(self, other: object) -> Column:
+        return _operator("divide", other, self)
+
+    def __mod__(self, other: object) -> Column:
+        return _operator("remainder", self, other)
+
+    def __rmod__(self, other: object) -> Column:
+        return _operator("remainder", other, self)
+
+    def __and__(self, other: object) -> Column:
+        return _operator("and", self, other)
+
+    def __rand__(self, other: object) -> Column:
+        return _operator("and", other, self)
+
+    def __or__(self, other: object) -> Column:
+        return _operator("or", self, other)
+
+    def __ror__(self, other: object) -> Column:
+        return _operator("or", other, self)
+
+    def __invert__(self) -> Column:
+        return _operator("not", self)
+
+    def __neg__(self) -> Column:
+        return _operator("negate", self)
+
+    def __bool__(self) -> NoReturn:
+        raise TopologyError(
+            f"the column {expression_text(self.expression)!r} has no truth value before it runs; "
+            "combine conditions with & (and), | (or), ~ (not), each in parentheses, and use between() for a < x < b"
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"the column {expression_text(self.expression)!r} cannot be iterated over")
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
+
+    def __repr__(self) -> str:
+        return f"Column<{expression_text(self.expression)}>"
+
+    def eqNullSafe(self, other: object) -> Column:  # noqa: N802
+        """Equality under which null equals null."""
+        return _operator("eq_null_safe", self, other)
+
+    def isNull(self) -> Column:  # noqa: N802
+        """True where the value is null."""
+        return _operator("isnull", self)
+
+    def isNotNull(self) -> Column:  # noqa: N802
+        """True where the value is not null."""
+        return _operator("isnotnull", self)
+
+    def isNaN(self) -> Column:  # noqa: N802
+        """True where the value is NaN."""
+        return _operator("isnan", self)
+
+    def isin(self, *values: object) -> Column:
+        """True where the value is one of `values` (or of the one list given)."""
+        flat = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
+        return _operator("in", self, *flat)
+
+    def between(self, lower: object, upper: object) -> Column:
+        """True from `lower` to `upper`, both included."""
+        return _operator("between", self, lower, upper)
+
+    def like(self, pattern: object) -> Column:
+        """True where the text matches an SQL pattern of % and _, escaped by a backslash."""
+        return _operator("like", self, pattern)
+
+    def ilike(self, pattern: object) -> Column:
+        """As `like`, without regard to case."""
+        return _operator("ilike", self, pattern)
+
+    def rlike(self, pattern: object) -> Column:
+        """True where a regular expression matches some part of the text."""
+        return _operator("rlike", self, pattern)
+
+    def startswith(self, prefix: object) -> Column:
+        """True where the text starts with `prefix`."""
+        return _operator("startswith", self, prefix)
+
+    def endswith(self, suffix: object) -> Column:
+        """True where the text ends with `suffix`."""
+        return _operator("endswith", self, suffix)
+
+    def contains(self, part: object) -> Column:
+        """True where the text contains `part`."""
+        return _operator("contains", self, part)
+
+    def substr(self, start: object, length: object) -> Column:
+        """`length` characters from `start`, counted from 1, or from the end if negative."""
+        return _operator("substring", self, start, length)
+
+    def cast(self, type: object) -> Column:
+        """The value as another Spark type; a value that does not fit is an error when it runs."""
+        return Column(Cast(self.expression, normalise_type(_type_name(type))))
+
+    astype = cast
+
+    def alias(self, name: str) -> Column:
+        """The same with a name for the result."""
+        inner = self.expression.expression if isinstance(self.expression, Alias) else self.expression
+        return Column(Alias(inner, name))
+
+    name = alias
+
+    def when(self, condition: Column, value: object) -> Column:
+        """Another branch of a chain that starts with `functions.when`."""
+        return Column(Call("when", (*self._branches(), _condition(condition), to_literal(value))))
+
+    def otherwise(self, value: object) -> Column:
+        """What a chain of `when` gives where no condition is true; without it, null."""
+        return Column(Call("when", (*self._branches(), to_literal(value))))
+
+    def _branches(self) -> tuple[Expression, ...]:
+        expression = self.expression
+        if not isinstance(expression, Call) or expression.function != "when" or len(expression.arguments) % 2:
+            raise TopologyError(
+                f"when() and otherwise() continue a chain of functions.when(); found {expression_text(expression)!r}"
+            )
+        return expression.arguments
+
+
+def to_expression(value: object) -> Expression:
+    """The expression behind a value where text names a column (`select`, `group_by`, arguments of functions)."""
+    return Reference(value) if isinstance(value, str) else to_literal(value)
+
+
+def to_predicate(value: object) -> Expression:
+    """The expression behind a value where text is Spark SQL (`filter`)."""
+    return SqlText(value) if isinstance(value, str) else to_literal(value)
+
+
+def to_literal(value: object) -> Expression:
+    """The expression behind a value where text is text (operands of operators); TopologyError if it can be none."""
+    if isinstance(value, Column):
+        return value.expression
+    if isinstance(value, Expression):
+        return value
+    plain = value.item() if hasattr(value, "item") and not isinstance(value, _SCALARS) else value
+    if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+        raise TopologyError(f"the number {plain} does not fit into a bigint; write it as decimal.Decimal")
+    if plain is None or isinstance(plain, _SCALARS):
+        return Literal(plain)
+    raise TopologyError(
+        f"a value of type {type(value).__name__} cannot stand in an expression; expected a column, a number, text, bytes, "
+        "a boolean, a date, a datetime, a timedelta or None"
+    )
+
+
+def _operator(name: str, *operands: object) -> Column:
+    return Column(Call(name, tuple(to_literal(operand) for operand in operands)))
+
+
+def _condition(condition: object) -> Expression:
+    if not isinstance(condition, Column):
+        raise TopologyError(f"the condition of when() must be a column; found {condition!r}")
+    return condition.expression
+
+
+def _type_name(type: object) -> str:
+    """Also take the data types of pyspark, without importing it."""
+    simple_string = getattr(type, "simpleString", None)
+    return str(simple_string()) if simple_string else str(type)

@@ -1,0 +1,35 @@
+"""What the compiler asks of whoever resolves expressions; `streamkit.expressions.catalyst` answers with Spark's own analyser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from streamkit.errors import Location
+from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
+from streamkit.schema import Schema
+
+
+class Analyzer(Protocol):
+    """
+    Resolves and types expressions against the schema of the rows they read; `at` is the user's line for messages.
+
+    All three raise TopologyError for what cannot mean anything (unknown column, wrong type) and
+    UnsupportedExpressionError for what Spark knows but Arrow has no translation for.
+    """
+
+    def project(
+        self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None
+    ) -> tuple[tuple[str, TypedExpression], ...]:
+        """Each named expression with its types."""
+        ...
+
+    def predicate(self, schema: Schema, expression: Expression, at: Location | None) -> TypedExpression:
+        """A condition; TopologyError if it is not boolean."""
+        ...
+
+    def aggregates(
+        self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None
+    ) -> tuple[TypedAggregate, ...]:
+        """Each named aggregate (count, count_if, sum, avg, min, max) over any scalar argument; TopologyError for anything else."""
+        ...

@@ -1,0 +1,135 @@
+"""Expressions as people read them: the text in messages, in `explain`, and of results that have no name of their own."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText, TypedExpression
+
+INFIX = {
+    "or": "OR", "and": "AND", "eq": "=", "ne": "!=", "eq_null_safe": "<=>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
+    "integral_divide": "DIV",
+}  # fmt: skip
+
+
+@singledispatch
+def expression_text(expression: Expression) -> str:
+    """The expression in the spelling of Spark SQL; operators inside others stand in parentheses."""
+    raise TypeError(f"no expression: {expression!r}")
+
+
+@expression_text.register
+def _(expression: Reference) -> str:
+    return expression.name
+
+
+@expression_text.register
+def _(expression: Literal) -> str:
+    return _literal_text(expression.value)
+
+
+@expression_text.register
+def _(expression: SqlText) -> str:
+    return expression.text
+
+
+@expression_text.register
+def _(expression: Cast) -> str:
+    return f"CAST({expression_text(expression.expression)} AS {expression.type.upper()})"
+
+
+@expression_text.register
+def _(expression: Alias) -> str:
+    return f"{expression_text(expression.expression)} AS {expression.name}"
+
+
+@expression_text.register
+def _(expression: Call) -> str:
+    return call_text(expression.function, [_inner_text(argument) for argument in expression.arguments])
+
+
+def call_text(function: str, arguments: list[str]) -> str:
+    """The text of a function or operator over the texts of its arguments."""
+    if function in INFIX and len(arguments) == 2:
+        return f"{arguments[0]} {INFIX[function]} {arguments[1]}"
+    write = _SPECIAL.get(function)
+    return write(arguments) if write else f"{function}({', '.join(_bare(argument) for argument in arguments)})"
+
+
+def typed_text(expression: TypedExpression) -> str:
+    """A resolved expression in the same spelling; what Catalyst added (casts) is visible."""
+    if expression.name == "column":
+        return str(expression.value)
+    if expression.name == "literal":
+        return _typed_literal_text(expression)
+    if expression.name == "cast":
+        return f"CAST({typed_text(expression.arguments[0])} AS {expression.type.upper()})"
+    arguments = [_grouped(typed_text(argument), argument.name) for argument in expression.arguments]
+    if isinstance(expression.value, str):
+        arguments.append(_literal_text(expression.value))
+    return call_text(expression.name, arguments)
+
+
+def expression_name(expression: Expression) -> str:
+    """The name of a result: its alias, the column it is, or else its text."""
+    if isinstance(expression, Alias):
+        return expression.name
+    if isinstance(expression, Cast) and isinstance(expression.expression, Reference):
+        return expression.expression.name
+    return expression_text(expression)
+
+
+def _typed_literal_text(expression: TypedExpression) -> str:
+    if expression.type in ("date", "timestamp", "timestamp_ntz", "binary") and expression.value is not None:
+        return f"{expression.type.upper()} '{expression.value}'"
+    return _literal_text(expression.value) if expression.type == "string" else _literal_text(expression.value).strip("'")
+
+
+def _literal_text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).upper().replace("NONE", "NULL")
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    return str(value) if isinstance(value, (int, float)) else "'{}'".format(str(value).replace("'", "\\'"))
+
+
+def _inner_text(expression: Expression) -> str:
+    name = expression.function if isinstance(expression, Call) else ""
+    return f"({expression_text(expression)})" if isinstance(expression, SqlText) else _grouped(expression_text(expression), name)
+
+
+def _grouped(text: str, function: str) -> str:
+    return f"({text})" if function in INFIX or (function in _SPECIAL and function not in _CLOSED) else text
+
+
+def _bare(text: str) -> str:
+    """Drop parentheses that a function's own make needless."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def _case_text(arguments: list[str]) -> str:
+    pairs = list(zip(arguments[0::2], arguments[1::2], strict=False))
+    branches = "".join(f" WHEN {_bare(condition)} THEN {_bare(value)}" for condition, value in pairs)
+    otherwise = f" ELSE {_bare(arguments[-1])}" if len(arguments) % 2 else ""
+    return f"CASE{branches}{otherwise} END"
+
+
+_CLOSED = frozenset(("when", "case"))
+_SPECIAL = {
+    "not": lambda a: f"NOT {a[0]}",
+    "negate": lambda a: f"-{a[0]}",
+    "isnull": lambda a: f"{a[0]} IS NULL",
+    "isnotnull": lambda a: f"{a[0]} IS NOT NULL",
+    "between": lambda a: f"{a[0]} BETWEEN {a[1]} AND {a[2]}",
+    "in": lambda a: f"{a[0]} IN ({', '.join(_bare(value) for value in a[1:])})",
+    "when": _case_text,
+    "case": _case_text,
+}
