@@ -1,0 +1,54 @@
+# Everything starts here; `make help` lists it. `make demo` and `make test` set up what is missing by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.set-up
+IN := ./scripts/in-environment
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 15
+
+demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the table
+	@$(IN) python topologies/flight_data.py
+	@$(IN) spark-submit --driver-memory 2g --properties-file conf/spark-defaults.conf topologies/flight_delays.py --drain
+	@$(IN) streamkit consume daily_delays --max 20
+	@$(IN) python topologies/flight_data.py --where-next
+
+test: $(STAMP) ## run the whole test suite
+	@$(IN) python -m pytest $(TESTS)
+
+bench: $(STAMP) ## measure, print the table, write build/bench.json
+	@$(IN) python tests/bench
+
+torture: $(STAMP) ## kill the demo fifty times at random moments and compare
+	@$(IN) python tests/crash/torture.py
+
+lint: $(STAMP) ## ruff: rules and format
+	@$(IN) ruff check .
+	@$(IN) ruff format --check .
+
+format: $(STAMP) ## let ruff mend what it can
+	@$(IN) ruff check --fix .
+	@$(IN) ruff format .
+
+type: $(STAMP) ## mypy, strict
+	@$(IN) mypy
+
+build: $(STAMP) ## dist/: the wheel, and streamkit.zip for spark-submit --py-files
+	@rm -rf build/lib build/bdist.* dist
+	@$(IN) python -m build --wheel --no-isolation --outdir dist
+	@cp dist/streamkit-*.whl dist/streamkit.zip
+	@ls -l dist
+
+set-up: $(STAMP) ## the environment alone, in .venv
+
+# The stamp is newer than what it was made from, so a second call does nothing.
+$(STAMP): pyproject.toml requirements/pinned.txt
+	@./scripts/set-up "$(PYTHON)" $(VENV)
+	@touch $@
+
+clean: ## remove what can be made again; keeps .streamkit, the log
+	rm -rf $(VENV) build dist streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help demo test bench torture lint format type build set-up clean

@@ -1,0 +1,85 @@
+"""Each layer imports only from those before it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAYERS = (
+    ("names", "errors", "clock", "config", "schema", "java"),
+    ("log",),
+    ("plan",),
+    ("dsl", "functions"),
+    ("expressions",),
+    ("state",),
+    ("engine",),
+    ("connectors",),
+    ("spark",),
+    ("testing", "cli"),
+)
+RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+SPARK_IMPORTERS = ("streamkit/spark/", "streamkit/expressions/catalyst.py")
+FILES = sorted(
+    [
+        *(
+            file
+            for file in (ROOT / "streamkit").rglob("*.py")
+            if not {"connectors", "state"} & set(file.relative_to(ROOT / "streamkit").parts[:1])
+        )
+    ]
+    + [file for name in ("connectors", "state") for file in (ROOT / name).rglob("*.py")]
+)
+
+
+def path_of(file):
+    """The path as it is imported: state/store.py is streamkit/state/store.py."""
+    path = file.relative_to(ROOT).as_posix()
+    return path if path.startswith("streamkit/") else f"streamkit/{path}"
+
+
+def layer_of(path):
+    """The layer a file belongs to: the first name below streamkit; None for the package's own __init__."""
+    name = path.split("/")[1].removesuffix(".py")
+    return None if name == "__init__" else name
+
+
+def imports_of(tree):
+    """Every module imported anywhere in the file, also inside functions, save those for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (
+                [f"streamkit.{alias.name}" for alias in node.names] if node.module == "streamkit" else [node.module or ""]
+            )
+        yield from imports_of(node)
+
+
+@pytest.mark.parametrize("file", FILES, ids=path_of)
+def test_file_imports_downwards(file):
+    """A file imports from its own layer and those before it."""
+    layer = layer_of(path_of(file))
+    if layer is None:
+        return
+    modules = [module.split(".") for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))]
+    used = {parts[1] for parts in modules if parts[0] == "streamkit" and len(parts) > 1}
+
+    assert {name for name in used if RANKS.get(name, len(LAYERS)) > RANKS[layer]} == set()
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not path_of(file).startswith(SPARK_IMPORTERS)], ids=path_of)
+def test_file_does_without_spark(file):
+    """Only streamkit/spark and the analysis by Catalyst import pyspark."""
+    modules = {module.split(".")[0] for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))}
+
+    assert not modules & {"pyspark", "py4j"}
+
+
+def test_every_name_below_streamkit_has_a_layer():
+    """A new module or package gets its place in the order before it is used."""
+    assert {layer_of(path_of(file)) for file in FILES} - {None} <= set(RANKS)
