@@ -1,0 +1,148 @@
+"""
+Stored values as bytes: compact rows whose order does not matter.
+
+A row, little-endian, without gaps:
+
+    1 byte              format (1)
+    ceil(n / 8) bytes   nulls: bit i of the columns, lowest bit first, is set where column i is null; unused bits are zero
+    fixed part          each column in order: boolean 1 byte, tinyint 1, smallint 2, int, date and float 4, bigint, timestamp,
+                        timestamp_ntz and double 8, decimal 16, void 0, string and binary their length in bytes as u32;
+                        all zero where the column is null
+    variable part       the bytes of the string and binary columns, in order
+
+Doubles are kept bit by bit, -0.0 and NaN included. A column without bytes (void) is null in every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.errors import CorruptionError, FormatVersionError
+from streamkit.log.columns import BYTES_TYPES, Mask, canonical, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
+from streamkit.log.slices import Slices, gather, join, overlapping
+from streamkit.schema import from_arrow
+
+ROW_FORMAT = 1
+_FORMAT, _NULLS = "format", "nulls"  # fields of the fixed part; columns are fields "0", "1" …
+
+
+def encode_rows(columns: Sequence[pa.Array], rows: int | None = None) -> pa.BinaryArray:
+    """
+    Encode rows of value columns, one binary value each, none null; `rows` is needed only where there is no column.
+
+    Raises SchemaError for a nested column, OverflowError when the rows together exceed 2 GiB.
+    """
+    if not columns and rows is None:
+        raise ValueError("rows without columns cannot be counted; pass rows=")
+    head = np.zeros(len(columns[0]) if columns else rows or 0, _head_dtype([from_arrow(column.type) for column in columns]))
+    head[_FORMAT] = ROW_FORMAT
+    variable = []
+    for index, column in enumerate(columns):
+        column, type_name = canonical(column)
+        valid = _put_nulls(head, index, column)
+        if type_name in BYTES_TYPES:
+            variable.append(Slices.of(column))
+            head[str(index)] = variable[-1].lengths
+        elif type_name != "void":
+            _put_fixed(head, index, fixed_values(column, type_name), valid)
+    return join([head, *variable])
+
+
+def decode_rows(values: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
+    """
+    Return the columns behind encoded rows, one per Spark type; a null value gives a row of nulls.
+
+    Raises CorruptionError for bytes that are no row of these types, FormatVersionError for a row of another format.
+    """
+    if values.null_count:
+        found = values.is_valid().to_numpy(zero_copy_only=False)
+        places = pa.array(np.cumsum(found) - 1, mask=~found)
+        return [column.take(places) for column in decode_rows(values.drop_null(), types)]
+    rows, dtype = Slices.of(values), _head_dtype(types)
+    _check_format(rows)
+    _require(rows.lengths >= dtype.itemsize, f"fewer bytes than the {dtype.itemsize} of the fixed part")
+    head = _heads(rows, dtype)
+    valid = _valid_rows(head[_NULLS], len(types))
+    positions = rows.starts + dtype.itemsize
+    columns = []
+    for index, type_name in enumerate(types):
+        if type_name in BYTES_TYPES:
+            text = Slices(rows.data, positions, head[str(index)].astype(np.int64))
+            positions = text.ends
+            _require(positions <= rows.ends, f"a length of column {index} beyond the end")
+            columns.append(checked(gather(text, valid[index]), type_name))
+        else:
+            columns.append(_fixed_column(head, index, type_name, valid[index]))
+    _require(positions == rows.ends, "bytes after the last column")
+    return columns
+
+
+def _head_dtype(types: Sequence[str]) -> np.dtype[Any]:
+    """The part of fixed width, as numpy sees it: the format, the null bits, and a field for each column that has bytes."""
+    fields: list[tuple[Any, ...]] = [(_FORMAT, "u1"), (_NULLS, "u1", ((len(types) + 7) // 8,))]
+    for index, type_name in enumerate(types):
+        if type_name != "void":
+            fields.append((str(index), "<u4" if type_name in BYTES_TYPES else fixed_dtype(type_name)))
+    return np.dtype(fields)
+
+
+def _put_nulls(head: npt.NDArray[Any], index: int, column: pa.Array) -> Mask | None:
+    valid = valid_rows(column)
+    if valid is not None:
+        head[_NULLS][:, index // 8] |= (~valid).view(np.uint8) << np.uint8(index % 8)
+    return valid
+
+
+def _put_fixed(head: npt.NDArray[Any], index: int, values: npt.NDArray[Any], valid: Mask | None) -> None:
+    if valid is None:
+        head[str(index)] = values
+    else:
+        head[str(index)][valid] = values[valid]
+
+
+def _heads(rows: Slices, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The fixed part of each row; a view where the rows have nothing else."""
+    if len(rows.data) == len(rows) * dtype.itemsize and (rows.lengths == dtype.itemsize).all():
+        return rows.data.view(dtype)
+    return overlapping(rows.data, dtype.itemsize)[rows.starts].view(dtype)
+
+
+def _valid_rows(nulls: npt.NDArray[np.uint8], columns: int) -> list[Mask | None]:
+    if not nulls.any():
+        return [None] * columns
+    bits = np.unpackbits(nulls, axis=1, bitorder="little").view(np.bool_)
+    _require(~bits[:, columns:].any(axis=1), f"a null bit beyond the {columns} columns")
+    return [None if not bits[:, index].any() else ~bits[:, index] for index in range(columns)]
+
+
+def _fixed_column(head: npt.NDArray[Any], index: int, type_name: str, valid: Mask | None) -> pa.Array:
+    if type_name == "void":
+        return pa.nulls(len(head))
+    values: npt.NDArray[Any] = head[str(index)]
+    if type_name == "boolean":
+        _require(np.less_equal(values, 1), f"a boolean that is neither 0 nor 1 in column {index}")
+    column = fixed_array(values, type_name, valid)
+    return checked(column, type_name) if type_name.startswith("decimal") else column
+
+
+def _check_format(rows: Slices) -> None:
+    _require(rows.lengths > 0, "no bytes at all")
+    formats = rows.data[rows.starts]
+    if not (formats == ROW_FORMAT).all():
+        row = int(np.argmax(formats != ROW_FORMAT))
+        raise FormatVersionError(
+            f"found format {formats[row]} in the stored value of row {row}; expected {ROW_FORMAT}: "
+            "a newer StreamKit wrote it, so upgrade this one, or the value is damaged"
+        )
+
+
+def _require(holds: Mask, found: str) -> None:
+    if not holds.all():
+        raise CorruptionError(
+            f"found {found} in the stored value of row {int(np.argmin(holds))}; expected a row as encode_rows writes it"
+        )

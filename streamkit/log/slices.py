@@ -1,0 +1,186 @@
+"""
+Many byte strings in one buffer, copied and joined without Python per row.
+
+A part of a row is either fixed (a one-dimensional numpy array, whose items' memory is the part's bytes) or a `Slices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Positions: TypeAlias = npt.NDArray[np.int64]
+Fixed: TypeAlias = npt.NDArray[Any]
+
+BINARY_BYTES_MAX = 2**31 - 1  # offsets of a BinaryArray are int32
+_NUMBER_WIDTHS = (1, 2, 4, 8)  # numpy copies these as numbers, which is faster than as raw bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """Byte strings: row i is `data[starts[i] : starts[i] + lengths[i]]`; slices may overlap, repeat and leave gaps."""
+
+    data: Bytes
+    starts: Positions
+    lengths: Positions
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def ends(self) -> Positions:
+        return self.starts + self.lengths
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Slices:
+        """The rows of a string or binary array, also of a sliced one, without copying them; a null row is empty."""
+        _, offsets_buffer, data_buffer = array.buffers()
+        if len(array) == 0:
+            return cls(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        offsets = np.frombuffer(offsets_buffer, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+        lengths = np.diff(offsets)
+        if array.null_count:
+            lengths *= array.is_valid().to_numpy(zero_copy_only=False)
+        data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+        return cls(data, offsets[:-1] - offsets[0], lengths)
+
+    def take(self, rows: npt.NDArray[Any]) -> Slices:
+        """The slices at these row numbers; the bytes are shared."""
+        return Slices(self.data, self.starts[rows], self.lengths[rows])
+
+    def copy_to(self, target: Bytes, positions: Positions) -> None:
+        """Write row i at `target[positions[i]:]`. Raises IndexError where a slice or its place is outside."""
+        for width, rows in _by_width(self.lengths):
+            starts, places = self.starts[rows], positions[rows]
+            _copy(self.data, starts, target, places, width)
+            rest = self.lengths[rows] - width
+            if rest.any():  # at most as long as what is copied: once more, aligned with the end
+                _copy(self.data, starts + rest, target, places + rest, width)
+
+
+Part: TypeAlias = Fixed | Slices
+
+
+def overlapping(data: Bytes, width: int) -> Fixed:
+    """A view whose item i is the `width` bytes that start at byte i; one item fewer for each byte a whole one lacks."""
+    kind = f"u{width}" if width in _NUMBER_WIDTHS else f"V{width}"
+    return np.ndarray((max(0, len(data) - width + 1),), kind, data, strides=(1,))
+
+
+def unless(part: Part, valid: npt.NDArray[np.bool_]) -> Slices:
+    """The part, but empty in the rows that are not valid."""
+    if isinstance(part, Slices):
+        return Slices(part.data, part.starts, np.where(valid, part.lengths, 0))
+    width = part.dtype.itemsize
+    starts = np.arange(0, len(part) * width, width, dtype=np.int64)
+    return Slices(part.view(np.uint8), starts, np.where(valid, width, 0))
+
+
+def join(parts: Sequence[Part]) -> pa.BinaryArray:
+    """
+    Lay the parts of each row side by side: one binary value a row, none null.
+
+    Raises OverflowError when the result exceeds what one BinaryArray can hold (2 GiB).
+    """
+    parts = list(_side_by_side(parts))
+    if len(parts) == 1 and not isinstance(parts[0], Slices):
+        return _wrap(parts[0].view(np.uint8), _offsets(parts))
+    offsets = _offsets(parts)
+    data = np.empty(offsets[-1], np.uint8)
+    positions = offsets[:-1]
+    for part in parts:
+        if isinstance(part, Slices):
+            part.copy_to(data, positions)
+            positions = positions + part.lengths
+        else:
+            overlapping(data, part.dtype.itemsize)[positions] = _raw(part)
+            positions = positions + part.dtype.itemsize
+    return _wrap(data, offsets)
+
+
+def gather(slices: Slices, valid: npt.NDArray[np.bool_] | None = None) -> pa.BinaryArray:
+    """The rows as a binary array of their own, null where not valid."""
+    offsets = _offsets([slices])
+    data = np.empty(offsets[-1], np.uint8)
+    slices.copy_to(data, offsets[:-1])
+    return _wrap(data, offsets, valid)
+
+
+def bitmap(valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """Arrow's validity buffer of a mask; None when every row is valid."""
+    if valid is None or valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _by_width(lengths: Positions) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
+    """Groups of rows, with a width that is at most the length and at least half of it; empty rows are left out."""
+    if len(lengths) == 0:
+        return
+    if lengths.min() == lengths.max():
+        if lengths[0]:
+            yield int(lengths[0]), slice(None)
+        return
+    exponents = np.frexp(lengths)[1]
+    for exponent in np.flatnonzero(np.bincount(exponents)):
+        rows = np.flatnonzero(exponents == exponent)
+        shortest = int(lengths[rows].min())
+        if exponent:
+            yield shortest if shortest == lengths[rows].max() else 1 << (int(exponent) - 1), rows
+
+
+def _copy(source: Bytes, starts: Positions, target: Bytes, places: Positions, width: int) -> None:
+    overlapping(target, width)[places] = overlapping(source, width)[starts]
+
+
+def _raw(part: Fixed) -> Fixed:
+    width = part.dtype.itemsize
+    return part.view(f"u{width}" if width in _NUMBER_WIDTHS else f"V{width}")
+
+
+def _side_by_side(parts: Sequence[Part]) -> Iterator[Part]:
+    """The parts, neighbours of fixed width laid into one, so that each row needs fewer copies."""
+    run: list[Fixed] = []
+    for part in parts:
+        if not isinstance(part, Slices):
+            run.append(part)
+            continue
+        if run:
+            yield _merge(run)
+            run = []
+        yield part
+    if run:
+        yield _merge(run)
+
+
+def _merge(run: list[Fixed]) -> Fixed:
+    if len(run) == 1:
+        return np.ascontiguousarray(run[0])
+    raw = [_raw(np.ascontiguousarray(part)) for part in run]
+    merged = np.empty(len(raw[0]), np.dtype([(str(index), part.dtype) for index, part in enumerate(raw)]))
+    for index, part in enumerate(raw):
+        merged[str(index)] = part
+    return merged
+
+
+def _offsets(parts: Sequence[Part]) -> Positions:
+    offsets = np.zeros(len(parts[0]) + 1, np.int64)
+    for part in parts:
+        offsets[1:] += part.lengths if isinstance(part, Slices) else part.dtype.itemsize
+    np.cumsum(offsets, out=offsets)
+    if offsets[-1] > BINARY_BYTES_MAX:
+        raise OverflowError(
+            f"the rows take {offsets[-1]} bytes together; expected at most {BINARY_BYTES_MAX}: use smaller batches"
+        )
+    return offsets
+
+
+def _wrap(data: Bytes, offsets: Positions, valid: npt.NDArray[np.bool_] | None = None) -> pa.BinaryArray:
+    buffers = [bitmap(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
