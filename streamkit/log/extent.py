@@ -1,0 +1,45 @@
+"""The manifest's row of one frame: which offsets of a topic partition lie where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.names import SlabName
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Offsets `base_offset` up to and without `next_offset` of a topic partition, in one frame of a slab; times in ms."""
+
+    topic_id: int
+    partition: int
+    base_offset: int
+    next_offset: int
+    path: str
+    position: int
+    length: int
+    min_timestamp: int
+    max_timestamp: int
+
+    @property
+    def rows(self) -> int:
+        return self.next_offset - self.base_offset
+
+    @property
+    def token(self) -> bytes | None:
+        """The token of the slab, from its path; None if the path is no slab's."""
+        name = SlabName.parse(self.path)
+        return bytes.fromhex(name.token) if name else None
+
+    def to_json(self) -> list[Any]:
+        """The extent as a list of scalars, in the order of the fields."""
+        return [
+            self.topic_id, self.partition, self.base_offset, self.next_offset, self.path, self.position, self.length,
+            self.min_timestamp, self.max_timestamp,
+        ]  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> Extent:
+        """The inverse of `to_json`."""
+        return cls(*value)

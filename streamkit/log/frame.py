@@ -1,0 +1,253 @@
+"""
+The frame: consecutive rows of one topic partition as checked bytes. ARCHITECTURE.md has the format.
+
+A frame is encoded in two steps, since the payload does not depend on where it comes to lie: `encode` makes the payload,
+`header` binds it to a slab and a position. `decode` gives rows out only after every check has passed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import google_crc32c
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import ConfigError, CorruptionError, SchemaError
+from streamkit.log.extent import Extent
+from streamkit.log.topic import Topic
+from streamkit.names import DELETED, HEADERS, TIMESTAMP
+
+MAGIC = b"SKF1"
+VERSION = 1
+HEADER_SIZE = 128
+ALIGNMENT = 64
+FRAME_ROWS_MAX = 131_072  # what writers put into a frame: a few MB, so that a slice of it is cheap to reach
+PAYLOAD_BYTES_MAX = 1 << 31
+COMPRESSIONS = ("none", "lz4", "zstd")
+
+TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool_(), HEADERS: HEADERS_TYPE}
+
+_HEADER = struct.Struct("<4sHHIIIIQQQqq16sI40s")
+_CHECKSUM = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Rows of a topic partition, encoded, before they have a place."""
+
+    topic_id: int
+    partition: int
+    rows: int
+    compression: str
+    raw_length: int
+    data: pa.Buffer
+    min_timestamp: int
+    max_timestamp: int
+    checksum: int
+
+    @property
+    def frame_length(self) -> int:
+        """The length of the frame in bytes, header and padding included."""
+        return padded(HEADER_SIZE + self.data.size)
+
+
+@dataclass(frozen=True)
+class FrameHeader:
+    """What the header of a frame says; lengths and positions in bytes, times in ms."""
+
+    compression: str
+    topic_id: int
+    partition: int
+    rows: int
+    ordinal: int
+    position: int
+    raw_length: int
+    stored_length: int
+    min_timestamp: int
+    max_timestamp: int
+    token: bytes
+    checksum: int
+
+    def pack(self) -> bytes:
+        """The 128 bytes of the header."""
+        body = _HEADER.pack(
+            MAGIC, VERSION, COMPRESSIONS.index(self.compression), self.topic_id, self.partition, self.rows, self.ordinal,
+            self.position, self.raw_length, self.stored_length, self.min_timestamp, self.max_timestamp, self.token, self.checksum, b"",
+        )  # fmt: skip
+        return body + _CHECKSUM.pack(google_crc32c.value(body))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> FrameHeader:
+        """The header behind 128 bytes; ValueError says what is wrong with them."""
+        magic, version, flags, *fields = _HEADER.unpack(data[: _HEADER.size])
+        if magic != MAGIC:
+            raise ValueError(f"it begins with {magic!r} instead of {MAGIC!r}")
+        if version != VERSION:
+            raise ValueError(f"it has version {version}; this StreamKit reads version {VERSION}")
+        if google_crc32c.value(data[: _HEADER.size]) != _CHECKSUM.unpack_from(data, _HEADER.size)[0]:
+            raise ValueError("the checksum of its header does not match")
+        if flags >= len(COMPRESSIONS):
+            raise ValueError(f"it has the unknown flags {flags:#x}")
+        return cls(COMPRESSIONS[flags], *fields[:-1])
+
+
+def padded(length: int) -> int:
+    """The length with the zeros that follow it."""
+    return -(-length // ALIGNMENT) * ALIGNMENT
+
+
+def padding(length: int) -> bytes:
+    """The zeros that follow bytes of that length."""
+    return bytes(padded(length) - length)
+
+
+def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: str = "none") -> Payload:
+    """
+    Encode the rows of a batch as the payload of a frame.
+
+    `batch` has the columns of the topic, then `_timestamp` (timestamp[ms, UTC], no nulls), then `_deleted` and `_headers`
+    where a row needs them. SchemaError if it has no rows or no such column of times.
+    """
+    least, greatest = _timestamp_range(batch)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    raw = sink.getvalue()
+    data = raw if compression == "none" else pa.compress(raw, codec=compression)
+    if raw.size > PAYLOAD_BYTES_MAX:
+        raise SchemaError(f"{batch.num_rows} rows take {raw.size} bytes; expected at most {PAYLOAD_BYTES_MAX} in one frame: send smaller batches")
+    return Payload(topic_id, partition, batch.num_rows, compression, raw.size, data, least, greatest, google_crc32c.value(data))
+
+
+def _timestamp_range(batch: pa.RecordBatch) -> tuple[int, int]:
+    index = batch.schema.get_field_index(TIMESTAMP)
+    if index < 0 or batch.schema.field(index).type != TIMESTAMP_TYPE:
+        raise SchemaError(f"a frame needs the column {TIMESTAMP} of type {TIMESTAMP_TYPE}; found {batch.schema.names}")
+    times = batch.column(index)
+    if not len(times) or times.null_count:
+        raise SchemaError(f"a frame needs at least one row and a time in each; found {len(times)} rows, {times.null_count} without")
+    bounds = pc.min_max(times.view(pa.int64())).as_py()
+    return bounds["min"], bounds["max"]
+
+
+def header(payload: Payload, ordinal: int, position: int, token: bytes) -> FrameHeader:
+    """The header that binds a payload to its place in a slab."""
+    return FrameHeader(
+        payload.compression, payload.topic_id, payload.partition, payload.rows, ordinal, position, payload.raw_length,
+        payload.data.size, payload.min_timestamp, payload.max_timestamp, token, payload.checksum,
+    )  # fmt: skip
+
+
+def decode(file: pa.Buffer, extent: Extent, columns: Sequence[str] | None = None, topic: Topic | None = None) -> pa.RecordBatch:
+    """
+    The rows of one frame, without a copy when it is not compressed.
+
+    `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, stored
+    columns are checked against its schema and named by it in errors. CorruptionError if any check fails.
+    """
+    frame = _FrameReader(file, extent, topic)
+    return frame.select(frame.batch(frame.payload(frame.header())), columns)
+
+
+@dataclass(frozen=True)
+class _FrameReader:
+    """The checks of one frame, in the order of ARCHITECTURE.md; each refuses by the frame's full address."""
+
+    file: pa.Buffer
+    extent: Extent
+    topic: Topic | None
+
+    def header(self) -> FrameHeader:
+        extent = self.extent
+        if extent.position + max(extent.length, HEADER_SIZE) > self.file.size:
+            self.refuse(f"it ends at byte {extent.position + extent.length}, the file at {self.file.size}")
+        try:
+            found = FrameHeader.unpack(self.file.slice(extent.position, HEADER_SIZE).to_pybytes())
+        except ValueError as error:
+            self.refuse(str(error))
+        self._check_place(found)
+        return found
+
+    def _check_place(self, found: FrameHeader) -> None:
+        extent = self.extent
+        if found.token != extent.token:
+            self.refuse(f"it belongs to the slab {found.token.hex()}")
+        if found.position != extent.position:
+            self.refuse(f"it was written at position {found.position}")
+        stated = (found.topic_id, found.partition, found.rows, found.min_timestamp, found.max_timestamp)
+        expected = (extent.topic_id, extent.partition, extent.rows, extent.min_timestamp, extent.max_timestamp)
+        if stated != expected:
+            self.refuse(f"it states (topic id, partition, rows, first and last time) {stated}, the catalog {expected}")
+
+    def payload(self, found: FrameHeader) -> pa.Buffer:
+        end = HEADER_SIZE + found.stored_length
+        if padded(end) != self.extent.length or found.raw_length > PAYLOAD_BYTES_MAX:
+            self.refuse(f"its header states {found.stored_length} bytes of payload, the catalog a frame of {self.extent.length}")
+        if self.file.slice(self.extent.position + end, self.extent.length - end).to_pybytes().strip(b"\0"):
+            self.refuse("the bytes after its payload are not zero")
+        stored = self.file.slice(self.extent.position + HEADER_SIZE, found.stored_length)
+        if google_crc32c.value(stored) != found.checksum:
+            self.refuse("the checksum of its payload does not match")
+        if found.compression == "none":
+            return stored
+        try:
+            return pa.decompress(stored, decompressed_size=found.raw_length, codec=found.compression)
+        except (pa.ArrowException, OSError) as error:
+            self.refuse(f"its payload cannot be decompressed: {error}")
+
+    def batch(self, payload: pa.Buffer) -> pa.RecordBatch:
+        try:
+            batches = list(_batches(payload))
+        except (pa.ArrowException, OSError) as error:
+            self.refuse(f"its payload is no Arrow stream: {error}")
+        if [batch.num_rows for batch in batches] != [self.extent.rows]:
+            self.refuse(f"it holds batches of {[batch.num_rows for batch in batches]} rows instead of one of {self.extent.rows}")
+        self._check_schema(batches[0].schema)
+        return batches[0]
+
+    def _check_schema(self, schema: pa.Schema) -> None:
+        if self.topic is None:
+            return
+        expected = LOG_TYPES | {column.name: column.arrow.type for column in self.topic.schema}
+        for field in schema:
+            kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+            if kind != expected.get(field.name):
+                self.refuse(f"it holds a column {field.name} of type {kind}; the topic has {self.topic.schema}")
+
+    def select(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:
+        if columns is None:
+            return batch
+        arrays = [self._column(batch, name) for name in columns]
+        fields = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        index = batch.schema.get_field_index(name)
+        if index >= 0:
+            return batch.column(index)
+        if name == DELETED:
+            return pa.repeat(False, batch.num_rows)
+        if name == HEADERS:
+            return pa.nulls(batch.num_rows, HEADERS_TYPE)
+        if self.topic is not None and name in self.topic.schema:
+            return pa.nulls(batch.num_rows, self.topic.schema[name].arrow.type)
+        raise ConfigError(f"there is no column {name!r}; the frame has {', '.join(batch.schema.names)}")
+
+    def refuse(self, reason: str) -> NoReturn:
+        extent = self.extent
+        topic = self.topic.name if self.topic else f"with id {extent.topic_id}"
+        raise CorruptionError(
+            f"the frame of topic {topic}, partition {extent.partition}, offset {extent.base_offset}, "
+            f"in {extent.path} at position {extent.position} is damaged: {reason}; restore the file from a copy"
+        )
+
+
+def _batches(payload: pa.Buffer) -> Iterator[pa.RecordBatch]:
+    with pa.ipc.open_stream(payload) as reader:
+        yield from reader

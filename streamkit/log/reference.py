@@ -1,0 +1,95 @@
+"""References to staged bytes: what a task hands to the committer instead of data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+from streamkit.errors import EpochFailedError
+from streamkit.names import SlabName
+
+
+@dataclass(frozen=True)
+class FrameReference:
+    """
+    A frame in a slab: its place in bytes, its rows, its times in ms, the CRC32C of its payload.
+
+    The order of the frames of one topic partition within a slab is the order in which offsets are assigned.
+    """
+
+    topic_id: int
+    partition: int
+    position: int
+    length: int
+    rows: int
+    min_timestamp: int
+    max_timestamp: int
+    checksum: int
+
+    def to_json(self) -> list[int]:
+        """The reference as a list of integers, in the order of the fields."""
+        return [
+            self.topic_id, self.partition, self.position, self.length, self.rows, self.min_timestamp, self.max_timestamp, self.checksum,
+        ]  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: list[int]) -> FrameReference:
+        """The inverse of `to_json`; EpochFailedError for what no writer would say."""
+        return cls(*_checked_integers(value, len(fields(cls))))
+
+
+@dataclass(frozen=True)
+class SlabReference:
+    """A slab that is complete and durable: its size in bytes, the CRC32C of its footer, who wrote it, its frames."""
+
+    path: str
+    size: int
+    checksum: int
+    writer: str
+    generation: int
+    step: int
+    token: str
+    frames: tuple[FrameReference, ...]
+
+    @property
+    def name(self) -> SlabName:
+        return SlabName(self.writer, self.generation, self.step, self.token)
+
+    @property
+    def rows(self) -> int:
+        return sum(frame.rows for frame in self.frames)
+
+    @property
+    def content(self) -> str:
+        """A hash of what was written, which does not depend on the token: equal for attempts that wrote the same."""
+        return hashlib.sha256(footer_bytes(self.name, self.frames)).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """The reference as plain dicts, lists and scalars."""
+        return {
+            "path": self.path, "size": self.size, "checksum": self.checksum, "frames": [frame.to_json() for frame in self.frames],
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> SlabReference:
+        """The inverse of `to_json`; EpochFailedError for what no writer would say."""
+        name = SlabName.parse(value["path"])
+        if name is None:
+            raise EpochFailedError(f"a task named the file {value['path']!r}; expected the path of a slab")
+        size, checksum = _checked_integers([value["size"], value["checksum"]], 2)
+        frames = tuple(FrameReference.from_json(frame) for frame in value["frames"])
+        return cls(name.path, size, checksum, name.writer, name.generation, name.step, name.token, frames)
+
+
+def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
+    """The footer of a slab; the token stays out, so that equal contents have equal footers."""
+    footer = {"writer": name.writer, "generation": name.generation, "step": name.step, "frames": [frame.to_json() for frame in frames]}
+    return json.dumps(footer, separators=(",", ":")).encode()
+
+
+def _checked_integers(value: list[int], count: int) -> list[int]:
+    if len(value) != count or any(type(item) is not int for item in value):
+        raise EpochFailedError(f"a task returned {value!r} where {count} integers were expected")
+    return value

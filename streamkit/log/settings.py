@@ -1,0 +1,78 @@
+"""
+Settings of a topic, with Kafka's names, units and defaults.
+
+In force now: `cleanup.policy` (whether null keys are refused), `compression.type` and `message.timestamp.type`.
+Checked and recorded for the retention and compaction to come: all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from streamkit.errors import ConfigError
+
+CLEANUP_POLICY = "cleanup.policy"
+COMPRESSION_TYPE = "compression.type"
+TIMESTAMP_TYPE = "message.timestamp.type"
+
+Scalar = str | int | bool | float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its default, what it may be, and how a value is read into its canonical text."""
+
+    name: str
+    default: str
+    expected: str
+    read: Callable[[str], str]
+
+
+def _one_of(*choices: str) -> tuple[str, Callable[[str], str]]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError
+        return text
+
+    return "one of " + ", ".join(choices), read
+
+
+def _whole_number(least: int) -> tuple[str, Callable[[str], str]]:
+    def read(text: str) -> str:
+        if int(text) < least:
+            raise ValueError
+        return str(int(text))
+
+    return f"a whole number of at least {least}", read
+
+
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(CLEANUP_POLICY, "delete", *_one_of("delete", "compact", "compact,delete")),
+        Setting("retention.ms", "604800000", *_whole_number(-1)),
+        Setting("retention.bytes", "-1", *_whole_number(-1)),
+        Setting("segment.bytes", "1073741824", *_whole_number(1 << 20)),
+        Setting("delete.retention.ms", "86400000", *_whole_number(0)),
+        Setting("min.compaction.lag.ms", "0", *_whole_number(0)),
+        Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
+        Setting("max.message.bytes", "1048588", *_whole_number(1)),
+        Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
+    )
+}
+
+
+def check_settings(config: Mapping[str, Scalar] | None) -> tuple[tuple[str, str], ...]:
+    """The settings in canonical form, sorted by name; ConfigError for an unknown name or a bad value."""
+    return tuple(sorted((name, _check_setting(name, value)) for name, value in (config or {}).items()))
+
+
+def _check_setting(name: str, value: Scalar) -> str:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise ConfigError(f"a topic has no setting {name!r}; expected one of {', '.join(SETTINGS)}")
+    try:
+        return setting.read(str(value).replace(" ", ""))
+    except ValueError:
+        raise ConfigError(f"the setting {name} cannot be {value!r}; expected {setting.expected}") from None

@@ -1,0 +1,144 @@
+"""
+The slab: one immutable file that one attempt wrote, with frames for any number of topic partitions.
+
+Layout: a 64-byte header, the frames, a footer that lists them, a 24-byte trailer that finds the footer. A reference is
+handed out only when the file and its name are durable.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import google_crc32c
+import pyarrow as pa
+
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
+from streamkit.log.extent import Extent
+from streamkit.log.frame import Payload, decode, encode, header, padding
+from streamkit.log.reference import FrameReference, SlabReference, footer_bytes
+from streamkit.log.storage import Part, Storage
+from streamkit.log.topic import Topic
+from streamkit.names import SlabName, fresh_token
+
+MAGIC = b"SKS1"
+VERSION = 1
+HEADER_SIZE = 64
+_HEADER = struct.Struct("<4sH2x16s36x")
+_TRAILER = struct.Struct("<QII4x4s")
+_CHECKSUM = struct.Struct("<I")
+FrameInput = tuple[int, int, pa.RecordBatch]
+
+
+def write_slab(
+    storage: Storage, name: SlabName, frames: Iterable[FrameInput], compressions: Mapping[int, str] | None = None
+) -> SlabReference:
+    """
+    Write frames of (topic id, partition, rows) to a new slab durably, and return its reference.
+
+    Batches are as in `frame.encode`; those without rows are left out. `compressions` gives none, lz4 or zstd by topic id.
+    If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
+    StorageFullError if there is no room; nothing is left behind.
+    """
+    chosen = compressions or {}
+    payloads = [encode(topic_id, partition, batch, chosen.get(topic_id, "none")) for topic_id, partition, batch in frames if batch.num_rows]
+    try:
+        return _stage(storage, name, payloads)
+    except StorageFullError:
+        raise
+    except OSError:
+        # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
+        return _stage(storage, replace(name, token=fresh_token()), payloads)
+
+
+def _stage(storage: Storage, name: SlabName, payloads: Sequence[Payload]) -> SlabReference:
+    frames = tuple(_references(payloads))
+    footer = footer_bytes(name, frames)
+    size = storage.create(name.path, _parts(name, payloads, footer))
+    return SlabReference(name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.step, name.token, frames)
+
+
+def _references(payloads: Sequence[Payload]) -> Iterator[FrameReference]:
+    position = HEADER_SIZE
+    for payload in payloads:
+        yield FrameReference(
+            payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
+            payload.min_timestamp, payload.max_timestamp, payload.checksum,
+        )  # fmt: skip
+        position += payload.frame_length
+
+
+def _parts(name: SlabName, payloads: Sequence[Payload], footer: bytes) -> Iterator[Part]:
+    token = bytes.fromhex(name.token)
+    yield pack_header(token)
+    position = HEADER_SIZE
+    for ordinal, payload in enumerate(payloads):
+        yield header(payload, ordinal, position, token).pack()
+        yield payload.data
+        yield padding(payload.data.size)
+        position += payload.frame_length
+    yield footer
+    yield _TRAILER.pack(position, len(footer), google_crc32c.value(footer), MAGIC)
+
+
+def pack_header(token: bytes) -> bytes:
+    """The 64 bytes at the head of a slab."""
+    body = _HEADER.pack(MAGIC, VERSION, token)
+    return body + _CHECKSUM.pack(google_crc32c.value(body))
+
+
+def read_reference(storage: Storage, path: str) -> SlabReference:
+    """The reference of a slab, from its own footer; CorruptionError if the file is missing, cut or changed."""
+    name = SlabName.parse(path)
+    if name is None:
+        raise CorruptionError(f"{path} is not the path of a slab; expected slabs/WRITER/GENERATION/STEP-TOKEN.slab")
+    try:
+        file = storage.map(path)
+    except FileNotFoundError:
+        raise CorruptionError(f"the slab {path} is missing; restore it from a copy") from None
+    if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != pack_header(bytes.fromhex(name.token)):
+        raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
+    footer, checksum = _read_footer(file, path)
+    frames = tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
+    if footer != footer_bytes(name, frames):
+        raise CorruptionError(f"the footer of {path} names another writer, generation or step; restore the slab from a copy")
+    return SlabReference(path, file.size, checksum, name.writer, name.generation, name.step, name.token, frames)
+
+
+def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
+    position, length, checksum, magic = _TRAILER.unpack(file.slice(file.size - _TRAILER.size).to_pybytes())
+    if magic != MAGIC or position + length + _TRAILER.size != file.size:
+        raise CorruptionError(f"the slab {path} does not end with a trailer that fits its {file.size} bytes; restore it from a copy")
+    footer = file.slice(position, length).to_pybytes()
+    if google_crc32c.value(footer) != checksum:
+        raise CorruptionError(f"the checksum of the footer of {path} does not match; restore the slab from a copy")
+    return footer, checksum
+
+
+def verify_slab(storage: Storage, reference: SlabReference) -> None:
+    """Check that the slab of a reference exists and ends in the footer that the reference states; else EpochFailedError."""
+    try:
+        found = read_reference(storage, reference.path)
+    except CorruptionError as error:
+        raise EpochFailedError(f"a staged slab is not whole: {error}") from error
+    if found != reference:
+        raise EpochFailedError(f"the staged slab {reference.path} is not the one its writer reported; run the epoch again")
+
+
+def read_frame(storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Topic | None = None) -> pa.RecordBatch:
+    """
+    The rows of one frame, memory-mapped: without a copy when it is not compressed.
+
+    `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, stored
+    columns are checked against its schema. CorruptionError if the file is missing or any check fails.
+    """
+    try:
+        file = storage.map(extent.path)
+    except FileNotFoundError:
+        raise CorruptionError(
+            f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
+            f"{topic.name if topic else extent.topic_id} is missing; restore it from a copy"
+        ) from None
+    return decode(file, extent, columns, topic)

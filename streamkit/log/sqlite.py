@@ -1,0 +1,190 @@
+"""
+The catalog's database in SQLite, through apsw.
+
+Write-ahead log with a sync per commit. A connection belongs to the process that opened it: SQLite's locks do not survive
+a fork, so a child that inherits one must not use it, close it, or open the same file again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import apsw
+
+from streamkit.errors import CorruptionError, SetupError, StorageFullError, StreamKitError
+from streamkit.log.database import OutcomeUnknownError, Row
+
+BUSY_TIMEOUT_MS = 30_000
+IN_MEMORY = ":memory:"
+_WAL_SAFE = (3, 51, 3)  # below, and in the withdrawn 3.52.0, a race of two connections can corrupt the write-ahead log
+_WITHDRAWN = (3, 52, 0)
+
+_open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+_inherited: list[tuple[str, apsw.Connection | None]] = []  # kept for ever: closing one here would meddle with the parent's locks
+
+
+def check_version(version: str) -> None:
+    """SetupError if this SQLite cannot be trusted with a write-ahead log."""
+    found = tuple(int(part) for part in version.split(".")[:3])
+    if found < _WAL_SAFE or found == _WITHDRAWN:
+        raise SetupError(f"SQLite {version} has a defect in its write-ahead log; expected 3.51.3 or newer, not 3.52.0: pip install -U apsw")
+
+
+def _leave_to_parent() -> None:
+    for database in list(_open_databases):
+        database._abandon()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+class SqliteTransaction:
+    """Statements on one connection between BEGIN and COMMIT."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        return list(self._connection.execute(statement, tuple(parameters)))
+
+    def execute_many(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once per row of parameters."""
+        self._connection.executemany(statement, [tuple(row) for row in parameters])
+
+
+class SqliteDatabase:
+    """
+    A SQLite file as a Database; one transaction at a time in a process, any number of processes.
+
+    `path` is absolute, or `:memory:`. `vfs` names a registered SQLite VFS, for tests that inject faults.
+    """
+
+    def __init__(self, path: str, vfs: str | None = None) -> None:
+        check_version(apsw.sqlite_lib_version())
+        self.path = path
+        self._vfs = vfs
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._refuse_inherited()
+        self._connection: apsw.Connection | None = None
+        with self._translated():
+            self._connection = self._connect()
+        _open_databases.add(self)
+
+    @contextmanager
+    def write(self) -> Iterator[SqliteTransaction]:
+        """A transaction that may write; waits for the writer before it."""
+        with self._transaction("BEGIN IMMEDIATE") as transaction:
+            yield transaction
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteTransaction]:
+        """A transaction that sees one snapshot; never waits for a writer."""
+        with self._transaction("BEGIN") as transaction:
+            yield transaction
+
+    def settle(self) -> None:
+        """
+        Open the file anew and write to it, so that the outcome of a commit that raised is final.
+
+        A commit whose sync failed counts as undone, yet its pages may lie in the write-ahead log, and recovery after a
+        crash would find them. The next write takes their place; the checkpoint after it trusts no page of a failed sync.
+        """
+        with self._lock, self._translated():
+            if self.path == IN_MEMORY:
+                return
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+            self._connection = self._connect()
+            with self.write() as transaction:
+                transaction.execute("UPDATE log SET settled = settled + 1")
+            self._connection.pragma("wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[SqliteTransaction]:
+        with self._lock, self._translated():
+            connection = self._own_connection()
+            connection.execute(begin)
+            try:
+                yield SqliteTransaction(connection)
+                self._commit(connection)
+            except BaseException:
+                # SQLite has rolled back already after some errors, and then refuses to do so again.
+                with suppress(apsw.Error):
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                raise
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise OutcomeUnknownError(self._translate(error)) from error
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: apsw.Error) -> Exception:
+        if isinstance(error, apsw.FullError):
+            return StorageFullError(f"no room in {self.path}: {error}; nothing became visible, free disk space and run again")
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            return CorruptionError(f"the catalog {self.path} is damaged: {error}; restore it from a copy")
+        if isinstance(error, apsw.BusyError):
+            return StreamKitError(f"the catalog {self.path} was locked for {BUSY_TIMEOUT_MS} ms by another process; run again")
+        return StreamKitError(f"the catalog {self.path} failed: {type(error).__name__}: {error}")
+
+    def _connect(self) -> apsw.Connection:
+        if self.path != IN_MEMORY:
+            _create_private(self.path)
+        connection = apsw.Connection(self.path, vfs=self._vfs)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        mode = connection.pragma("journal_mode", "wal")
+        if mode != "wal" and self.path != IN_MEMORY:
+            raise SetupError(f"{self.path} cannot have a write-ahead log, SQLite chose {mode!r}; expected a file system of this machine")
+        for name, value in (("synchronous", "FULL"), ("foreign_keys", "ON"), ("trusted_schema", "OFF")):
+            connection.pragma(name, value)
+        return connection
+
+    def _own_connection(self) -> apsw.Connection:
+        if self._process != os.getpid():
+            raise StreamKitError(f"the catalog {self.path} was opened by process {self._process}; open the log anew in a spawned process")
+        if self._connection is None:
+            raise StreamKitError(f"the catalog {self.path} is closed; open the log again")
+        return self._connection
+
+    def _refuse_inherited(self) -> None:
+        if any(path == self.path for path, connection in _inherited if connection is not None) and self.path != IN_MEMORY:
+            raise StreamKitError(
+                f"the catalog {self.path} was open when this process was forked, and SQLite's locks do not survive that; "
+                "start the process by spawn, or close the log before the fork"
+            )
+
+    def _abandon(self) -> None:
+        _inherited.append((self.path, self._connection))
+        self._connection = None
+        # The lock may have been held by a thread that does not exist here.
+        self._lock = threading.RLock()
+
+
+def _create_private(path: str) -> None:
+    # Only ever a new file: closing a second descriptor of an open database would drop SQLite's locks on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -1,0 +1,98 @@
+"""The tables of the catalog, and the version of the whole log's format."""
+
+from __future__ import annotations
+
+from streamkit.errors import FormatVersionError
+from streamkit.log.database import Database, Transaction
+
+FORMAT_VERSION = 1
+
+TABLES = (
+    "CREATE TABLE log (id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, settled INTEGER NOT NULL)",
+    # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
+    """
+    CREATE TABLE topic (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, declaration TEXT NOT NULL, created_ms INTEGER NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE topic_partition (
+        topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, partition INTEGER NOT NULL,
+        next_offset INTEGER NOT NULL CHECK (next_offset >= 0), PRIMARY KEY (topic_id, partition)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE slab (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, writer TEXT NOT NULL,
+        size INTEGER NOT NULL, checksum INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX slab_by_writer ON slab (writer)",
+    """
+    CREATE TABLE extent (
+        topic_id INTEGER NOT NULL, partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+        slab_id INTEGER NOT NULL REFERENCES slab (id), position INTEGER NOT NULL, length INTEGER NOT NULL,
+        min_timestamp INTEGER NOT NULL, max_timestamp INTEGER NOT NULL,
+        PRIMARY KEY (topic_id, partition, base_offset),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE,
+        CHECK (base_offset < next_offset)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX extent_by_slab ON extent (slab_id)",
+    """
+    CREATE TABLE application (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        token TEXT NOT NULL, stream_time_ms INTEGER, tasks INTEGER NOT NULL, key_groups INTEGER NOT NULL, key_hash TEXT NOT NULL,
+        program_hash TEXT NOT NULL, drained INTEGER NOT NULL, metrics TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE application_position (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, PRIMARY KEY (application_id, topic_id, partition)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE application_store (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, name TEXT NOT NULL,
+        number INTEGER NOT NULL, changelog_topic_id INTEGER NOT NULL,
+        PRIMARY KEY (application_id, name), UNIQUE (application_id, number)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE epoch (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, epoch INTEGER NOT NULL,
+        generation INTEGER NOT NULL, token TEXT NOT NULL, stream_time_ms INTEGER, timestamp_ms INTEGER NOT NULL, metrics TEXT NOT NULL,
+        PRIMARY KEY (application_id, epoch)
+    ) WITHOUT ROWID
+    """,
+    "CREATE TABLE producer (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL)",
+    """
+    CREATE TABLE producer_sequence (
+        producer_id INTEGER NOT NULL REFERENCES producer (id) ON DELETE CASCADE,
+        topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE,
+        sequence INTEGER NOT NULL, offsets TEXT NOT NULL, PRIMARY KEY (producer_id, topic_id, sequence)
+    ) WITHOUT ROWID
+    """,
+)
+
+
+def prepare(database: Database) -> None:
+    """Create the tables of a new catalog, or check that this StreamKit can use those that are there; else FormatVersionError."""
+    with database.read() as transaction:
+        if _is_prepared(transaction):
+            return
+    with database.write() as transaction:
+        if not _is_prepared(transaction):
+            for statement in TABLES:
+                transaction.execute(statement)
+            transaction.execute("INSERT INTO log (id, format, settled) VALUES (1, ?, 0)", (FORMAT_VERSION,))
+
+
+def _is_prepared(transaction: Transaction) -> bool:
+    if not transaction.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"):
+        return False
+    ((version,),) = transaction.execute("SELECT format FROM log")
+    if version != FORMAT_VERSION:
+        raise FormatVersionError(f"the log has format {version}; this StreamKit uses format {FORMAT_VERSION}: upgrade StreamKit")
+    return True

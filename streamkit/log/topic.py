@@ -1,0 +1,132 @@
+"""A topic as a value: name, schema, key, partitions and settings. Its offsets are the catalog's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.settings import CLEANUP_POLICY, COMPRESSION_TYPE, SETTINGS, TIMESTAMP_TYPE, Scalar, check_settings
+from streamkit.names import check_name
+from streamkit.schema import Schema, check_user_schema
+
+UNCREATED = 0  # the id of a topic that the catalog does not know yet
+PARTITIONS_MAX = 10_000
+_TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """
+    A topic: rows of `schema`, keyed by the columns `key`, spread over partitions by the columns `partition_by`.
+
+    `timestamp` names the column that holds the event time, if one does. `config` holds the settings that were given,
+    as sorted pairs of texts. `internal` topics belong to an application.
+    """
+
+    id: int
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    timestamp: str | None
+    partitions: int
+    config: tuple[tuple[str, str], ...] = ()
+    partition_by: tuple[str, ...] = ()
+    internal: bool = False
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that are no key columns."""
+        return tuple(name for name in self.schema.names if name not in self.key)
+
+    @property
+    def compression(self) -> str:
+        return self.setting(COMPRESSION_TYPE)
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.setting(CLEANUP_POLICY)
+
+    @property
+    def is_stamped_on_append(self) -> bool:
+        return self.setting(TIMESTAMP_TYPE) == "LogAppendTime"
+
+    def setting(self, name: str) -> str:
+        """The value of a setting, or its default."""
+        return dict(self.config).get(name, SETTINGS[name].default)
+
+    def with_id(self, topic_id: int) -> Topic:
+        """The topic as the catalog knows it."""
+        return replace(self, id=topic_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """The topic as plain dicts, lists and scalars."""
+        return {
+            "id": self.id, "name": self.name, "schema": self.schema.ddl(), "key": list(self.key), "timestamp": self.timestamp,
+            "partitions": self.partitions, "config": dict(self.config), "partition_by": list(self.partition_by), "internal": self.internal,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Topic:
+        """The inverse of `to_json`."""
+        return cls(
+            value["id"], value["name"], Schema.parse(value["schema"]), tuple(value["key"]), value["timestamp"], value["partitions"],
+            tuple(sorted(value["config"].items())), tuple(value["partition_by"]), value["internal"],
+        )  # fmt: skip
+
+
+def declare_topic(
+    name: str,
+    schema: str | Schema | Any,
+    key: str | Sequence[str] | None = None,
+    timestamp: str | None = None,
+    partitions: int = 4,
+    config: Mapping[str, Scalar] | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    internal: bool = False,
+) -> Topic:
+    """
+    A topic that is not created yet, every part checked.
+
+    `schema` is SQL text, a Schema or an Arrow schema. SchemaError for a column that is not there or of the wrong type,
+    ConfigError for a bad name, number of partitions or setting.
+    """
+    parsed = check_user_schema(Schema.parse(schema))
+    keys = _check_columns(name, parsed, "key", key)
+    chosen = _check_columns(name, parsed, "partition_by", partition_by) or keys
+    if not set(chosen) <= set(keys):
+        raise SchemaError(f"topic {name}: partition_by {list(chosen)} must be among the key columns {list(keys)}, or a key would be split")
+    topic = Topic(
+        UNCREATED, check_name(name, "topic"), parsed, keys, _check_timestamp(name, parsed, timestamp),
+        _check_partitions(name, partitions), check_settings(config), chosen, internal,
+    )  # fmt: skip
+    if topic.is_compacted and not topic.key:
+        raise ConfigError(f"topic {name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key=")
+    return topic
+
+
+def _check_columns(name: str, schema: Schema, what: str, columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns or ())
+    for column in chosen:
+        if column not in schema:
+            raise SchemaError(f"topic {name}: the {what} column {column!r} does not exist; the schema has {schema}")
+    if len(set(chosen)) < len(chosen):
+        raise SchemaError(f"topic {name}: {what} names a column twice: {list(chosen)}")
+    return chosen
+
+
+def _check_timestamp(name: str, schema: Schema, column: str | None) -> str | None:
+    if column is None:
+        return None
+    if column not in schema:
+        raise SchemaError(f"topic {name}: the timestamp column {column!r} does not exist; the schema has {schema}")
+    if schema[column].type not in _TIMESTAMP_COLUMNS:
+        raise SchemaError(f"topic {name}: the timestamp column {column!r} is {schema[column].type}; expected {' or '.join(_TIMESTAMP_COLUMNS)}")
+    return column
+
+
+def _check_partitions(name: str, partitions: int) -> int:
+    if type(partitions) is not int or not 1 <= partitions <= PARTITIONS_MAX:
+        raise ConfigError(f"topic {name}: partitions={partitions!r}; expected a whole number from 1 to {PARTITIONS_MAX}")
+    return partitions
