@@ -116,7 +116,7 @@ def _valid_rows(nulls: npt.NDArray[np.uint8], columns: int) -> list[Mask | None]
     if not nulls.any():
         return [None] * columns
     bits = np.unpackbits(nulls, axis=1, bitorder="little").view(np.bool_)
-    _require(~bits[:, columns:].any(axis=1), f"a null bit beyond the {columns} columns")
+    _require(nulls[:, -1] < 1 << (columns - 1) % 8 + 1, f"a null bit beyond the {columns} columns")
     return [None if not bits[:, index].any() else ~bits[:, index] for index in range(columns)]
 
 
@@ -125,7 +125,7 @@ def _fixed_column(head: npt.NDArray[Any], index: int, type_name: str, valid: Mas
         return pa.nulls(len(head))
     values: npt.NDArray[Any] = head[str(index)]
     if type_name == "boolean":
-        _require(np.less_equal(values, 1), f"a boolean that is neither 0 nor 1 in column {index}")
+        _require(values <= 1, f"a boolean that is neither 0 nor 1 in column {index}")
     column = fixed_array(values, type_name, valid)
     return checked(column, type_name) if type_name.startswith("decimal") else column
 

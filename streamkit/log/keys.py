@@ -194,7 +194,8 @@ def _unordered_decimals(ordered: Fixed) -> Fixed:
 
 
 def _one_zero_one_nan(values: Fixed) -> Fixed:
-    unified: Fixed = values + values.dtype.type(0.0)  # -0.0 + 0.0 is 0.0
+    with np.errstate(invalid="ignore"):  # a signalling NaN signals here
+        unified: Fixed = values + values.dtype.type(0.0)  # -0.0 + 0.0 is 0.0
     unified[np.isnan(unified)] = np.nan
     return unified
 

@@ -204,28 +204,36 @@ def test_rows_of_very_different_lengths_are_copied_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoded", "type_name"),
+    ("encoded", "type_name", "found"),
     [
-        (b"", "bigint"),
-        (b"\2", "boolean"),
-        (b"\1\2", "boolean"),
-        (b"\1\0\0\0", "int"),
-        (b"\1\0\0\0\0\0", "int"),
-        (b"\0\0", "bigint"),
-        (b"\1ab", "string"),
-        (b"\1ab\0", "string"),
-        (b"\1a\0b\0\0", "binary"),
-        (b"\1\xff\0\0", "string"),
-        (b"\1" + b"\xff" * 16, "decimal(38,0)"),
-        (b"\1", "void"),
+        (b"", "bigint", "the end where a bigint should begin"),
+        (b"\2", "boolean", "a tag that is neither null nor value"),
+        (b"\1\2", "boolean", "neither 0 nor 1"),
+        (b"\1\0\0\0", "int", "the end inside a int"),
+        (b"\1\0\0\0\0\0", "int", "bytes after the last column"),
+        (b"\0\0", "bigint", "bytes after the last column"),
+        (b"\1ab", "string", "no end of a string"),
+        (b"\1ab\0", "string", "no end of a string"),
+        (b"\1a\0b\0\0", "binary", "not followed by 0xFF"),
+        (b"\1\xff\0\0", "string", "not a string"),
+        (b"\1" + b"\xff" * 16, "decimal(38,0)", "not a decimal"),
+        (b"\1", "void", "a tag that is neither null nor value"),
     ],
 )
-def test_bytes_that_are_no_key_are_refused(encoded: bytes, type_name: str) -> None:
+def test_bytes_that_are_no_key_are_refused(encoded: bytes, type_name: str, found: str) -> None:
     """Short, long, badly tagged, unterminated, badly escaped and unprintable keys raise CorruptionError, also beside good ones."""
     good = encode_keys([pa.nulls(1, to_arrow(type_name))]).to_pylist()
     for values in ([encoded], [*good, encoded], [encoded, *good]):
-        with pytest.raises(CorruptionError):
+        with pytest.raises(CorruptionError, match=found):
             decode_keys(pa.array(values, pa.binary()), [type_name])
+
+
+def test_every_nan_is_one_key() -> None:
+    """NaNs of either sign and any payload encode alike, after infinity."""
+    bits = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001, 0x7FF0000000000000], np.uint64)
+    *nans, infinity = encode_keys([pa.array(bits.view(np.float64))]).to_pylist()
+    assert len(set(nans)) == 1
+    assert infinity < nans[0]
 
 
 @settings(max_examples=200)
