@@ -83,7 +83,8 @@ def start(
     _check_keys(transaction, before, key_groups)
     chosen = before.tasks if tasks is None else _check_tasks(tasks)
     transaction.execute(
-        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ? WHERE id = ?", (chosen, program_hash, before.id)
+        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ? WHERE id = ?",
+        (chosen, program_hash, before.id),
     )
     for store in stores:
         _declare_store(transaction, before.id, store, now_ms)
@@ -122,7 +123,9 @@ def _declare_store(transaction: Transaction, application_id: int, store: StoreDe
         "SELECT changelog_topic_id FROM application_store WHERE application_id = ? AND name = ?", (application_id, store.name)
     )
     if found and found[0][0] != topic.id:
-        raise ConfigError(f"store {store.name} has the topic with id {found[0][0]} as its changelog; found {topic.name} with id {topic.id}: reset the application")
+        raise ConfigError(
+            f"store {store.name} has the topic with id {found[0][0]} as its changelog; found {topic.name} with id {topic.id}: reset the application"
+        )
     if not found:
         transaction.execute(
             "INSERT INTO application_store (application_id, name, number, changelog_topic_id) "
@@ -136,7 +139,9 @@ def get(transaction: Transaction, name: str) -> ApplicationState:
     for state in _states(transaction, "WHERE name = ?", (name,)):
         return state
     existing = [state.name for state in every(transaction)]
-    raise ConfigError(f"application {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: start it first")
+    raise ConfigError(
+        f"application {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: start it first"
+    )
 
 
 def every(transaction: Transaction) -> list[ApplicationState]:
@@ -169,7 +174,9 @@ def _stores(transaction: Transaction, application_id: int) -> dict[str, StoreSta
 def positions_of(transaction: Transaction, application_id: int) -> Offsets:
     """The next offset an application reads, by topic id and partition."""
     positions: Offsets = {}
-    statement = "SELECT topic_id, partition, next_offset FROM application_position WHERE application_id = ? ORDER BY topic_id, partition"
+    statement = (
+        "SELECT topic_id, partition, next_offset FROM application_position WHERE application_id = ? ORDER BY topic_id, partition"
+    )
     for topic_id, partition, offset in transaction.execute(statement, (application_id,)):
         positions.setdefault(topic_id, {})[partition] = offset
     return positions

@@ -70,7 +70,9 @@ class Catalog:
         """The extents that hold offsets from `start_offset` to before `end_offset`, by offset."""
         return self._read(lambda transaction: manifest.extents(transaction, topic_id, partition, start_offset, end_offset))
 
-    def extents_of(self, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None) -> ManifestSlice:
+    def extents_of(
+        self, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None
+    ) -> ManifestSlice:
         """One snapshot: the extents of the topics from the offsets `since` on, at most `limit` a partition, and all ends."""
         return self._read(lambda transaction: manifest.cut(transaction, topic_ids, since, limit))
 
@@ -89,7 +91,14 @@ class Catalog:
     # Applications
 
     def start_application(
-        self, name: str, *, tasks: int | None, default_tasks: int, key_groups: int, program_hash: str, stores: Sequence[StoreDeclaration]
+        self,
+        name: str,
+        *,
+        tasks: int | None,
+        default_tasks: int,
+        key_groups: int,
+        program_hash: str,
+        stores: Sequence[StoreDeclaration],
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
@@ -143,7 +152,8 @@ class Catalog:
     def commit_batches(self, batch: ProducerCommit) -> tuple[Extent, ...]:
         """Make what a producer wrote visible, or raise and leave everything as it was; returns the new extents."""
         return self._commit(
-            lambda transaction: producers.commit(transaction, batch), lambda transaction: producers.is_committed(transaction, batch)
+            lambda transaction: producers.commit(transaction, batch),
+            lambda transaction: producers.is_committed(transaction, batch),
         )
 
     def last_sequence(self, producer_id: int, topic_id: int) -> int | None:

@@ -82,7 +82,9 @@ def _check_turn(transaction: Transaction, epoch: EpochCommit) -> dict[str, Any]:
             "this run must stop, and what it staged is void"
         )
     if epoch.epoch != committed + 1:
-        raise EpochFailedError(f"application {name}: epoch {epoch.epoch} cannot be committed, epoch {committed} was the last; expected {committed + 1}")
+        raise EpochFailedError(
+            f"application {name}: epoch {epoch.epoch} cannot be committed, epoch {committed} was the last; expected {committed + 1}"
+        )
     totals: dict[str, Any] = json.loads(metrics)
     return totals
 
@@ -108,9 +110,13 @@ def _check_position(topic_id: int, partition: int, positions: tuple[int, int | N
     found, before, after = positions
     place = f"topic id {topic_id}, partition {partition}"
     if end is None:
-        raise EpochFailedError(f"{place} does not exist; the topic was deleted, or deleted and created anew, since the epoch was planned")
+        raise EpochFailedError(
+            f"{place} does not exist; the topic was deleted, or deleted and created anew, since the epoch was planned"
+        )
     if found != before:
-        raise EpochFailedError(f"{place}: the epoch starts at offset {before}, the catalog stands at {found}; plan the epoch again")
+        raise EpochFailedError(
+            f"{place}: the epoch starts at offset {before}, the catalog stands at {found}; plan the epoch again"
+        )
     if not found <= after <= end:
         raise EpochFailedError(f"{place}: the epoch ends at offset {after}; expected one from {found} to {end}")
 
@@ -128,15 +134,19 @@ def _move_positions(transaction: Transaction, epoch: EpochCommit) -> None:
 
 
 def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]) -> None:
+    place = (epoch.application_id, epoch.epoch)
+    metrics = json.dumps(dict(epoch.metrics))
     transaction.execute(
         "INSERT INTO epoch (application_id, epoch, generation, token, stream_time_ms, timestamp_ms, metrics) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (epoch.application_id, epoch.epoch, epoch.generation, epoch.token, epoch.stream_time_ms, epoch.timestamp_ms, json.dumps(dict(epoch.metrics))),
+        (*place, epoch.generation, epoch.token, epoch.stream_time_ms, epoch.timestamp_ms, metrics),
     )
+    sums = json.dumps(added(totals, epoch.metrics))
     transaction.execute(
         "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
-        (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), json.dumps(added(totals, epoch.metrics)), epoch.application_id),
+        (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),
     )
-    transaction.execute("DELETE FROM epoch WHERE application_id = ? AND epoch <= ?", (epoch.application_id, epoch.epoch - HISTORY_EPOCHS))
+    oldest = epoch.epoch - HISTORY_EPOCHS
+    transaction.execute("DELETE FROM epoch WHERE application_id = ? AND epoch <= ?", (epoch.application_id, oldest))
 
 
 def added(totals: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +171,11 @@ def token_of(transaction: Transaction, application_id: int, epoch: int) -> str |
 
 def tokens_since(transaction: Transaction, application_id: int, since: int) -> dict[int, str]:
     """The tokens of the committed epochs from `since` on, by epoch."""
-    return dict(transaction.execute("SELECT epoch, token FROM epoch WHERE application_id = ? AND epoch >= ? ORDER BY epoch", (application_id, since)))
+    return dict(
+        transaction.execute(
+            "SELECT epoch, token FROM epoch WHERE application_id = ? AND epoch >= ? ORDER BY epoch", (application_id, since)
+        )
+    )
 
 
 def last(transaction: Transaction, application_id: int, count: int) -> list[EpochRecord]:

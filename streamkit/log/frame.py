@@ -121,7 +121,9 @@ def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: st
     raw = sink.getvalue()
     data = raw if compression == "none" else pa.compress(raw, codec=compression)
     if raw.size > PAYLOAD_BYTES_MAX:
-        raise SchemaError(f"{batch.num_rows} rows take {raw.size} bytes; expected at most {PAYLOAD_BYTES_MAX} in one frame: send smaller batches")
+        raise SchemaError(
+            f"{batch.num_rows} rows take {raw.size} bytes; expected at most {PAYLOAD_BYTES_MAX} in one frame: send smaller batches"
+        )
     return Payload(topic_id, partition, batch.num_rows, compression, raw.size, data, least, greatest, google_crc32c.value(data))
 
 
@@ -131,7 +133,9 @@ def _timestamp_range(batch: pa.RecordBatch) -> tuple[int, int]:
         raise SchemaError(f"a frame needs the column {TIMESTAMP} of type {TIMESTAMP_TYPE}; found {batch.schema.names}")
     times = batch.column(index)
     if not len(times) or times.null_count:
-        raise SchemaError(f"a frame needs at least one row and a time in each; found {len(times)} rows, {times.null_count} without")
+        raise SchemaError(
+            f"a frame needs at least one row and a time in each; found {len(times)} rows, {times.null_count} without"
+        )
     bounds = pc.min_max(times.view(pa.int64())).as_py()
     return bounds["min"], bounds["max"]
 

@@ -35,7 +35,11 @@ class ManifestSlice:
 
 def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
     """The next offset of each partition of a topic; empty if the topic does not exist."""
-    return dict(transaction.execute("SELECT partition, next_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition", (topic_id,)))
+    return dict(
+        transaction.execute(
+            "SELECT partition, next_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition", (topic_id,)
+        )
+    )
 
 
 def extents(
@@ -95,7 +99,9 @@ def _extents_of(slab: SlabReference, ends: dict[tuple[int, int], int]) -> list[E
     for frame in slab.frames:
         base = ends.get((frame.topic_id, frame.partition))
         if base is None:
-            raise EpochFailedError(f"{slab.path} has rows for partition {frame.partition} of the topic with id {frame.topic_id}, which does not exist")
+            raise EpochFailedError(
+                f"{slab.path} has rows for partition {frame.partition} of the topic with id {frame.topic_id}, which does not exist"
+            )
         ends[frame.topic_id, frame.partition] = base + frame.rows
         rows.append(_extent(slab, frame, base))
     return rows
@@ -112,15 +118,13 @@ def _insert(transaction: Transaction, slab: SlabReference, rows: Sequence[Extent
     if not rows:
         return
     ((slab_id,),) = transaction.execute(
-        "INSERT INTO slab (path, writer, size, checksum) VALUES (?, ?, ?, ?) RETURNING id", (slab.path, slab.writer, slab.size, slab.checksum)
+        "INSERT INTO slab (path, writer, size, checksum) VALUES (?, ?, ?, ?) RETURNING id",
+        (slab.path, slab.writer, slab.size, slab.checksum),
     )
     transaction.execute_many(
-        "INSERT INTO extent (topic_id, partition, base_offset, next_offset, slab_id, position, length, min_timestamp, max_timestamp) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (row.topic_id, row.partition, row.base_offset, row.next_offset, slab_id, row.position, row.length, row.min_timestamp, row.max_timestamp)
-            for row in rows
-        ],
+        "INSERT INTO extent (slab_id, topic_id, partition, base_offset, next_offset, position, length, min_timestamp, max_timestamp) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?7, ?8, ?9, ?10)",  # 6 is the path, which the slab has
+        [(slab_id, *row.to_json()) for row in rows],
     )
 
 

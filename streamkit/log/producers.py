@@ -58,7 +58,9 @@ def open_producer(transaction: Transaction, name: str | None) -> ProducerState:
         check_name(name, "producer")
         for row in transaction.execute("UPDATE producer SET epoch = epoch + 1 WHERE name = ? RETURNING id, epoch, step", (name,)):
             return ProducerState(row[0], name, row[1], row[2])
-    ((producer_id,),) = transaction.execute("INSERT INTO producer (name, epoch, step, token) VALUES (?, 1, 0, '') RETURNING id", (name,))
+    ((producer_id,),) = transaction.execute(
+        "INSERT INTO producer (name, epoch, step, token) VALUES (?, 1, 0, '') RETURNING id", (name,)
+    )
     return ProducerState(producer_id, name, 1, 0)
 
 
@@ -81,15 +83,23 @@ def commit(transaction: Transaction, batch: ProducerCommit) -> tuple[Extent, ...
 
 def is_committed(transaction: Transaction, batch: ProducerCommit) -> bool:
     """Whether this very commit is the last that the producer made."""
-    return bool(transaction.execute("SELECT 1 FROM producer WHERE id = ? AND step = ? AND token = ?", (batch.producer_id, batch.step, batch.token)))
+    return bool(
+        transaction.execute(
+            "SELECT 1 FROM producer WHERE id = ? AND step = ? AND token = ?", (batch.producer_id, batch.step, batch.token)
+        )
+    )
 
 
 def _check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
     ((name, epoch, step),) = transaction.execute("SELECT name, epoch, step FROM producer WHERE id = ?", (batch.producer_id,))
     if epoch != batch.epoch:
-        raise FencedError(f"producer {name}: epoch {batch.epoch} cannot commit, it was opened anew as epoch {epoch}; this instance must stop")
+        raise FencedError(
+            f"producer {name}: epoch {batch.epoch} cannot commit, it was opened anew as epoch {epoch}; this instance must stop"
+        )
     if batch.step != step + 1:
-        raise EpochFailedError(f"producer {name or batch.producer_id}: step {batch.step} cannot be committed; expected {step + 1}")
+        raise EpochFailedError(
+            f"producer {name or batch.producer_id}: step {batch.step} cannot be committed; expected {step + 1}"
+        )
     expected = (producer_writer(batch.producer_id), batch.epoch, batch.step)
     for slab in batch.slabs:
         if (slab.writer, slab.generation, slab.step) != expected or slab.path != slab.name.path:
@@ -113,7 +123,9 @@ def ranges_of(topic_id: int, parts: Mapping[int, tuple[int, int]], bases: Mappin
     }
 
 
-def _record_sequence(transaction: Transaction, producer_id: int, batch: SequencedBatch, bases: Mapping[tuple[int, int], int]) -> None:
+def _record_sequence(
+    transaction: Transaction, producer_id: int, batch: SequencedBatch, bases: Mapping[tuple[int, int], int]
+) -> None:
     topics.get_by_id(transaction, batch.topic_id)
     ranges = ranges_of(batch.topic_id, batch.parts, bases)
     place = (producer_id, batch.topic_id)
@@ -130,13 +142,16 @@ def _record_sequence(transaction: Transaction, producer_id: int, batch: Sequence
 
 def last_sequence(transaction: Transaction, producer_id: int, topic_id: int) -> int | None:
     """The newest sequence that a producer committed to a topic, if any."""
-    ((sequence,),) = transaction.execute("SELECT max(sequence) FROM producer_sequence WHERE producer_id = ? AND topic_id = ?", (producer_id, topic_id))
+    ((sequence,),) = transaction.execute(
+        "SELECT max(sequence) FROM producer_sequence WHERE producer_id = ? AND topic_id = ?", (producer_id, topic_id)
+    )
     return None if sequence is None else int(sequence)
 
 
 def offsets_of(transaction: Transaction, producer_id: int, topic_id: int, sequence: int) -> Ranges | None:
     """The offsets that a sequenced batch got; None if it is too old to be remembered, or its number was left out."""
     rows = transaction.execute(
-        "SELECT offsets FROM producer_sequence WHERE producer_id = ? AND topic_id = ? AND sequence = ?", (producer_id, topic_id, sequence)
+        "SELECT offsets FROM producer_sequence WHERE producer_id = ? AND topic_id = ? AND sequence = ?",
+        (producer_id, topic_id, sequence),
     )
     return {partition: (first, following) for partition, first, following in json.loads(rows[0][0])} if rows else None

@@ -85,7 +85,12 @@ class SlabReference:
 
 def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
     """The footer of a slab; the token stays out, so that equal contents have equal footers."""
-    footer = {"writer": name.writer, "generation": name.generation, "step": name.step, "frames": [frame.to_json() for frame in frames]}
+    footer = {
+        "writer": name.writer,
+        "generation": name.generation,
+        "step": name.step,
+        "frames": [frame.to_json() for frame in frames],
+    }
     return json.dumps(footer, separators=(",", ":")).encode()
 
 

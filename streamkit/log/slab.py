@@ -43,7 +43,11 @@ def write_slab(
     StorageFullError if there is no room; nothing is left behind.
     """
     chosen = compressions or {}
-    payloads = [encode(topic_id, partition, batch, chosen.get(topic_id, "none")) for topic_id, partition, batch in frames if batch.num_rows]
+    payloads = [
+        encode(topic_id, partition, batch, chosen.get(topic_id, "none"))
+        for topic_id, partition, batch in frames
+        if batch.num_rows
+    ]
     try:
         return _stage(storage, name, payloads)
     except StorageFullError:
@@ -57,7 +61,9 @@ def _stage(storage: Storage, name: SlabName, payloads: Sequence[Payload]) -> Sla
     frames = tuple(_references(payloads))
     footer = footer_bytes(name, frames)
     size = storage.create(name.path, _parts(name, payloads, footer))
-    return SlabReference(name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.step, name.token, frames)
+    return SlabReference(
+        name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.step, name.token, frames
+    )
 
 
 def _references(payloads: Sequence[Payload]) -> Iterator[FrameReference]:
@@ -98,7 +104,8 @@ def read_reference(storage: Storage, path: str) -> SlabReference:
         file = storage.map(path)
     except FileNotFoundError:
         raise CorruptionError(f"the slab {path} is missing; restore it from a copy") from None
-    if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != pack_header(bytes.fromhex(name.token)):
+    head = pack_header(bytes.fromhex(name.token))
+    if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != head:
         raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
     footer, checksum = _read_footer(file, path)
     frames = tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
@@ -110,7 +117,9 @@ def read_reference(storage: Storage, path: str) -> SlabReference:
 def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
     position, length, checksum, magic = _TRAILER.unpack(file.slice(file.size - _TRAILER.size).to_pybytes())
     if magic != MAGIC or position + length + _TRAILER.size != file.size:
-        raise CorruptionError(f"the slab {path} does not end with a trailer that fits its {file.size} bytes; restore it from a copy")
+        raise CorruptionError(
+            f"the slab {path} does not end with a trailer that fits its {file.size} bytes; restore it from a copy"
+        )
     footer = file.slice(position, length).to_pybytes()
     if google_crc32c.value(footer) != checksum:
         raise CorruptionError(f"the checksum of the footer of {path} does not match; restore the slab from a copy")
@@ -127,7 +136,9 @@ def verify_slab(storage: Storage, reference: SlabReference) -> None:
         raise EpochFailedError(f"the staged slab {reference.path} is not the one its writer reported; run the epoch again")
 
 
-def read_frame(storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Topic | None = None) -> pa.RecordBatch:
+def read_frame(
+    storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Topic | None = None
+) -> pa.RecordBatch:
     """
     The rows of one frame, memory-mapped: without a copy when it is not compressed.
 

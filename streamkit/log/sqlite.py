@@ -32,7 +32,9 @@ def check_version(version: str) -> None:
     """SetupError if this SQLite cannot be trusted with a write-ahead log."""
     found = tuple(int(part) for part in version.split(".")[:3])
     if found < _WAL_SAFE or found == _WITHDRAWN:
-        raise SetupError(f"SQLite {version} has a defect in its write-ahead log; expected 3.51.3 or newer, not 3.52.0: pip install -U apsw")
+        raise SetupError(
+            f"SQLite {version} has a defect in its write-ahead log; expected 3.51.3 or newer, not 3.52.0: pip install -U apsw"
+        )
 
 
 def _leave_to_parent() -> None:
@@ -158,14 +160,18 @@ class SqliteDatabase:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         mode = connection.pragma("journal_mode", "wal")
         if mode != "wal" and self.path != IN_MEMORY:
-            raise SetupError(f"{self.path} cannot have a write-ahead log, SQLite chose {mode!r}; expected a file system of this machine")
+            raise SetupError(
+                f"{self.path} cannot have a write-ahead log, SQLite chose {mode!r}; expected a file system of this machine"
+            )
         for name, value in (("synchronous", "FULL"), ("foreign_keys", "ON"), ("trusted_schema", "OFF")):
             connection.pragma(name, value)
         return connection
 
     def _own_connection(self) -> apsw.Connection:
         if self._process != os.getpid():
-            raise StreamKitError(f"the catalog {self.path} was opened by process {self._process}; open the log anew in a spawned process")
+            raise StreamKitError(
+                f"the catalog {self.path} was opened by process {self._process}; open the log anew in a spawned process"
+            )
         if self._connection is None:
             raise StreamKitError(f"the catalog {self.path} is closed; open the log again")
         return self._connection

@@ -96,13 +96,17 @@ def declare_topic(
     keys = _check_columns(name, parsed, "key", key)
     chosen = _check_columns(name, parsed, "partition_by", partition_by) or keys
     if not set(chosen) <= set(keys):
-        raise SchemaError(f"topic {name}: partition_by {list(chosen)} must be among the key columns {list(keys)}, or a key would be split")
+        raise SchemaError(
+            f"topic {name}: partition_by {list(chosen)} must be among the key columns {list(keys)}, or a key would be split"
+        )
     topic = Topic(
         UNCREATED, check_name(name, "topic"), parsed, keys, _check_timestamp(name, parsed, timestamp),
         _check_partitions(name, partitions), check_settings(config), chosen, internal,
     )  # fmt: skip
     if topic.is_compacted and not topic.key:
-        raise ConfigError(f"topic {name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key=")
+        raise ConfigError(
+            f"topic {name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key="
+        )
     return topic
 
 
@@ -122,7 +126,9 @@ def _check_timestamp(name: str, schema: Schema, column: str | None) -> str | Non
     if column not in schema:
         raise SchemaError(f"topic {name}: the timestamp column {column!r} does not exist; the schema has {schema}")
     if schema[column].type not in _TIMESTAMP_COLUMNS:
-        raise SchemaError(f"topic {name}: the timestamp column {column!r} is {schema[column].type}; expected {' or '.join(_TIMESTAMP_COLUMNS)}")
+        raise SchemaError(
+            f"topic {name}: the timestamp column {column!r} is {schema[column].type}; expected {' or '.join(_TIMESTAMP_COLUMNS)}"
+        )
     return column
 
 

@@ -47,7 +47,9 @@ def get(transaction: Transaction, name: str) -> Topic:
     found = find(transaction, name)
     if found is None:
         existing = [topic.name for topic in every(transaction) if not topic.internal]
-        raise TopicNotFoundError(f"topic {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: create it first")
+        raise TopicNotFoundError(
+            f"topic {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: create it first"
+        )
     return found
 
 
@@ -55,7 +57,9 @@ def get_by_id(transaction: Transaction, topic_id: int) -> Topic:
     """The topic of that id; TopicNotFoundError if it was deleted."""
     rows = transaction.execute("SELECT id, declaration FROM topic WHERE id = ?", (topic_id,))
     if not rows:
-        raise TopicNotFoundError(f"the topic with id {topic_id} does not exist any more; it was deleted, or deleted and created anew")
+        raise TopicNotFoundError(
+            f"the topic with id {topic_id} does not exist any more; it was deleted, or deleted and created anew"
+        )
     return _topic(*rows[0])
 
 

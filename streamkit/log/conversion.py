@@ -1,0 +1,116 @@
+"""
+Values to the types of a schema, without loss: what is refused is named by its row.
+
+Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
+A timestamp without zone counts as UTC. Values from Python and pandas may also go from double to float, and from whole
+doubles to integers, since that is how both hold such columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import SchemaError
+from streamkit.schema import Column
+
+_REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def convert_arrow(column: Column, values: pa.Array, first_row: int = 0) -> pa.Array:
+    """An Arrow array in the type of a column; SchemaError names the first row that does not fit."""
+    target = column.arrow.type
+    if values.type == target:
+        return values
+    return _with_row(column, values, lambda part: _cast(part, target, is_loose=False), first_row)
+
+
+def convert_python(column: Column, values: Any) -> pa.Array:
+    """A pandas Series or a list in the type of a column, NaN of a Series as null; SchemaError names the first row that does not fit."""
+    target = column.arrow.type
+    return _with_row(
+        column, values, lambda part: _cast(pa.array(part, from_pandas=not isinstance(part, list)), target, is_loose=True), 0
+    )
+
+
+def _with_row(column: Column, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
+    try:
+        return convert(values)
+    except _REFUSED as error:
+        row = _first_refused(values, convert)
+        value, kind = _shown(values, row)
+        raise SchemaError(
+            f"row {first_row + row}, column {column.name!r}: found {value} ({kind}), expected {column.type}; {_reason(error)}"
+        ) from error
+
+
+def _first_refused(values: Any, convert: Callable[[Any], pa.Array]) -> int:
+    sound, refused = 0, len(values)
+    while refused - sound > 1:
+        middle = (sound + refused) // 2
+        try:
+            convert(values[:middle])
+            sound = middle
+        except _REFUSED:
+            refused = middle
+    return sound
+
+
+def _shown(values: Any, row: int) -> tuple[str, str]:
+    value = values[row] if isinstance(values, pa.Array | list) else values.iloc[row]
+    kind = str(value.type) if isinstance(value, pa.Scalar) else type(value).__name__
+    text = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
+    return text if len(text) <= 80 else f"{text[:77]}...", kind
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0]
+
+
+def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    source = values.type
+    if source == target:
+        return values
+    if pa.types.is_null(source):
+        return pa.nulls(len(values), target)
+    if not _is_allowed(source, target, is_loose=is_loose):
+        raise TypeError(f"there is no conversion without loss from {source} to {target}")
+    if pa.types.is_integer(source) and pa.types.is_decimal(target):
+        values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
+    return pc.cast(values, target)
+
+
+def _is_allowed(source: pa.DataType, target: pa.DataType, *, is_loose: bool) -> bool:
+    for is_source, is_target in (_ALLOWED + _LOOSE) if is_loose else _ALLOWED:
+        if is_source(source) and is_target(target):
+            return is_loose or is_source is not pa.types.is_floating or bool(source.bit_width <= target.bit_width)
+    are_times = bool(pa.types.is_timestamp(source) and pa.types.is_timestamp(target))
+    return are_times and (source.tz is None or target.tz is not None)
+
+
+def _is_text(source: pa.DataType) -> bool:
+    return any(is_kind(source) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def _is_bytes(source: pa.DataType) -> bool:
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+    return any(is_kind(source) for is_kind in kinds)
+
+
+_Check: TypeAlias = Callable[[pa.DataType], bool]
+_ALLOWED: tuple[tuple[_Check, _Check], ...] = (
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_integer, pa.types.is_floating),
+    (pa.types.is_integer, pa.types.is_decimal),
+    (pa.types.is_floating, pa.types.is_floating),
+    (pa.types.is_decimal, pa.types.is_decimal),
+    (pa.types.is_date, pa.types.is_date),
+    (_is_text, pa.types.is_string),
+    (_is_bytes, pa.types.is_binary),
+)
+_LOOSE: tuple[tuple[_Check, _Check], ...] = ((pa.types.is_floating, pa.types.is_integer),)

@@ -1,0 +1,185 @@
+"""A log: a location that holds topics, and the surface through which clients use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NoReturn, final
+
+import pyarrow as pa
+
+from streamkit.clock import Clock, SystemClock
+from streamkit.config import Settings, load_settings
+from streamkit.errors import ConfigError
+from streamkit.log.catalog import Catalog
+from streamkit.log.producer import Producer
+from streamkit.log.reader import Bounds, Reader
+from streamkit.log.settings import SETTINGS, Scalar
+from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
+from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.topic import Topic, declare_topic
+from streamkit.names import CATALOG_FILE
+from streamkit.schema import Schema
+
+
+@final
+class Log:
+    """
+    Topics at one location. `storage` may travel to tasks; the catalog stays with drivers and clients.
+
+    `root` is the absolute directory, or `:memory:`. A log belongs to the process that opened it.
+    """
+
+    def __init__(self, root: str, storage: Storage, catalog: Catalog, clock: Clock, settings: Settings) -> None:
+        self.root = root
+        self.storage = storage
+        self.catalog = catalog
+        self.clock = clock
+        self.settings = settings
+
+    def __repr__(self) -> str:
+        return f"Log({self.root!r})"
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot travel to another process; send its storage and what was read from its catalog")
+
+    def close(self) -> None:
+        """Close the catalog; a second call does nothing."""
+        self.catalog.close()
+
+    def create_topic(
+        self,
+        name: str,
+        schema: str | Schema | pa.Schema,
+        key: str | Sequence[str] | None = None,
+        timestamp: str | None = None,
+        partitions: int | None = None,
+        config: Mapping[str, Scalar] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+    ) -> Topic:
+        """
+        Create a topic of rows with this schema; one that exists and was declared equally is returned as it is.
+
+        `key` names the key columns, `timestamp` the column with the event time, `partition_by` those key columns that
+        choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
+        `config` has Kafka's settings: in force are `cleanup.policy`, `compression.type` and `message.timestamp.type`; the
+        others are checked and recorded. TopicExistsError, SchemaError or ConfigError say what does not fit.
+        """
+        count = self.settings.topic_partitions if partitions is None else partitions
+        return self.catalog.create_topic(declare_topic(name, schema, key, timestamp, count, config, partition_by))
+
+    def topics(self, internal: bool = False) -> list[str]:
+        """The names of the topics, sorted; those that belong to applications only if asked for."""
+        return [topic.name for topic in self.catalog.topics() if internal or not topic.internal]
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name; else TopicNotFoundError, which lists those that exist."""
+        return self.catalog.topic(name)
+
+    def describe(self, topic: str) -> dict[str, Any]:
+        """What a topic is and how much it holds: offsets, rows and bytes by partition and in all, every setting with its value."""
+        found = self.catalog.topic(topic)
+        names = ("partition", "start_offset", "end_offset", "rows", "bytes")
+        partitions = [dict(zip(names, row, strict=True)) for row in self.catalog.partition_sizes(found.id)]
+        return {
+            "name": found.name,
+            "id": found.id,
+            "schema": str(found.schema),
+            "key": list(found.key),
+            "timestamp": found.timestamp,
+            "partition_by": list(found.partition_by),
+            "internal": found.internal,
+            "partitions": partitions,
+            "rows": sum(partition["rows"] for partition in partitions),
+            "bytes": sum(partition["bytes"] for partition in partitions),
+            "config": {name: found.setting(name) for name in SETTINGS},
+        }
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its rows. TopicNotFoundError if there is none, ConfigError while it backs a store."""
+        for path in self.catalog.delete_topic(name):
+            self.storage.delete(path)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The offset after the last committed row, by partition."""
+        return self.catalog.end_offsets(self.catalog.topic(topic).id)
+
+    def producer(self, id: str | None = None) -> Producer:
+        """
+        A producer of rows; use it in a `with` block. With an `id` it fences every older instance of that id.
+
+        Sequence numbers given to `send_batch` are remembered by `id`, across processes.
+        """
+        return Producer(self.storage, self.catalog, self.clock, id, frame_rows=self.settings.frame_rows)
+
+    def read(
+        self,
+        topic: str,
+        columns: Sequence[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        start: Bounds = None,
+        end: Bounds = None,
+    ) -> pa.Table:
+        """
+        The committed rows of a topic as one snapshot, ordered by partition and offset.
+
+        The table has the columns, then `_timestamp`, `_partition`, `_offset`, and `_deleted` if a row is a tombstone.
+        `start` and `end` are an offset for all partitions, or offsets by partition; `end` is not included.
+        """
+        return self._reader(topic, columns, partitions, start, end).table()
+
+    def scan(
+        self,
+        topic: str,
+        columns: Sequence[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        start: Bounds = None,
+        end: Bounds = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
+        return self._reader(topic, columns, partitions, start, end).batches()
+
+    def _reader(
+        self, topic: str, columns: Sequence[str] | None, partitions: Iterable[int] | None, start: Bounds, end: Bounds
+    ) -> Reader:
+        return Reader(self.storage, self.catalog, self.catalog.topic(topic), columns, partitions, start, end)
+
+
+def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
+    """
+    Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
+
+    Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
+    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be.
+    """
+    settings = load_settings()
+    location = os.fspath(path_or_url) if path_or_url is not None else settings.log
+    if location == IN_MEMORY:
+        return _assemble(location, MemoryStorage(), SqliteDatabase(IN_MEMORY), clock, settings)
+    root = _directory(location)
+    return _assemble(root, FileStorage(root), SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs), clock, settings)
+
+
+def _assemble(root: str, storage: Storage, database: SqliteDatabase, clock: Clock | None, settings: Settings) -> Log:
+    chosen = clock or SystemClock()
+    return Log(root, storage, Catalog(database, chosen), chosen, settings)
+
+
+def _directory(location: str) -> str:
+    """The absolute directory of a location, made if it is missing."""
+    scheme = location.partition("://")[0] if "://" in location else "file"
+    if scheme != "file":
+        raise ConfigError(f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory")
+    root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
+    try:
+        os.makedirs(root, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
+    return root

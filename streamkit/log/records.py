@@ -1,0 +1,174 @@
+"""What users hand in, as the rows of a topic: every column of the schema, then `_timestamp` and, where needed, `_deleted` and `_headers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import SchemaError
+from streamkit.log.conversion import convert_arrow, convert_python
+from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
+from streamkit.log.topic import Topic
+from streamkit.names import DELETED, HEADERS, TIMESTAMP
+from streamkit.schema import Column
+
+_EXTRA = (TIMESTAMP, DELETED, HEADERS)
+_STAMP = Column(TIMESTAMP, "timestamp")
+_FLAG = Column(DELETED, "boolean")
+Boolean = npt.NDArray[np.bool_]
+
+
+def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = None) -> list[pa.RecordBatch]:
+    """
+    The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic.
+
+    Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. The event time of a row is that of
+    the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. SchemaError names row and column.
+    """
+    batches = []
+    first_row = 0
+    for columns, rows in _parts(topic, data):
+        batches.append(_Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms))
+        first_row += rows
+    return batches
+
+
+def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.RecordBatch:
+    """The row that deletes a key; SchemaError if `key` has not just the key columns."""
+    if set(key) != set(topic.key) or not topic.key:
+        raise SchemaError(f"topic {topic.name}: found the columns {sorted(key)}, expected its key columns {list(topic.key)}")
+    columns = {column.name: convert_python(column, [key.get(column.name)]) for column in topic.schema}
+    return _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
+
+
+def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]:
+    if isinstance(data, pa.Table):
+        _check_names(topic, data.schema.names)
+        yield from (part for batch in data.to_batches() if batch.num_rows for part in _parts(topic, batch))
+    elif isinstance(data, pa.RecordBatch):
+        _check_names(topic, data.schema.names)
+        yield dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows
+    elif isinstance(data, Sequence):
+        yield _from_rows(topic, data), len(data)
+    elif type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
+        _check_names(topic, list(data.columns))
+        yield {name: convert_python(_column(topic, name), data[name]) for name in data.columns if name != HEADERS}, len(data)
+    else:
+        raise SchemaError(
+            f"topic {topic.name}: found {type(data).__name__}, expected a RecordBatch, Table, DataFrame or list of dicts"
+        )
+
+
+def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Array]:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise SchemaError(
+                f"topic {topic.name}: row {number} is a {type(row).__name__}, expected a dict of column names and values"
+            )
+        _check_names(topic, list(row), f"row {number} has ")
+    names = list(rows[0]) if rows else list(topic.schema.names)
+    return {name: convert_python(_column(topic, name), [row.get(name) for row in rows]) for name in names if name != HEADERS}
+
+
+def _column(topic: Topic, name: str) -> Column:
+    return {TIMESTAMP: _STAMP, DELETED: _FLAG}.get(name) or topic.schema[name]
+
+
+def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have ") -> None:
+    expected = set(topic.schema.names)
+    missing = [name for name in topic.schema.names if name not in found]
+    unknown = [name for name in found if name not in expected and name not in _EXTRA]
+    if missing or unknown or len(set(found)) < len(found):
+        complaint = "a column twice"
+        if missing or unknown:
+            complaint = f"no column {missing[0]!r}" if missing else f"the unknown column {unknown[0]!r}"
+        names = ", ".join(map(str, found)) or "none"
+        raise SchemaError(f"topic {topic.name}: {what}{complaint}; found {names}; the topic has {topic.schema}")
+
+
+class _Rows:
+    """Columns by name, on their way to a batch of the topic."""
+
+    def __init__(self, topic: Topic, columns: Mapping[str, pa.Array], rows: int, first_row: int) -> None:
+        self.topic = topic
+        self.columns = columns
+        self.rows = rows
+        self.first_row = first_row
+
+    def batch(self, now_ms: int, timestamp_ms: int | None) -> pa.RecordBatch:
+        deleted = self._deleted()
+        arrays = {column.name: self._values(column, deleted) for column in self.topic.schema}
+        self._check_keys(arrays, deleted)
+        times = self._times(arrays, deleted, now_ms, timestamp_ms)
+        arrays[TIMESTAMP] = pa.array(times, pa.int64()).view(TIMESTAMP_TYPE)
+        if deleted is not None:
+            arrays[DELETED] = pa.array(deleted)
+        if HEADERS in self.columns:
+            arrays[HEADERS] = self.columns[HEADERS].cast(HEADERS_TYPE)
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+    def _deleted(self) -> Boolean | None:
+        if DELETED not in self.columns:
+            return None
+        flags = convert_arrow(_FLAG, self.columns[DELETED], self.first_row).fill_null(False)
+        deleted: Boolean = flags.to_numpy(zero_copy_only=False)
+        if deleted.any() and not self.topic.key:
+            self._refuse(deleted, DELETED, "it deletes a key, and the topic has none")
+        return deleted if deleted.any() else None
+
+    def _values(self, column: Column, deleted: Boolean | None) -> pa.Array:
+        values = convert_arrow(column, self.columns[column.name], self.first_row)
+        is_value = column.name not in self.topic.key
+        if deleted is not None and is_value:
+            values = pc.if_else(pa.array(deleted), pa.nulls(len(values), values.type), values)
+        if not column.nullable and values.null_count:
+            missing = _nulls(values) if deleted is None or not is_value else _nulls(values) & ~deleted
+            self._refuse(missing, column.name, "found null, and the column is NOT NULL")
+        return values
+
+    def _check_keys(self, arrays: Mapping[str, pa.Array], deleted: Boolean | None) -> None:
+        topic = self.topic
+        if not topic.key or (deleted is None and not topic.is_compacted):
+            return
+        missing = np.logical_and.reduce([_nulls(arrays[name]) for name in topic.key])
+        if topic.is_compacted:
+            self._refuse(missing, topic.key[0], "the key is null, and a compacted topic keeps rows by key")
+        elif deleted is not None:
+            self._refuse(missing & deleted, topic.key[0], "it deletes a key that is null")
+
+    def _times(
+        self, arrays: Mapping[str, pa.Array], deleted: Boolean | None, now_ms: int, timestamp_ms: int | None
+    ) -> npt.NDArray[np.int64]:
+        if self.topic.is_stamped_on_append:
+            return np.full(self.rows, now_ms, np.int64)
+        fallback = now_ms if timestamp_ms is None else timestamp_ms
+        times = np.full(self.rows, fallback, np.int64)
+        if TIMESTAMP in self.columns:
+            times = _milliseconds(convert_arrow(_STAMP, self.columns[TIMESTAMP], self.first_row), times)
+        if self.topic.timestamp is None:
+            return times
+        stamps = arrays[self.topic.timestamp]
+        unstamped = _nulls(stamps) if deleted is None else _nulls(stamps) & ~deleted
+        self._refuse(unstamped, self.topic.timestamp, "found null, and the column is the topic's event time")
+        return _milliseconds(stamps, times)
+
+    def _refuse(self, rows: Boolean, column: str, reason: str) -> None:
+        """Raise SchemaError for the first row that is marked, if there is one."""
+        if rows.any():
+            raise SchemaError(f"topic {self.topic.name}: row {self.first_row + int(rows.argmax())}, column {column!r}: {reason}")
+
+
+def _nulls(values: pa.Array) -> Boolean:
+    mask: Boolean = values.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _milliseconds(stamps: pa.Array, fallback: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Microseconds as milliseconds, rounded down also before 1970; `fallback` where there is none."""
+    times: npt.NDArray[np.int64] = stamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
+    return np.where(_nulls(stamps), fallback, times) if stamps.null_count else times
