@@ -10,10 +10,14 @@ for tables whether the row deletes its key.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from streamkit.errors import FormatVersionError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.schema import Schema
 
 PROGRAM_FORMAT = 1
@@ -234,12 +238,24 @@ class Program:
 
     def to_json(self) -> dict[str, Any]:
         """The program as plain lists, dicts and scalars, ready for `json.dumps`."""
-        raise NotImplementedError
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Program:
-        """The inverse of `to_json`."""
-        raise NotImplementedError
+        """The inverse of `to_json`; FormatVersionError for a format that this version does not read."""
+        if value.get("format") != PROGRAM_FORMAT:
+            raise FormatVersionError(
+                f"the program has format {value.get('format')!r}, and this version of StreamKit reads {PROGRAM_FORMAT}; "
+                "use the version that compiled it, or compile it again"
+            )
+        program: Program = from_plain(cls, value, OPERATORS)
+        return program
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:
         """The operators of one stage, in order."""

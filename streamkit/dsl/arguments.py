@@ -1,0 +1,85 @@
+"""What the verbs take, turned into what the nodes hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from streamkit.dsl.column import Column, expression_name, to_expression
+from streamkit.errors import TopologyError
+from streamkit.plan.expression import Alias, Expression
+from streamkit.plan.location import user_location
+
+NamedExpression = tuple[str, Expression]
+
+
+def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
+    """Names and expressions of columns where a text names a column."""
+    return (*(_with_own_name(to_expression(column)) for column in columns), *keyworded(named))
+
+
+def keyworded(named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
+    """Names and expressions of name=column arguments; TopologyError for what is no column."""
+    return tuple((name, _column(name, value)) for name, value in named.items())
+
+
+def aliased(columns: Iterable[Column], what: str) -> tuple[NamedExpression, ...]:
+    """Names and expressions of columns that carry an alias; TopologyError for those that do not."""
+    return tuple(_alias(column, what) for column in columns)
+
+
+def renamed(pairs: Mapping[str, str] | None, named: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of (old, new) names; TopologyError for what is no name."""
+    both: dict[Any, Any] = {**(pairs or {}), **named}
+    for old, new in both.items():
+        if not isinstance(old, str) or not isinstance(new, str) or not new:
+            raise TopologyError(f"cannot rename {old!r} to {new!r}; expected names: rename(old='new')", user_location())
+    return tuple(both.items())
+
+
+def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
+    """Pairs of (stream column, table column) from `on=`; TopologyError for what is no name."""
+    if on is None:
+        return None
+    pairs: list[tuple[Any, Any]]
+    if isinstance(on, str):
+        pairs = [(on, on)]
+    elif isinstance(on, Mapping):
+        pairs = list(on.items())
+    else:
+        pairs = [(name, name) for name in (on if isinstance(on, Iterable) and not isinstance(on, Column) else [on])]
+    if not all(isinstance(name, str) for pair in pairs for name in pair):
+        raise TopologyError(
+            f"on={on!r} is no column name; expected a name, a list of names, or {{stream column: table column}}", user_location()
+        )
+    return tuple(pairs)
+
+
+def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
+    """Column names; TopologyError for what is no name."""
+    values = tuple(columns)
+    for value in values:
+        if not isinstance(value, str):
+            raise TopologyError(f"{verb}() was given {value!r}; expected names of columns", user_location())
+    return values
+
+
+def _with_own_name(expression: Expression) -> NamedExpression:
+    inner = expression.expression if isinstance(expression, Alias) else expression
+    return expression_name(expression), inner
+
+
+def _column(name: str, value: object) -> Expression:
+    if not isinstance(value, Column):
+        raise TopologyError(
+            f"{name}={value!r} is not a column; expected F.col(…), F.lit(…) for a constant, or F.expr(…) for Spark SQL",
+            user_location(),
+        )
+    inner = value.expression
+    return inner.expression if isinstance(inner, Alias) else inner
+
+
+def _alias(column: object, what: str) -> NamedExpression:
+    if isinstance(column, Column) and isinstance(column.expression, Alias):
+        return column.expression.name, column.expression.expression
+    raise TopologyError(f"the {what} {column!r} has no name; expected name=… or .alias('name')", user_location())

@@ -1,0 +1,56 @@
+"""Groups of a stream's records, on their way to a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamkit.dsl import arguments
+from streamkit.dsl.column import Column
+from streamkit.errors import TopologyError
+from streamkit.plan import nodes
+from streamkit.plan.expression import Call, Literal
+from streamkit.plan.location import user_location
+
+if TYPE_CHECKING:
+    from streamkit.dsl.table import Table
+    from streamkit.dsl.topology import Topology
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The records of a stream, grouped; `key` None stands for the stream's own."""
+
+    node: nodes.Node
+    key: tuple[arguments.NamedExpression, ...] | None
+    window: nodes.TimeWindow | None
+    topology: Topology = field(repr=False, compare=False)
+
+    def windowed_by(self, window: nodes.TimeWindow) -> Grouped:
+        """
+        Divide each group into windows of event time: `tumbling(…)` or `hopping(…)`.
+
+            flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
+        """
+        if not isinstance(window, nodes.TimeWindow):
+            raise TopologyError(f"windowed_by() was given {window!r}; expected tumbling(…) or hopping(…)", user_location())
+        if self.window is not None:
+            raise TopologyError(f"the groups have windows already: {self.window}; expected windowed_by() once", user_location())
+        return replace(self, window=window)
+
+    def agg(self, *columns: Column, store: str | None = None, **named: Column) -> Table:
+        """
+        Compute aggregates of each group, as a table with the group's columns (and `window_start`, `window_end`) and these.
+
+        Each aggregate is one of count, count_if, sum, avg, min and max of any expression, named by keyword or by `.alias`. `store` makes the
+        table queryable under that name, and keeps it up even if nothing is emitted.
+
+            flights.group_by("origin").agg(flights=F.count("*"), mean_delay=F.avg("dep_delay"), store="delays")
+        """
+        aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
+        node = nodes.Aggregate(self.node, self.key, aggregates, self.window, store, at=user_location())
+        return self.topology._table(node, store)
+
+    def count(self, *, store: str | None = None) -> Table:
+        """Count the records of each group, in a column `count`."""
+        return self.agg(Column(Call("count", (Literal(1),))).alias("count"), store=store)

@@ -1,0 +1,147 @@
+"""Streams of records, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamkit.dsl import arguments
+from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.grouped import Grouped
+from streamkit.errors import TopologyError
+from streamkit.plan import nodes
+from streamkit.plan.expression import Call, Expression, Literal
+from streamkit.plan.location import user_location
+
+if TYPE_CHECKING:
+    from streamkit.dsl.table import GlobalTable, Table
+    from streamkit.dsl.topology import Topology
+
+
+@dataclass(frozen=True)
+class Stream:
+    """
+    A stream of records with a key; every verb returns a new one and changes nothing.
+
+    Where a verb takes columns, a text is a column's name; where it takes a condition, a text is Spark SQL. `name=`, or `named`
+    after any verb, gives a step its own name in `explain` and in messages.
+    """
+
+    node: nodes.Node
+    topology: Topology = field(repr=False, compare=False)
+
+    def filter(self, condition: Column | str, *, name: str | None = None) -> Stream:
+        """
+        Keep the records for which the condition is true, and drop those for which it is false or null.
+
+            flights.filter(F.col("dep_delay") > 15)
+            flights.filter("dep_delay > 15")
+        """
+        return self._step(nodes.Filter(self.node, to_predicate(condition), name=name, at=user_location()))
+
+    def filter_not(self, condition: Column | str, *, name: str | None = None) -> Stream:
+        """Drop the records for which the condition is true, and keep those for which it is false or null."""
+        return self._step(nodes.Filter(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
+
+    def select(self, *columns: Column | str, **named: Column) -> Stream:
+        """
+        Keep these columns, in this order; key columns that are not among them stay, and come first.
+
+        "*" stands for all columns. A column computed under the name of a key column re-keys the stream.
+
+            flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
+        """
+        return self._step(nodes.Select(self.node, arguments.selected(columns, named), at=user_location()))
+
+    def with_columns(self, *columns: Column, **named: Column) -> Stream:
+        """
+        Add columns, or replace those of the same name; each is computed from the columns as they were before.
+
+        Replacing a key column re-keys the stream.
+
+            flights.with_columns(late=F.col("dep_delay") > 15)
+        """
+        added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
+        return self._step(nodes.WithColumns(self.node, added, at=user_location()))
+
+    def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
+        """
+        Give columns other names: `rename(old="new")`, or a mapping of old to new.
+
+        A key column that gets another name stays a key column.
+        """
+        return self._step(nodes.Rename(self.node, arguments.renamed(names, named), at=user_location()))
+
+    def drop(self, *columns: str, name: str | None = None) -> Stream:
+        """Leave these columns out; key columns stay with the stream all the same."""
+        return self._step(nodes.Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
+
+    def join(
+        self,
+        table: Table | GlobalTable,
+        on: str | Iterable[str] | Mapping[str, str] | None = None,
+        how: str = "inner",
+        *,
+        suffix: str | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """
+        Add the columns of the table's row that has the same key, as of the record's place in the order of time.
+
+        `on` names the columns to look up by: one name, a list, or {stream column: table column}; they are the table's key.
+        Without it, the stream's key is looked up. `how` is "inner" (records without a row are dropped) or "left" (they are
+        kept, with nulls). The table's own key columns are not repeated in the result. Joining a table leaves the stream keyed by `on`;
+        joining a global table leaves its key. A column that both have is an error unless `suffix` is given, which is appended to the table's.
+
+            flights.join(planes, on="tailnum", how="left")
+        """
+        right = self._table_of(table)
+        node = nodes.Join(self.node, right, how, arguments.joined(on), suffix, name=name, at=user_location())
+        return self._step(node)
+
+    def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
+        """
+        Group the records by the value of columns, to be aggregated.
+
+        Columns are names, named expressions (`.alias`), or name=expression. Records for which all of them are null are
+        dropped, and counted.
+
+            flights.group_by("origin", day=F.to_date("time_hour"))
+        """
+        return Grouped(self.node, arguments.selected(columns, named), None, self.topology)
+
+    def group_by_key(self) -> Grouped:
+        """Group the records by the stream's own key, to be aggregated; records with a null key are dropped, and counted."""
+        return Grouped(self.node, None, None, self.topology)
+
+    def named(self, name: str) -> Stream:
+        """Give the last step a name of its own."""
+        return self._step(replace(self.node, name=name))
+
+    def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
+        """
+        Append the records to a topic, which is created when the application starts unless it exists.
+
+        A new topic has the stream's columns and key, and as many partitions as the widest input unless `partitions` says so.
+        Saying the same twice is saying it once.
+        """
+        self.topology._add_sink(nodes.To(self.node, topic, partitions, name=name, at=user_location()))
+
+    def _step(self, node: nodes.Node) -> Stream:
+        return Stream(node, self.topology)
+
+    def _table_of(self, table: object) -> nodes.Node:
+        node, topology = getattr(table, "node", None), getattr(table, "topology", None)
+        if not isinstance(node, nodes.Node):
+            raise TopologyError(
+                f"cannot join with {table!r}; expected a table or a global table of the topology", user_location()
+            )
+        if topology is not self.topology:
+            raise TopologyError("cannot join with a table of another topology; expected one of the same", user_location())
+        return node
+
+
+def negated(predicate: Expression) -> Expression:
+    """True where a predicate is false or null: exactly the rows that a filter on it drops."""
+    return Call("not", (Call("coalesce", (predicate, Literal(False))),))

@@ -1,0 +1,68 @@
+"""From topology to program: the passes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from streamkit.dsl.topology import Topology
+from streamkit.errors import TopologyError
+from streamkit.expressions.aggregates import state_columns
+from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.plan.analysis import Analyzer
+from streamkit.plan.explain import explain_inputs, explain_names, explain_plan, explain_program
+from streamkit.plan.inputs import Topics, resolve_inputs
+from streamkit.plan.lowering import infer_types
+from streamkit.plan.naming import name_steps
+from streamkit.plan.outputs import fit_outputs
+from streamkit.plan.passes import PASSES, assemble
+from streamkit.plan.program import Program
+from streamkit.plan.steps import Plan
+
+
+class PassResult(NamedTuple):
+    """What one pass gave: as text, and as a plan once there is one."""
+
+    name: str
+    text: str
+    plan: Plan | None
+
+
+def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> Program:
+    """
+    Compile a topology to the program that readers and kernels run.
+
+    `log` says what the topics hold; without one, every source needs `schema=`. `analyzer` resolves expressions; by default
+    Spark's own, in the running session or a local one. Raises TopicNotFoundError for a missing input topic, and TopologyError (with the
+    user's line) for unknown columns, types that do not fit, keys that do not match and outputs that do not fit their topics.
+    """
+    *_, last = _passes(topology, log, analyzer)
+    assert last.plan is not None
+    return assemble(last.plan)
+
+
+def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
+    """What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end."""
+    results = list(_passes(topology, log, analyzer))
+    assert results[-1].plan is not None
+    sections = [(result.name, result.text) for result in results]
+    sections.append(("program", explain_program(assemble(results[-1].plan))))
+    return "\n\n".join([f"== topology ==\n{topology.describe()}", *(f"== {name} ==\n{text}" for name, text in sections)])
+
+
+def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -> Iterator[PassResult]:
+    roots = topology.roots
+    if not roots:
+        raise TopologyError(
+            f"the topology {topology.name!r} has no end: nothing would run; expected a stream or table that goes to a topic with "
+            ".to('…'), or a table with store='…'"
+        )
+    inputs = resolve_inputs(roots, log)
+    yield PassResult("resolve_inputs", explain_inputs(inputs.values()), None)
+    names = name_steps(roots)
+    yield PassResult("name_steps", explain_names(names, topology.name), None)
+    plan = infer_types(topology.name, roots, names, inputs, analyzer or CatalystAnalyzer(), state_columns)
+    yield PassResult("infer_types", explain_plan(plan), plan)
+    for one in (fit_outputs(log), *PASSES):
+        plan = one(plan)
+        yield PassResult(one.__name__, explain_plan(plan), plan)

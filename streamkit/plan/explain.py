@@ -1,0 +1,85 @@
+"""What each pass gave, as text: for people, and for golden tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamkit.names import changelog_topic
+from streamkit.plan.duration import duration_text
+from streamkit.plan.naming import Names
+from streamkit.plan.operator_text import operator_text
+from streamkit.plan.program import Edge, Input, Operator, Output, Program, Store
+from streamkit.plan.steps import UNSTAGED, Plan, Step
+
+
+def explain_inputs(inputs: Iterable[Input]) -> str:
+    """The inputs, in the canonical order."""
+    return "\n".join(f"{number}  {_input(one)}" for number, one in enumerate(dict.fromkeys(inputs)))
+
+
+def explain_names(names: Names, application: str) -> str:
+    """The names of steps and stores, and the topics behind the stores."""
+    steps = [f"step   {name}" for name in names.steps.values()]
+    stores = [f"store  {name}  changelog {changelog_topic(application, name)}" for name in names.stores.values()]
+    return "\n".join(steps + stores)
+
+
+def explain_plan(plan: Plan) -> str:
+    """The steps with the rows that leave them, stage by stage once there are stages."""
+    lines: list[str] = []
+    stage = None
+    for step in plan.steps:
+        if step.stage not in (UNSTAGED, stage):
+            stage = step.stage
+            lines.append(_stage_title(stage))
+        lines += _step(step)
+    return "\n".join(lines)
+
+
+def explain_program(program: Program) -> str:
+    """The program as it runs: inputs, operators by stage, exchanges, stores with their topics, outputs, fingerprint."""
+    sections = [
+        ("inputs", [f"{number}  {_input(one)}" for number, one in enumerate(program.inputs)]),
+        *((_stage_title(stage), [_operator(one) for one in program.operators_of(stage)]) for stage in range(program.stages + 1)),
+        ("exchanges", [_edge(edge) for edge in program.edges]),
+        ("stores", [_store(store, program.application) for store in program.stores]),
+        ("outputs", [f"{number}  {_output(one)}" for number, one in enumerate(program.outputs)]),
+    ]
+    blocks = ["\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections if lines]
+    return "\n".join([*blocks, f"fingerprint {program.fingerprint}"])
+
+
+def _step(step: Step) -> list[str]:
+    table = ", table" if step.table else ""
+    return [f"  {_operator(step.operator)}", f"      rows ({step.schema}), key [{', '.join(step.key)}]{table}"]
+
+
+def _operator(operator: Operator) -> str:
+    sources = f"  ← {', '.join(operator.inputs)}" if operator.inputs else ""
+    return f"{operator.id}  {operator_text(operator)}{sources}"
+
+
+def _stage_title(stage: int) -> str:
+    return "stage 0 (readers)" if stage == 0 else f"stage {stage} (kernel)"
+
+
+def _input(one: Input) -> str:
+    bootstrap = ", bootstrap" if one.bootstrap else ""
+    return f"{one.kind} {one.topic} ({one.schema}), key [{', '.join(one.key)}]{bootstrap}"
+
+
+def _edge(edge: Edge) -> str:
+    return f"{edge.number}  stage {edge.from_stage} to {edge.to_stage} by [{', '.join(edge.key)}]: ({edge.columns})"
+
+
+def _store(store: Store, application: str) -> str:
+    window = f", windows of {duration_text(store.window_size_ms)}" if store.window_size_ms is not None else ""
+    retention = f", retention {duration_text(store.retention_ms)}" if store.retention_ms is not None else ""
+    rows = f"({store.key}) to ({store.value})"
+    return f"{store.name}  stage {store.stage}: {rows}{window}{retention}, changelog {changelog_topic(application, store.name)}"
+
+
+def _output(output: Output) -> str:
+    partitions = "as the widest input" if output.partitions is None else str(output.partitions)
+    split = "" if output.partition_by == output.key else f" partitioned by [{', '.join(output.partition_by)}]"
+    return f"{output.topic} ({output.schema}), key [{', '.join(output.key)}]{split}, {output.cleanup_policy}, partitions {partitions}"

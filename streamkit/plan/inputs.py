@@ -1,0 +1,104 @@
+"""Pass `resolve_inputs`: what the topics that a topology reads hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from streamkit.errors import TopicNotFoundError, TopologyError
+from streamkit.plan.nodes import STREAM, Node, Source, TableSource
+from streamkit.plan.program import Input
+from streamkit.plan.tree import walk
+from streamkit.schema import Schema
+
+
+class TopicDescription(Protocol):
+    """What the compiler asks of a topic."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def key(self) -> tuple[str, ...]: ...
+
+
+class Topics(Protocol):
+    """What the compiler asks of a log."""
+
+    def topics(self) -> Sequence[TopicDescription]:
+        """Every topic there is."""
+        ...
+
+
+def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Source, Input]:
+    """
+    The input behind every source, tables before streams and then by name: their places in the canonical order.
+
+    TopicNotFoundError lists the topics there are; TopologyError says what a topic lacks.
+    """
+    existing = None if topics is None else {topic.name: topic for topic in topics.topics()}
+    sources = [node for node in walk(roots) if isinstance(node, Source)]
+    inputs = {source: _input(source, existing) for source in sources}
+    _check_agree(inputs)
+    return dict(sorted(inputs.items(), key=lambda item: (item[1].kind == STREAM, item[1].topic, item[1].kind)))
+
+
+def distinct_inputs(inputs: dict[Source, Input]) -> tuple[Input, ...]:
+    """The inputs, each once, in the canonical order."""
+    return tuple(dict.fromkeys(inputs.values()))
+
+
+def _input(source: Source, existing: dict[str, TopicDescription] | None) -> Input:
+    schema, key = _described(source, existing)
+    if source.relation != STREAM and not key:
+        raise TopologyError(
+            f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
+            source.at,
+        )
+    return Input(source.topic, source.relation, schema, key, isinstance(source, TableSource) and source.bootstrap)
+
+
+def _described(source: Source, existing: dict[str, TopicDescription] | None) -> tuple[Schema, tuple[str, ...]]:
+    if existing is None:
+        if source.schema is None:
+            raise TopologyError(
+                f"what the topic {source.topic!r} holds is unknown without a log; expected a log, or schema= and key=", source.at
+            )
+        return source.schema, source.key or ()
+    topic = existing.get(source.topic)
+    if topic is None:
+        raise TopicNotFoundError(
+            f"the topic {source.topic!r} does not exist; there are: {', '.join(sorted(existing)) or 'none'}. "
+            "Create it with log.create_topic(…), or mend the name" + (f"\n  at {source.at}" if source.at else "")
+        )
+    _check_declared(source, topic)
+    return topic.schema, tuple(topic.key)
+
+
+def _check_declared(source: Source, topic: TopicDescription) -> None:
+    declared = source.schema
+    if declared is not None and _types(declared) != _types(topic.schema):
+        raise TopologyError(
+            f"the topic {source.topic!r} does not hold what schema= says\n  declared: {declared}\n  the topic: {topic.schema}",
+            source.at,
+        )
+    if source.key is not None and source.key != tuple(topic.key):
+        raise TopologyError(f"the key of {source.topic!r} is {list(topic.key)}, not {list(source.key)} as declared", source.at)
+
+
+def _types(schema: Schema) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in schema]
+
+
+def _check_agree(inputs: dict[Source, Input]) -> None:
+    """Without a log one topic may be declared twice; both must say the same, and one table reads it one way."""
+    seen: dict[tuple[str, str], tuple[Source, Input]] = {}
+    for source, found in inputs.items():
+        first, known = seen.setdefault((found.topic, found.kind), (source, found))
+        if known != found:
+            raise TopologyError(
+                f"the topic {found.topic!r} is read in two different ways, the first at {first.at}; expected one", source.at
+            )

@@ -1,0 +1,30 @@
+"""The passes from typed operators to a program, in order; each is a pure function of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamkit.plan.exchanges import insert_exchanges
+from streamkit.plan.partials import push_partial_aggregation
+from streamkit.plan.program import Program
+from streamkit.plan.program_check import check_program
+from streamkit.plan.pruning import prune_columns
+from streamkit.plan.stages import assign_stages
+from streamkit.plan.steps import Pass, Plan
+
+PASSES: tuple[Pass, ...] = (assign_stages, insert_exchanges, push_partial_aggregation, prune_columns)
+
+
+def assemble(plan: Plan) -> Program:
+    """The program of a plan that went through all passes, its invariants checked."""
+    program = Program(
+        application=plan.application,
+        inputs=plan.inputs,
+        operators=tuple(step.operator for step in plan.steps),
+        edges=plan.edges,
+        stores=tuple(replace(store, number=number) for number, store in enumerate(plan.stores)),
+        outputs=plan.outputs,
+        stages=plan.stages,
+    )
+    check_program(program)
+    return program

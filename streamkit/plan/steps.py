@@ -1,0 +1,99 @@
+"""The plan between topology and program: typed operators, each with what is known about the rows that leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from streamkit.errors import Location
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.program import Edge, Input, Operator, Output, Store
+from streamkit.schema import Column, Schema
+
+UNSTAGED = -1
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    An operator, and the rows that leave it: their own columns, their key, and the part of it that chooses a partition.
+
+    `table` says that rows may delete their key. `at` is the user's line.
+    """
+
+    operator: Operator
+    schema: Schema
+    key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    table: bool = False
+    at: Location | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        return self.operator.id
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.operator.inputs
+
+    @property
+    def stage(self) -> int:
+        return self.operator.stage
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in topological order, and the topics, exchanges and stores they name."""
+
+    application: str
+    steps: tuple[Step, ...]
+    inputs: tuple[Input, ...]
+    stores: tuple[Store, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    def step(self, step_id: str) -> Step:
+        """The step of that id."""
+        return next(step for step in self.steps if step.id == step_id)
+
+    def consumers(self, step_id: str) -> tuple[Step, ...]:
+        """The steps that take the rows of one."""
+        return tuple(step for step in self.steps if step_id in step.inputs)
+
+    def with_steps(self, steps: Iterable[Step]) -> Plan:
+        """The plan with other steps, sorted by stage, inputs before those that take them."""
+        return replace(self, steps=tuple(sorted(steps, key=lambda step: step.stage)))
+
+    @property
+    def stages(self) -> int:
+        """The number of kernels."""
+        return max((step.stage for step in self.steps), default=0)
+
+
+Pass = Callable[[Plan], Plan]
+
+
+def with_operator(step: Step, **changes: object) -> Step:
+    """The step with fields of its operator changed."""
+    return replace(step, operator=replace(step.operator, **changes))  # type: ignore[arg-type]
+
+
+def column_of(schema: Schema, name: str) -> TypedExpression:
+    """A column as it is."""
+    return TypedExpression("column", schema[name].type, (), name)
+
+
+def referenced(expression: TypedExpression) -> set[str]:
+    """The columns an expression reads."""
+    if expression.name == "column":
+        return {str(expression.value)}
+    return set().union(*(referenced(argument) for argument in expression.arguments))
+
+
+def typed_columns(columns: Iterable[tuple[str, TypedExpression]], schema: Schema) -> tuple[Column, ...]:
+    """The columns that named expressions over `schema` give."""
+    return tuple(Column(name, expression.type, _nullable(expression, schema)) for name, expression in columns)
+
+
+def _nullable(expression: TypedExpression, schema: Schema) -> bool:
+    return not (expression.name == "column" and not schema[str(expression.value)].nullable)
