@@ -1,0 +1,44 @@
+"""
+Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
+
+What each operation does stands with its family: conditions, numbers, strings, times, casts. Names that are in none have
+no translation; `refusal` says so before anything runs.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from streamkit.expressions import casts, conditions, numbers, strings, times
+from streamkit.expressions.operation import OPERATIONS
+from streamkit.expressions.rows import Rows, broadcast, plain
+from streamkit.plan.expression import TypedExpression
+from streamkit.schema import to_arrow
+
+FAMILIES = (conditions, numbers, strings, times, casts)  # importing them enters their operations
+
+
+def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
+    """
+    The expression's value in each row: a plain array as long as the batch, of the Arrow type of `expression.type`.
+
+    Columns may be dictionary-encoded. Raises EvaluationError where Spark would fail: overflow, division by zero, a cast
+    of a value that does not fit; the message names the expression, the row and its values.
+    """
+    rows = Rows.of(batch)
+    rows.share(expression)
+    return plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+
+
+def mask(predicate: TypedExpression, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """In which rows the predicate is true; null counts as false, so the mask has no nulls. Errors as `evaluate`."""
+    selected = evaluate(predicate, batch)
+    return selected.fill_null(False) if selected.null_count else selected
+
+
+def refusal(expression: TypedExpression) -> str | None:
+    """Why the expression itself (not its arguments) has no translation; None if it has one."""
+    if expression.name in ("column", "literal"):
+        return None
+    operation = OPERATIONS.get(expression.name)
+    return operation.refuse(expression) if operation else "it has no Arrow translation"

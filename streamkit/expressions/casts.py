@@ -1,0 +1,180 @@
+"""Conversions between types under ANSI rules: a value that does not fit raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.expressions.numbers import FLOATS, INTEGERS, WIDEST, decimal_of, fit_decimal, values_of, with_validity
+from streamkit.expressions.operation import Datum, operation
+from streamkit.expressions.reading import READERS, read_decimals
+from streamkit.expressions.writing import WRITERS, write_decimals, write_floats
+from streamkit.plan.expression import TypedExpression
+from streamkit.schema import to_arrow
+
+MICROSECONDS = 1_000_000
+_Converter = Callable[[pa.Array, str], pa.Array]
+
+
+def family_of(type: str) -> str:
+    """The family whose members convert alike."""
+    if type in INTEGERS:
+        return "integer"
+    return "float" if type in FLOATS else "decimal" if decimal_of(type) else type
+
+
+def _pair(expression: TypedExpression) -> tuple[str, str]:
+    return family_of(expression.arguments[0].type), family_of(expression.type)
+
+
+def _refuse(expression: TypedExpression) -> str | None:
+    source, target = expression.arguments[0].type, expression.type
+    return None if source == "void" or _pair(expression) in CASTS else f"a cast of {source} to {target} has no Arrow translation"
+
+
+def _fails(expression: TypedExpression) -> bool:
+    source, target = expression.arguments[0].type, expression.type
+    if source in INTEGERS and target in INTEGERS:
+        return INTEGERS.index(target) < INTEGERS.index(source)
+    return source != "void" and _pair(expression) not in NEVER_FAIL
+
+
+@operation("cast", fails=_fails, refuse=_refuse)
+def _cast(expression: TypedExpression, value: Datum) -> Datum:
+    if isinstance(value, pa.Scalar):
+        return _convert(expression, pa.array([value], value.type))[0]
+    return _convert(expression, value)
+
+
+def _convert(expression: TypedExpression, values: pa.Array) -> pa.Array:
+    if expression.arguments[0].type == "void":
+        return pa.nulls(len(values), to_arrow(expression.type))
+    return CASTS[_pair(expression)](values, expression.type)
+
+
+def _checked(values: pa.Array, type: str) -> pa.Array:
+    """Arrow's own cast, which raises for what does not fit."""
+    return pc.cast(values, to_arrow(type))
+
+
+def _rounded(values: pa.Array, type: str) -> pa.Array:
+    """To the nearest float there is."""
+    return pc.cast(values, to_arrow(type), safe=False)
+
+
+def _is_not_zero(values: pa.Array, type: str) -> pa.Array:
+    return pc.not_equal(values, pa.scalar(0, pa.int8()).cast(values.type))
+
+
+def _float_to_integer(values: pa.Array, type: str) -> pa.Array:
+    """Towards zero; NaN and what lies beyond the type raise."""
+    numbers = values_of(values).astype(np.float64)
+    info = np.iinfo(to_arrow(type).to_pandas_dtype())
+    with np.errstate(invalid="ignore"):
+        fits = (np.floor(numbers) <= float(info.max)) & (np.ceil(numbers) >= float(info.min))
+    valid = values.is_valid()
+    if not fits.all() and pc.any(pc.and_(valid, pa.array(~fits))).as_py():
+        raise pa.ArrowInvalid(f"a number does not fit into {type}")
+    at_top = numbers >= float(info.max)  # 2**63 itself saturates, as in Java
+    whole = np.where(fits & ~at_top, numbers, 0).astype(info.dtype)
+    return with_validity(np.where(at_top & fits, info.dtype.type(info.max), whole), to_arrow(type), valid)
+
+
+def _to_decimal(values: pa.Array, type: str) -> pa.Array:
+    return fit_decimal(values, type)
+
+
+def _integer_to_decimal(values: pa.Array, type: str) -> pa.Array:
+    return fit_decimal(values.cast(pa.int64()).cast(pa.decimal128(19, 0)), type)
+
+
+def _boolean_to_decimal(values: pa.Array, type: str) -> pa.Array:
+    return _integer_to_decimal(values.cast(pa.int8()), type)
+
+
+def _float_to_decimal(values: pa.Array, type: str) -> pa.Array:
+    """By way of the number's text, as Spark; NaN and infinity become null, as there."""
+    finite = pc.if_else(pc.is_finite(values), values, None)
+    return read_decimals(write_floats(finite), type)
+
+
+def _decimal_to_integer(values: pa.Array, type: str) -> pa.Array:
+    whole = pc.trunc(values.cast(pa.decimal256(WIDEST, values.type.scale)))
+    return whole.cast(pa.decimal256(WIDEST, 0)).cast(to_arrow(type))
+
+
+def _decimal_to_float(values: pa.Array, type: str) -> pa.Array:
+    """By way of text, which alone rounds correctly."""
+    return write_decimals(values).cast(to_arrow(type))
+
+
+def _seconds_to_timestamp(values: pa.Array, type: str) -> pa.Array:
+    """Whole seconds; what lies beyond the range of microseconds stays at its end, as in Spark."""
+    limit = (1 << 63) // MICROSECONDS
+    seconds = values_of(values).astype(np.int64)
+    moments = np.clip(seconds, -limit - 1, limit + 1)
+    micros = np.where(moments > limit, np.int64((1 << 63) - 1), np.where(moments < -limit, np.int64(-(1 << 63)), 0))
+    return with_validity(np.where(np.abs(moments) <= limit, moments * MICROSECONDS, micros), to_arrow(type), values.is_valid())
+
+
+def _timestamp_to_integer(values: pa.Array, type: str) -> pa.Array:
+    """Whole seconds, rounded down."""
+    seconds = np.floor_divide(values_of(values), MICROSECONDS)
+    return with_validity(seconds, pa.int64(), values.is_valid()).cast(to_arrow(type))
+
+
+def _timestamp_to_float(values: pa.Array, type: str) -> pa.Array:
+    seconds = values_of(values).astype(np.float64) / MICROSECONDS
+    return with_validity(seconds, pa.float64(), values.is_valid()).cast(to_arrow(type), safe=False)
+
+
+def _to_date(values: pa.Array, type: str) -> pa.Array:
+    """The day in UTC that a moment lies in."""
+    days = np.floor_divide(values_of(values), 86_400 * MICROSECONDS).astype(np.int32)
+    return with_validity(days, pa.date32(), values.is_valid())
+
+
+def _relabelled(values: pa.Array, type: str) -> pa.Array:
+    """The same microseconds with or without a zone: UTC."""
+    return pc.cast(values.cast(pa.int64()), to_arrow(type))
+
+
+CASTS: dict[tuple[str, str], _Converter] = {
+    ("boolean", "integer"): _checked,
+    ("boolean", "float"): lambda values, type: values.cast(pa.int8()).cast(to_arrow(type)),
+    ("boolean", "decimal"): _boolean_to_decimal,
+    ("integer", "boolean"): _is_not_zero,
+    ("integer", "integer"): _checked,
+    ("integer", "float"): _rounded,
+    ("integer", "decimal"): _integer_to_decimal,
+    ("integer", "timestamp"): _seconds_to_timestamp,
+    ("float", "boolean"): _is_not_zero,
+    ("float", "integer"): _float_to_integer,
+    ("float", "float"): _rounded,
+    ("float", "decimal"): _float_to_decimal,
+    ("decimal", "boolean"): _is_not_zero,
+    ("decimal", "integer"): _decimal_to_integer,
+    ("decimal", "float"): _decimal_to_float,
+    ("decimal", "decimal"): _to_decimal,
+    ("string", "binary"): _checked,
+    ("date", "timestamp"): lambda values, type: _relabelled(values.cast(pa.timestamp("us")), type),
+    ("date", "timestamp_ntz"): _checked,
+    ("timestamp", "date"): _to_date,
+    ("timestamp", "timestamp_ntz"): _relabelled,
+    ("timestamp", "integer"): _timestamp_to_integer,
+    ("timestamp", "float"): _timestamp_to_float,
+    ("timestamp_ntz", "date"): _to_date,
+    ("timestamp_ntz", "timestamp"): _relabelled,
+    **{("string", family): read for family, read in READERS.items()},
+    **{(family, "string"): lambda values, _type, write=write: write(values) for family, write in WRITERS.items()},
+}
+NEVER_FAIL = frozenset((
+    ("boolean", "integer"), ("boolean", "float"), ("integer", "boolean"), ("integer", "float"), ("float", "boolean"), ("float", "float"),
+    ("decimal", "boolean"), ("decimal", "float"), ("string", "binary"), ("timestamp", "date"), ("timestamp", "timestamp_ntz"),
+    ("timestamp", "float"), ("timestamp_ntz", "date"), ("timestamp_ntz", "timestamp"), ("integer", "timestamp"),
+    ("boolean", "string"), ("integer", "string"), ("float", "string"), ("decimal", "string"), ("date", "string"),
+    ("timestamp", "string"), ("timestamp_ntz", "string"),
+))  # fmt: skip

@@ -1,0 +1,199 @@
+"""The rows an expression is evaluated on: all of a batch, or those that a condition lets through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import EvaluationError
+from streamkit.expressions.literals import to_scalar
+from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fail, columns_of
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.schema import to_arrow
+
+
+class Rows:
+    """
+    A batch, or the part of another that a mask selects; columns are decoded, and repeated parts computed, once.
+
+    Errors: `value` raises EvaluationError for the first row on which Spark would fail under ANSI rules.
+    """
+
+    def __init__(self, source: pa.RecordBatch | Rows, count: int, mask: pa.BooleanArray | None = None) -> None:
+        self.count = count
+        self._source = source
+        self._mask = mask
+        self._columns: dict[str, pa.Array] = {}
+        self._shared: dict[TypedExpression, Datum] = {}
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Rows:
+        return cls(batch, batch.num_rows)
+
+    def where(self, mask: pa.BooleanArray) -> Rows:
+        """The rows where the mask is true; it has no nulls."""
+        return Rows(self, mask.true_count, mask)
+
+    def encoded(self, name: str) -> pa.Array:
+        """A column as it came, which may be dictionary-encoded."""
+        if isinstance(self._source, Rows):
+            return self._source.encoded(name).filter(self._mask)
+        return self._source.column(name)
+
+    def column(self, name: str, type: str) -> pa.Array:
+        """A column as a plain array of its Spark type."""
+        if name not in self._columns:
+            self._columns[name] = plain(self.encoded(name), to_arrow(type))
+        return self._columns[name]
+
+    def value(self, expression: TypedExpression) -> Datum:
+        """What the expression is, row by row; a scalar if it is the same for every row."""
+        if expression.name == "column":
+            return self.column(expression.value, expression.type)
+        if expression.name == "literal":
+            return to_scalar(expression.value, expression.type)
+        if expression in self._shared:
+            return self._shared[expression]
+        return self._by_dictionary(expression) or self._by_row(expression)
+
+    def value_where(self, expression: TypedExpression, mask: pa.BooleanArray) -> Datum:
+        """As `value`, but only rows where the mask is true are computed, if others could raise; those hold anything."""
+        if not can_fail(expression) or mask.true_count == self.count:
+            return self.value(expression)
+        if not mask.true_count:
+            return pa.scalar(None, to_arrow(expression.type))
+        value = self.where(mask).value(expression)
+        return value if isinstance(value, pa.Scalar) else scatter(value, mask)
+
+    def share(self, expression: TypedExpression) -> None:
+        """Compute the repeated parts of an expression once."""
+        for part in _repeated(expression):
+            if not can_fail(part):
+                self._shared[part] = self.value(part)
+
+    def _by_row(self, expression: TypedExpression) -> Datum:
+        operation = OPERATIONS[expression.name]
+        if operation.lazy:
+            return _typed(operation.compute(expression, self), expression)
+        arguments = self._arguments(expression, operation)
+        if arguments is None:
+            return pa.scalar(None, to_arrow(expression.type))
+        try:
+            return _typed(operation.compute(expression, *arguments), expression)
+        except pa.ArrowInvalid as error:
+            raise _failure(operation, expression, arguments, self.count, str(error)) from error
+
+    def _by_dictionary(self, expression: TypedExpression) -> Datum | None:
+        """Compute on the dictionary of the one column the expression reads, where that is less work."""
+        names = columns_of(expression)
+        if len(names) != 1 or can_fail(expression):
+            return None
+        encoded = self.encoded(*names)
+        if not pa.types.is_dictionary(encoded.type) or 2 * len(encoded.dictionary) > self.count:
+            return None
+        values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
+        computed = Rows.of(pa.record_batch([values], names=list(names))).value(expression)
+        if isinstance(computed, pa.Scalar):
+            return computed
+        return computed.take(encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices)
+
+    def _arguments(self, expression: TypedExpression, operation: Operation) -> list[Datum] | None:
+        """The arguments' values, in Spark's order of evaluation; None if one is null for every row and so the result."""
+        order = -1 if operation.right_first else 1
+        values: list[Datum] = []
+        for argument in expression.arguments[::order]:
+            value = self._argument(argument, values) if operation.strict else self.value(argument)
+            if operation.strict and isinstance(value, pa.Scalar) and not value.is_valid:
+                return None
+            values.append(value)
+        return values[::order]
+
+    def _argument(self, argument: TypedExpression, before: list[Datum]) -> Datum:
+        """Spark does not look at an argument once an earlier one is null."""
+        nullable = [value for value in before if isinstance(value, pa.Array) and value.null_count]
+        if not nullable or not can_fail(argument):
+            return self.value(argument)
+        mask = nullable[0].is_valid()
+        for value in nullable[1:]:
+            mask = pc.and_(mask, value.is_valid())
+        return self.value_where(argument, mask)
+
+
+def plain(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """The array without dictionary, as an array of `type`."""
+    decoded = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return decoded if decoded.type == type else decoded.cast(type)
+
+
+def scatter(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+    """The values at the places where the mask is true, null elsewhere."""
+    places = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), pa.scalar(1))
+    return values.take(pc.if_else(mask, places, pa.scalar(None, pa.int64())))
+
+
+def broadcast(value: Datum, count: int) -> pa.Array:
+    """An array of `count` rows."""
+    return value if isinstance(value, pa.Array) else pa.repeat(value, count)
+
+
+def _typed(value: Datum, expression: TypedExpression) -> Datum:
+    type = to_arrow(expression.type)
+    return value if value.type == type else value.cast(type)
+
+
+def _failure(
+    operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int, reason: str
+) -> EvaluationError:
+    """Name the expression and the first row that makes it fail."""
+    row = _first_failure(operation, expression, arguments, count)
+    found = [
+        f"{typed_text(argument)} = {_cell(value, row)!r}"
+        for argument, value in zip(expression.arguments, arguments)
+        if argument.name != "literal"
+    ]
+    return EvaluationError(
+        f"{typed_text(expression)} failed at row {row}{' with ' + ', '.join(found) if found else ''}: {reason}"
+    )
+
+
+def _first_failure(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> int:
+    """Bisect: the longest prefix that can be computed ends before the row that fails."""
+    good, bad = 0, count
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        part = [value.slice(good, middle - good) if isinstance(value, pa.Array) else value for value in arguments]
+        try:
+            operation.compute(expression, *part)
+            good = middle
+        except pa.ArrowInvalid:
+            bad = middle
+    return good
+
+
+def _cell(value: Datum, row: int) -> object:
+    cell = value[row] if isinstance(value, pa.Array) else value
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
+        return str(cell)
+
+
+@lru_cache(maxsize=1024)
+def _repeated(expression: TypedExpression) -> tuple[TypedExpression, ...]:
+    """The parts that occur more than once, inner ones first."""
+    seen: Counter[TypedExpression] = Counter()
+    order: list[TypedExpression] = []
+
+    def visit(part: TypedExpression) -> None:
+        for argument in part.arguments:
+            visit(argument)
+        if part.arguments:
+            seen[part] += 1
+            order.append(part)
+
+    visit(expression)
+    return tuple(dict.fromkeys(part for part in order if seen[part] > 1))

@@ -1,0 +1,204 @@
+"""Dates and timestamps, in UTC and the proleptic Gregorian calendar; a week starts on Monday."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.expressions.calendar import days_from_civil
+from streamkit.expressions.numbers import values_of, with_validity
+from streamkit.expressions.operation import Datum, always, needs_literals, operation
+from streamkit.expressions.patterns import quote
+from streamkit.plan.expression import TypedExpression
+from streamkit.schema import to_arrow
+
+DAY_SECONDS = 86_400
+UNITS = {
+    "YEAR": "year", "YYYY": "year", "YY": "year", "QUARTER": "quarter", "MONTH": "month", "MON": "month", "MM": "month", "WEEK": "week",
+    "DAY": "day", "DD": "day", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second", "MILLISECOND": "millisecond",
+    "MICROSECOND": "microsecond",
+}  # fmt: skip
+_DATE_UNITS = ("year", "quarter", "month", "week")
+_FIELDS: dict[str, Callable[[Datum], Datum]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "dayofmonth": pc.day,
+    "dayofyear": pc.day_of_year,
+    "weekofyear": pc.iso_week,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+    "dayofweek": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
+    "weekday": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1),
+}
+
+
+@operation(*_FIELDS)
+def _field(expression: TypedExpression, value: Datum) -> Datum:
+    return pc.cast(_FIELDS[expression.name](value), pa.int32())
+
+
+@operation("date_trunc", refuse=needs_literals(0))
+def _date_trunc(expression: TypedExpression, unit: pa.Scalar, value: Datum) -> Datum:
+    """The start of the unit; null for a unit there is not, as in Spark."""
+    return _floor(value, UNITS.get(unit.as_py().upper()))
+
+
+@operation("trunc", refuse=needs_literals(1))
+def _trunc(expression: TypedExpression, value: Datum, unit: pa.Scalar) -> Datum:
+    name = UNITS.get(unit.as_py().upper())
+    return _floor(value, name if name in _DATE_UNITS else None)
+
+
+def _floor(value: Datum, unit: str | None) -> Datum:
+    return pc.floor_temporal(value, unit=unit) if unit else pa.scalar(None, value.type)
+
+
+@operation("date_add")
+def _date_add(_: TypedExpression, start: Datum, days: Datum) -> Datum:
+    return pc.add(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
+
+
+@operation("date_sub")
+def _date_sub(_: TypedExpression, start: Datum, days: Datum) -> Datum:
+    return pc.subtract(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
+
+
+@operation("datediff")
+def _datediff(_: TypedExpression, end: Datum, start: Datum) -> Datum:
+    return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
+
+
+@operation("unix_date")
+def _unix_date(_: TypedExpression, value: Datum) -> Datum:
+    return value.cast(pa.int32())
+
+
+@operation("date_from_unix_date")
+def _date_from_unix_date(_: TypedExpression, days: Datum) -> Datum:
+    return days.cast(pa.date32())
+
+
+@operation("unix_timestamp")
+def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
+    """Whole seconds since 1970; a fraction before 1970 is dropped towards 1970, as in Spark."""
+    if expression.arguments[0].type == "date":
+        return pc.multiply(value.cast(pa.int32()).cast(pa.int64()), pa.scalar(DAY_SECONDS, pa.int64()))
+    return pc.divide(value.cast(pa.int64()), pa.scalar(1_000_000, pa.int64()))
+
+
+@operation("unix_seconds", "unix_millis", "unix_micros")
+def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
+    """Whole units since 1970, rounded down."""
+    divisor = {"unix_seconds": 1_000_000, "unix_millis": 1000, "unix_micros": 1}[expression.name]
+    micros = value.cast(pa.int64())
+    if divisor == 1:
+        return micros
+    if isinstance(micros, pa.Scalar):
+        return pa.scalar(micros.as_py() // divisor, pa.int64())
+    return with_validity(np.floor_divide(values_of(micros), divisor), pa.int64(), micros.is_valid())
+
+
+def _needs_integers(expression: TypedExpression) -> str | None:
+    type = expression.arguments[0].type
+    return None if type in ("tinyint", "smallint", "int", "bigint") else f"it has no Arrow translation for {type}"
+
+
+@operation("timestamp_seconds", "timestamp_millis", "timestamp_micros", fails=always, refuse=_needs_integers)
+def _from_units(expression: TypedExpression, value: Datum) -> Datum:
+    factor = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1000, "timestamp_micros": 1}[expression.name]
+    return pc.multiply_checked(value.cast(pa.int64()), pa.scalar(factor, pa.int64())).cast(to_arrow(expression.type))
+
+
+@operation("add_microseconds", fails=always)
+def _add_microseconds(expression: TypedExpression, start: Datum, micros: Datum) -> Datum:
+    return pc.add_checked(start.cast(pa.int64()), micros).cast(to_arrow(expression.type))
+
+
+def _refuse_format(expression: TypedExpression) -> str | None:
+    format = expression.arguments[1]
+    if format.name != "literal":
+        return "its format must be a constant"
+    try:
+        return None if format.value is None or format_pattern(format.value) else None
+    except ValueError as error:
+        return str(error)
+
+
+@operation("parse_timestamp", fails=always, refuse=_refuse_format)
+def _parse_timestamp(expression: TypedExpression, text: Datum, format: pa.Scalar) -> Datum:
+    """The moment a text spells in a format; a text that does not raises."""
+    pattern = format_pattern(format.as_py())
+    if isinstance(text, pa.Scalar):
+        return _parse(pa.array([text], text.type), pattern, format.as_py(), expression.type)[0]
+    return _parse(text, pattern, format.as_py(), expression.type)
+
+
+def _parse(texts: pa.StringArray, pattern: str, format: str, type: str) -> pa.Array:
+    fields = pc.extract_regex(texts, pattern=pattern)
+    year, month, day = (_number(fields, name, 1) for name in ("year", "month", "day"))
+    hour, minute, second = (_number(fields, name, 0) for name in ("hour", "minute", "second"))
+    days, exists = days_from_civil(year, month, day)
+    sound = exists & (year > 0) & (hour < 24) & (minute < 60) & (second < 60)
+    wrong = pc.and_(texts.is_valid(), pc.or_(pc.is_null(fields), pa.array(~sound)))
+    if wrong.true_count:
+        raise pa.ArrowInvalid(f"{texts.filter(wrong)[0].as_py()!r} is not of the format {format!r}")
+    micros = (days * DAY_SECONDS + hour * 3600 + minute * 60 + second) * 1_000_000 + _number(fields, "fraction", 0)
+    return with_validity(micros, to_arrow(type), texts.is_valid())
+
+
+def _number(fields: pa.StructArray, name: str, missing: int) -> np.ndarray:
+    if fields.type.get_field_index(name) < 0:
+        return np.full(len(fields), missing, np.int64)
+    digits = fields.field(name)
+    if name == "fraction":
+        digits = pc.utf8_rpad(digits, 6, "0")
+    present = pc.if_else(pc.and_(fields.is_valid(), pc.is_valid(digits)), digits, str(missing))
+    return present.cast(pa.int64()).to_numpy()
+
+
+_LETTERS = {
+    "yyyy": ("year", "[0-9]{4}"), "MM": ("month", "[0-9]{2}"), "M": ("month", "[0-9]{1,2}"), "dd": ("day", "[0-9]{2}"),
+    "d": ("day", "[0-9]{1,2}"), "HH": ("hour", "[0-9]{2}"), "H": ("hour", "[0-9]{1,2}"), "mm": ("minute", "[0-9]{2}"),
+    "m": ("minute", "[0-9]{1,2}"), "ss": ("second", "[0-9]{2}"), "s": ("second", "[0-9]{1,2}"),
+}  # fmt: skip
+_TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']")
+
+
+@lru_cache(maxsize=64)
+def format_pattern(format: str) -> str:
+    """A regular expression with named groups for a datetime format; ValueError for what only Java understands."""
+    parts, names, position = [], [], 0
+    for match in _TOKEN.finditer(format):
+        if match.start() != position or match[0] in "[]{}#":
+            break
+        position = match.end()
+        parts.append(_format_part(match[0], format, names))
+    if position != len(format) or "year" not in names:
+        raise ValueError(
+            f"the format {format!r} has no Arrow translation; expected yyyy and {_KNOWN_LETTERS}, each once, and separators"
+        )
+    return "^" + "".join(parts) + "$"
+
+
+_KNOWN_LETTERS = ", ".join(letters for letters in _LETTERS if letters != "yyyy") + ", S to SSSSSS"
+
+
+def _format_part(token: str, format: str, names: list[str]) -> str:
+    if not token[0].isalpha():
+        text = token if token[0] != "'" else token[1:-1].replace("''", "'") or "'"
+        return quote(text)
+    fraction = ("fraction", f"[0-9]{{{len(token)}}}") if token.strip("S") == "" and len(token) <= 6 else None
+    name, digits = _LETTERS.get(token) or fraction or ("", "")
+    if not name or name in names:
+        raise ValueError(
+            f"the format {format!r} has {token!r}, which has no Arrow translation; expected yyyy, {_KNOWN_LETTERS}, each once"
+        )
+    names.append(name)
+    return f"(?P<{name}>{digits})"
