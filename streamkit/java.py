@@ -2,7 +2,7 @@
 The Java that Spark runs on: found, and borrowed from a Python package where the machine has none.
 
 `python -m streamkit.java` prints the folder to put into JAVA_HOME and installs the borrowed one if need be; the Makefile
-uses it. `ensure_java` does the finding for everything that starts Spark from Python.
+uses it. `require_java` does the finding for everything that starts Spark from Python.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def java_version(java: str | Path) -> int | None:
     return int(match[1]) if match and answer.returncode == 0 else None
 
 
-def ensure_java() -> None:
+def require_java() -> None:
     """Set JAVA_HOME to the borrowed runtime if the machine's own Java cannot run Spark; SetupError if there is none."""
     if _own_problem() is None:
         return

@@ -27,17 +27,20 @@ ORDER = "_order"  # order key: stream time at the record (law 11)
 INPUT = "_input"  # number of the input it came from
 SUBINDEX = "_sub"  # rank among the rows that one record caused
 KEY_GROUP = "_key_group"
+WINDOW = "_window"  # start of the window a row was assigned to, ms
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
-RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP))
+RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
 
 CATALOG_FILE = "catalog.db"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
+
+_PLAN = re.compile(r"plans/[ap]\d+/(\d+)-[0-9a-f]{32}\.plan")
 
 
 def fresh_token() -> str:
@@ -96,9 +99,24 @@ def plan_path(writer: str, generation: int, token: str) -> str:
     return f"plans/{writer}/{generation}-{token}.plan"
 
 
+def plan_folder(writer: str) -> str:
+    return f"plans/{writer}"
+
+
+def plan_generation(path: str) -> int | None:
+    """The generation behind the path of a plan; None if no plan is called so."""
+    match = _PLAN.fullmatch(path)
+    return int(match[1]) if match else None
+
+
 def store_folder(application: str, stage: int, task: int, tasks: int) -> str:
     return f"stores/{application}/{stage}/{task}-of-{tasks}"
 
 
 def checkpoint_folder(application: str, generation: int, token: str) -> str:
     return f"checkpoints/{application}/{generation}-{token}"
+
+
+def application_folders(application: str) -> tuple[str, ...]:
+    """The folders that hold an application's local state and checkpoints, all of which may be deleted."""
+    return (f"stores/{application}", f"checkpoints/{application}")

@@ -62,7 +62,7 @@ def test_own_java_is_kept(home, monkeypatch):
     monkeypatch.setattr(java, "borrowed_home", lambda: "/borrowed")
     before = os.environ["JAVA_HOME"]
 
-    java.ensure_java()
+    java.require_java()
 
     assert os.environ["JAVA_HOME"] == before
 
@@ -73,7 +73,7 @@ def test_old_java_is_named(home, monkeypatch):
     monkeypatch.setattr(java, "find_spec", lambda name: None)
 
     with pytest.raises(SetupError, match=r"java is version 11\. Spark needs Java 17 or newer\. Get it with"):
-        java.ensure_java()
+        java.require_java()
 
 
 def test_borrowed_java_stands_in(home, tmp_path, monkeypatch):
@@ -81,7 +81,7 @@ def test_borrowed_java_stands_in(home, tmp_path, monkeypatch):
     home("exit 1")
     borrow(tmp_path, monkeypatch, 'echo "$@"')
 
-    java.ensure_java()
+    java.require_java()
 
     answer = subprocess.run(
         [os.environ["JAVA_HOME"] + "/bin/java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "a b"],

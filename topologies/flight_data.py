@@ -25,7 +25,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streamkit.errors import SchemaError, SetupError, StreamKitError
-from streamkit.names import TIMESTAMP
 from streamkit.schema import Column, Schema, to_arrow
 
 if TYPE_CHECKING:
@@ -101,15 +100,12 @@ def load(log: Log, partitions: int = 4, *, raw_order: bool = False, progress: bo
 
 
 def read(topic: FlightTopic, *, raw_order: bool = False) -> pa.Table:
-    """The rows of a topic's file, typed and in the order they are loaded in, with `_timestamp` where no column has it."""
+    """The rows of a topic's file, typed and in the order they are loaded in."""
     table = parse(_content(topic.file), topic.file, topic.schema)
     if topic.order and not raw_order:
         table = table.take(
             pc.sort_indices(table, [(name, "ascending") for name in topic.order])
         )  # stable: file order within a day
-    if topic.timestamp is None:
-        stamp = pa.scalar(LOADED_AT_MS, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
-        table = table.append_column(TIMESTAMP, pa.repeat(stamp, table.num_rows))
     return table
 
 
@@ -193,10 +189,11 @@ def _misfit(file: str, texts: pa.ChunkedArray, row: int, column: Column) -> Sche
 
 
 def _append(log: Log, topic: FlightTopic, rows: pa.Table, advance: Callable[[int], object]) -> None:
+    stamp_ms = LOADED_AT_MS if topic.timestamp is None else None
     with log.producer(id=f"load-{topic.name}") as producer:
         for sequence, start in enumerate(range(0, rows.num_rows, BATCH_ROWS)):
             batch = rows.slice(start, BATCH_ROWS)
-            producer.send_batch(topic.name, batch, sequence=sequence)
+            producer.send_batch(topic.name, batch, sequence=sequence, timestamp_ms=stamp_ms)
             advance(batch.num_rows)
 
 

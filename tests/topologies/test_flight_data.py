@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 
 from streamkit.errors import SchemaError, SetupError
 from streamkit.schema import Schema
 from tests.oracle import flights as oracle
 from topologies import flight_data
-from topologies.flight_data import AIRLINES, FLIGHTS, LOADED_AT_MS, PLANES
+from topologies.flight_data import AIRLINES, FLIGHTS, PLANES
 
 SCHEMA = Schema.parse("carrier string NOT NULL, delay int, at timestamp")
 
@@ -49,14 +47,6 @@ def test_flights_are_in_order_of_days(flights):
     assert (days["month"] * 100 + days["day"]).is_monotonic_increasing
     assert raw["month"].unique().to_pylist() == [1, 10, 11, 12, 2, 3, 4, 5, 6, 7, 8, 9]
     assert flights.slice(0, 842).equals(raw.slice(0, 842))
-
-
-def test_planes_come_before_flights(flights):
-    """Planes and airlines carry the first instant of 2013, before any flight."""
-    stamps = {stamp for topic in (PLANES, AIRLINES) for stamp in flight_data.read(topic)["_timestamp"].unique().to_pylist()}
-
-    assert stamps == {dt.datetime(2013, 1, 1, tzinfo=dt.timezone.utc)}
-    assert min(flights["time_hour"].to_pylist()).timestamp() * 1000 > LOADED_AT_MS
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,26 @@
+"""Which log a command works on."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from streamkit.config import load_settings
+from streamkit.errors import ConfigError
+from streamkit.log.log import Log, open_log
+
+LogOption = Annotated[
+    str | None, typer.Option("--log", metavar="DIR", help="Where the log is; else STREAMKIT_LOG, else .streamkit.")
+]
+
+
+def open_existing_log(path: str | None) -> Log:
+    """Open the log that a command was pointed at; ConfigError if there is none, because looking must not make one."""
+    location = path or load_settings().log
+    if "://" not in location and not os.path.isdir(os.path.expanduser(location)):
+        raise ConfigError(
+            f"there is no log at {os.path.abspath(location)}; name one with --log or STREAMKIT_LOG, or write to a topic first"
+        )
+    return open_log(location)

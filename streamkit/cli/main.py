@@ -1,0 +1,52 @@
+"""The program `streamkit`: its nouns, and how its errors look."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streamkit import __version__
+from streamkit.cli import applications, consume, run, stores, topics
+from streamkit.errors import StreamKitError
+
+program = typer.Typer(
+    name="streamkit",
+    help="Topics, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+program.add_typer(topics.program, name="topics")
+program.command("consume")(consume.consume)
+program.command("run")(run.run)
+program.command("explain")(run.explain)
+program.add_typer(applications.program, name="apps")
+program.add_typer(stores.program, name="store")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"streamkit {__version__}")
+        raise typer.Exit
+
+
+@program.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Nothing beside the commands."""
+
+
+def main() -> None:
+    """Run the command line; an error StreamKit raises on purpose is printed without a traceback and ends the program with 1."""
+    try:
+        program()
+    except StreamKitError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error}", markup=False)
+        sys.exit(1)

@@ -1,0 +1,103 @@
+"""Tables of the command line, and records as text."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import datetime as dt
+import decimal
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from streamkit.names import DELETED
+
+FLOAT_DIGITS = 6
+
+
+def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",") -> None:
+    """
+    Print rows below their titles; numbers stand to the right, null is empty.
+
+    `thousands` separates the digits of whole numbers. Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
+    """
+    rows = list(rows)
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for position, title in enumerate(titles):
+        is_number = any(_is_number(row[position]) for row in rows)
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value, thousands)) for value in row))
+    _console(table).print(table)
+    if caption:
+        print(caption)
+
+
+def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """Print pairs of a name and a value, one a line."""
+    facts = list(facts)
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        print(f"{name:<{width}}  {_cell(value)}")
+
+
+def write_json(batches: Iterable[pa.RecordBatch]) -> None:
+    """Print one JSON object a record, one record a line; only a deletion says that it is one."""
+    for batch in batches:
+        for record in batch.to_pylist():
+            if not record.get(DELETED):
+                record.pop(DELETED, None)
+            sys.stdout.write(json.dumps(record, default=plain, ensure_ascii=False) + "\n")
+
+
+def write_csv(columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+    """Print records as comma-separated values below a line of column names; null is empty."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    for batch in batches:
+        values = [batch.column(name).to_pylist() for name in columns]
+        writer.writerows([["" if value is None else plain(value) for value in row] for row in zip(*values)])
+
+
+def plain(value: Any) -> Any:
+    """A value as text that says all of it: times in UTC, bytes in base 64; numbers and texts as they are."""
+    if isinstance(value, dt.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dt.date | decimal.Decimal):
+        return str(value)
+    return value
+
+
+def _cell(value: Any, thousands: str = ",") -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.{FLOAT_DIGITS}g}" if abs(value) < 10**FLOAT_DIGITS else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}".replace(",", thousands)
+    if isinstance(value, dt.datetime) and value.time() == dt.time(0):
+        return f"{value:%Y-%m-%d}"
+    return str(plain(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
+
+
+def _console(table: Table) -> Console:
+    """A console of the terminal's width, or as wide as the table where there is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, Console(width=10_000).measure(table).maximum)
+    return console

@@ -1,0 +1,45 @@
+"""`streamkit run` and `streamkit explain`: a topology in a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import streamkit
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.topology_file import load_topology
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
+
+
+def run(
+    file: File,
+    log: LogOption = None,
+    tasks: Annotated[int | None, typer.Option(min=1, help="Kernel tasks; else as many as before, at first the cores.")] = None,
+    max_records_per_epoch: Annotated[int | None, typer.Option(min=1, help="Records an epoch takes at most.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Process what is available, then stop.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Process everything available, then close all windows and stop.")
+    ] = False,
+) -> None:
+    """Run the topology in a file on Spark, until it is stopped."""
+    topology = load_topology(file)
+    given = {"--log": log, "--tasks": tasks, "--max-records-per-epoch": max_records_per_epoch, "--once": once, "--drain": drain}
+    streamkit.main(topology, _arguments(given))
+
+
+def explain(file: File, log: LogOption = None) -> None:
+    """Show what the topology in a file is compiled to, pass by pass."""
+    topology = load_topology(file)
+    with open_existing_log(log) as opened:
+        print(topology.explain(opened))
+
+
+def _arguments(given: dict[str, Any]) -> list[str]:
+    """Options as they would be written after `python FILE`."""
+    words = []
+    for option, value in given.items():
+        if value is not None and value is not False:
+            words += [option] if value is True else [option, str(value)]
+    return words

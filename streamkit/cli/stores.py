@@ -1,0 +1,69 @@
+"""`streamkit store`: rows of an application's stores."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.rendering import show_table
+from streamkit.errors import ConfigError
+from streamkit.schema import Column
+from streamkit.state.view import StoreView, open_view
+
+program = typer.Typer(help="Stores of applications.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@program.callback()
+def options() -> None:
+    """Stores of applications."""
+
+
+@program.command("get")
+def get_row(
+    app: Annotated[str, typer.Argument(metavar="APP", help="The application's name.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.")],
+    key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
+    window: Annotated[str | None, typer.Option(metavar="START", help="The window that starts then; else all of them.")] = None,
+    log: LogOption = None,
+) -> None:
+    """Show the row of a key as of the last committed epoch; of a windowed store, the row of each window."""
+    with open_existing_log(log) as opened:
+        view = open_view(opened, app, store)
+        values = _typed_key(view, key)
+        if window is None and view.store.window_size_ms is not None:
+            table = _windows_of(view, values)
+        else:
+            row = view.get(**values, window_start=window)
+            table = pa.Table.from_pylist([row] if row else [], schema=None if row else pa.schema([]))
+    if not table.num_rows:
+        raise ConfigError(
+            f"the store {store!r} has no row of the key {', '.join(key)}{f' in the window from {window}' if window else ''}"
+        )
+    show_table(table.column_names, [tuple(row.values()) for row in table.to_pylist()], thousands="")
+
+
+def _typed_key(view: StoreView, key: list[str]) -> dict[str, Any]:
+    columns = list(view.store.key)
+    if len(key) != len(columns):
+        raise ConfigError(
+            f"found {len(key)} values of a key; expected {len(columns)}: {', '.join(column.name for column in columns)}"
+        )
+    return {column.name: _typed(text, column) for text, column in zip(key, columns)}
+
+
+def _typed(text: str, column: Column) -> Any:
+    try:
+        return pa.array([text]).cast(column.arrow.type)[0].as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ConfigError(f"the key column {column.name} is {column.type}; found {text!r}") from None
+
+
+def _windows_of(view: StoreView, values: dict[str, Any]) -> pa.Table:
+    table = view.to_arrow()
+    for name, value in values.items():
+        table = table.filter(pc.equal(table[name], pa.scalar(value, table.schema.field(name).type)))
+    return table.sort_by("window_start")

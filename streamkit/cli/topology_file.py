@@ -1,0 +1,44 @@
+"""The topology in a Python file: the one that it assigns at module level, whatever its name."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from streamkit.dsl.topology import Topology
+from streamkit.errors import ConfigError
+
+
+def load_topology(path: str) -> Topology:
+    """
+    Run a Python file as an import would, and return its topology.
+
+    ConfigError if there is no such file, or no topology or more than one in it; what the file itself raises passes through.
+    """
+    module = _load_module(Path(path))
+    found: dict[int, tuple[str, Topology]] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Topology):
+            found.setdefault(id(value), (name, value))
+    if len(found) != 1:
+        names = ", ".join(name for name, _ in found.values()) or "none"
+        raise ConfigError(
+            f"{path} has the topologies: {names}; expected one at module level, as in app = sk.Topology({Path(path).stem!r})"
+        )
+    ((_, topology),) = found.values()
+    return topology
+
+
+def _load_module(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r}; expected a Python file with a topology")
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} is no Python file; expected one with a topology")
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module  # functions of the file travel to tasks by its name
+    sys.path.insert(0, str(path.parent.resolve()))  # what lies beside it can be imported, as when it is run itself
+    spec.loader.exec_module(module)
+    return module

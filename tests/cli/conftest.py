@@ -1,0 +1,57 @@
+"""A log with two topics, and the program pointed at it."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import streamkit as sk
+from streamkit.cli.main import main, program
+
+ORDERS = [
+    {"customer": "ann", "number": 1001, "amount": 2.5, "at": 1_700_000_000_000},
+    {"customer": "bob", "number": 1002, "amount": None, "at": 1_700_000_060_000},
+    {"customer": None, "number": 1003, "amount": 12_000_000.0, "at": 1_700_000_120_000},
+]
+
+
+@pytest.fixture
+def root(tmp_path):
+    """The folder of a log with the topics orders (three records) and customers (a record and its deletion)."""
+    root = tmp_path / "log"
+    with sk.open_log(root) as log:
+        log.create_topic("orders", "customer string, number int, amount double", key="number", partitions=1)
+        log.create_topic("customers", "name string, city string", key="name", partitions=2, config={"cleanup.policy": "compact"})
+        with log.producer() as producer:
+            for order in ORDERS:
+                values = {name: value for name, value in order.items() if name != "at"}
+                producer.send("orders", values, timestamp_ms=order["at"])
+            producer.send("customers", {"name": "ann", "city": "Oslo"}, timestamp_ms=0)
+            producer.delete("customers", {"name": "ann"}, timestamp_ms=1)
+    return root
+
+
+@pytest.fixture
+def streamkit(root):
+    """Run a command on that log, and return what it printed; an error of the command is raised."""
+
+    def invoke(*arguments, answer=None):
+        result = CliRunner().invoke(program, arguments, env={"STREAMKIT_LOG": str(root)}, input=answer, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return invoke
+
+
+@pytest.fixture
+def as_program(monkeypatch, capsys, root):
+    """Run the program as the shell would; returns its exit code, output and errors."""
+
+    def invoke(*arguments):
+        monkeypatch.setattr("sys.argv", ["streamkit", *arguments])
+        monkeypatch.setenv("STREAMKIT_LOG", str(root))
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return invoke

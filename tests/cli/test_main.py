@@ -1,0 +1,53 @@
+"""The program as a whole: help, version, errors."""
+
+from __future__ import annotations
+
+import pytest
+
+import streamkit as sk
+
+
+def test_help_names_every_command(as_program):
+    """Without a command the program says what there is."""
+    _, out, err = as_program()
+
+    assert [noun for noun in ("topics", "consume", "run", "explain", "apps", "store") if noun not in out + err] == []
+
+
+def test_version(as_program):
+    """The version is the package's."""
+    assert as_program("--version")[:2] == (0, f"streamkit {sk.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("consume", "order"), "error: topic 'order' does not exist; there are customers, orders"),
+        (("topics", "list", "--log", "/no/such/folder"), "error: there is no log at /no/such/folder; name one with --log"),
+        (("apps", "describe", "x"), "error: application 'x' does not exist"),
+        (("store", "get", "x", "y", "z"), "error: application 'x' does not exist"),
+        (("run", "/no/such/file.py"), "error: there is no file '/no/such/file.py'; expected a Python file with a topology"),
+    ],
+)
+def test_error_is_one_message(as_program, arguments, message):
+    """An error on purpose is its message on standard error, code 1, and no traceback."""
+    code, out, err = as_program(*arguments)
+
+    assert (code, out) == (1, "")
+    assert err.startswith(message)
+    assert "Traceback" not in err
+
+
+def test_looking_makes_no_log(as_program, tmp_path):
+    """A command that only looks leaves no folder behind where there was none."""
+    as_program("topics", "list", "--log", str(tmp_path / "none"))
+
+    assert not (tmp_path / "none").exists()
+
+
+def test_wrong_option_is_a_usage_error(as_program):
+    """A mistake on the command line ends with 2, as usual."""
+    code, _, err = as_program("consume", "orders", "--max", "0")
+
+    assert code == 2
+    assert "--max" in err

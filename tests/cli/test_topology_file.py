@@ -1,0 +1,71 @@
+"""Finding the topology in a file."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from streamkit.cli.topology_file import load_topology
+from streamkit.errors import ConfigError
+
+ONE = "import streamkit as sk\nanything = sk.Topology('late-flights')\nagain = anything\n"
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_module(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_topology_is_found_under_any_name(tmp_path):
+    """The one topology is found whatever its name, also if it has two."""
+    file = tmp_path / "flow.py"
+    file.write_text(ONE)
+
+    assert load_topology(str(file)).name == "late-flights"
+
+
+def test_neighbours_can_be_imported(tmp_path):
+    """A file may import what lies beside it, as when Python runs it."""
+    (tmp_path / "beside_the_flow.py").write_text("NAME = 'from-beside'\n")
+    file = tmp_path / "flow.py"
+    file.write_text("import streamkit as sk\nimport beside_the_flow\napp = sk.Topology(beside_the_flow.NAME)\n")
+
+    assert load_topology(str(file)).name == "from-beside"
+
+
+def test_main_does_not_run(tmp_path):
+    """The part of a file that runs it as a program is left alone."""
+    file = tmp_path / "flow.py"
+    file.write_text(ONE + "if __name__ == '__main__':\n    raise SystemExit('ran')\n")
+
+    assert load_topology(str(file)).name == "late-flights"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", r"has the topologies: none; expected one at module level, as in app = sk.Topology\('flow'\)"),
+        (ONE + "other = sk.Topology('b')\n", "has the topologies: anything, other; expected one"),
+    ],
+)
+def test_other_than_one_is_refused(tmp_path, text, message):
+    """No topology, and more than one, are refused with what was found."""
+    file = tmp_path / "flow.py"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError, match=message):
+        load_topology(str(file))
+
+
+@pytest.mark.parametrize(("name", "message"), [("none.py", "there is no file"), ("flow.txt", "is no Python file")])
+def test_what_is_no_python_file_is_refused(tmp_path, name, message):
+    """A file that is not there, and one that is no Python file, are refused."""
+    (tmp_path / "flow.txt").write_text(ONE)
+
+    with pytest.raises(ConfigError, match=message):
+        load_topology(str(tmp_path / name))
