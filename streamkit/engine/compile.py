@@ -10,7 +10,7 @@ from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import state_columns
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.explain import explain_inputs, explain_names, explain_plan, explain_program
+from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
 from streamkit.plan.inputs import Topics, resolve_inputs
 from streamkit.plan.lowering import infer_types
 from streamkit.plan.naming import name_steps
@@ -60,9 +60,9 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -
     inputs = resolve_inputs(roots, log)
     yield PassResult("resolve_inputs", explain_inputs(inputs.values()), None)
     names = name_steps(roots)
-    yield PassResult("name_steps", explain_names(names, topology.name), None)
+    yield PassResult("name_steps", explain_names(names), None)
     plan = infer_types(topology.name, roots, names, inputs, analyzer or CatalystAnalyzer(), state_columns)
     yield PassResult("infer_types", explain_plan(plan), plan)
     for one in (fit_outputs(log), *PASSES):
-        plan = one(plan)
-        yield PassResult(one.__name__, explain_plan(plan), plan)
+        before, plan = plan, one(plan)
+        yield PassResult(one.__name__, explain_change(before, plan), plan)

@@ -1,0 +1,117 @@
+"""
+The changelogs of an application, as its tasks see them: which committed changes there are, and how to read them.
+
+A changelog record is a state key (which begins with the key group) and a stored value; without a value it is a deletion.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.log.extent import Extent
+from streamkit.log.storage import Storage
+from streamkit.log.slab import read_frame
+from streamkit.names import DELETED
+
+Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
+
+
+def offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    return {str(topic): {str(partition): end for partition, end in ends.items()} for topic, ends in offsets.items()}
+
+
+def offsets_from_json(value: Mapping[str, Mapping[str, int]]) -> dict[int, dict[int, int]]:
+    return {int(topic): {int(partition): end for partition, end in ends.items()} for topic, ends in value.items()}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """
+    What committed changelogs hold, for stores to catch up with.
+
+    `ends` are the changelogs' ends after the committed epoch. `extents` cover them from `starts` on; what came before is
+    in the file `manifest`. `tokens` tell, for recent epochs, which attempt was committed: a store that names another is not trusted.
+    """
+
+    epoch: int
+    token: str
+    ends: Offsets
+    starts: Offsets
+    extents: tuple[Extent, ...]
+    tokens: Mapping[int, str]
+    manifest: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "token": self.token,
+            "ends": offsets_to_json(self.ends),
+            "starts": offsets_to_json(self.starts),
+            "extents": [extent.to_json() for extent in self.extents],
+            "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
+            "manifest": self.manifest,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Changes:
+        return cls(
+            epoch=value["epoch"],
+            token=value["token"],
+            ends=offsets_from_json(value["ends"]),
+            starts=offsets_from_json(value["starts"]),
+            extents=tuple(map(Extent.from_json, value["extents"])),
+            tokens={int(epoch): token for epoch, token in value["tokens"].items()},
+            manifest=value["manifest"],
+        )
+
+
+def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Extent]]:
+    """Extents grouped by (topic id, partition), in their order."""
+    places: dict[tuple[int, int], list[Extent]] = {}
+    for extent in extents:
+        places.setdefault((extent.topic_id, extent.partition), []).append(extent)
+    return places
+
+
+def read_manifest(storage: Storage, path: str) -> tuple[Sequence[Extent], Mapping[int, str]]:
+    """The extents and tokens that `write_manifest` wrote."""
+    value = json.loads(bytes(storage.map(path)))
+    return [Extent.from_json(extent) for extent in value["extents"]], {int(epoch): token for epoch, token in value["tokens"].items()}
+
+
+def write_manifest(storage: Storage, path: str, extents: Sequence[Extent], tokens: Mapping[int, str]) -> None:
+    """Write down the changelogs as they stand, once for all tasks that start far behind."""
+    value = {"extents": [extent.to_json() for extent in extents], "tokens": {str(epoch): token for epoch, token in tokens.items()}}
+    storage.create(path, [json.dumps(value).encode()])
+
+
+def read_changes(
+    storage: Storage, extents: Sequence[Extent], start: int, prefixes: tuple[bytes, bytes]
+) -> Iterator[tuple[list[bytes], list[bytes | None], int]]:
+    """
+    The changes of one changelog partition from offset `start` on whose keys lie in [prefixes[0], prefixes[1]).
+
+    Yields keys, values (None deletes) and the offset behind them, frame by frame.
+    """
+    for extent in extents:
+        if extent.next_offset <= start:
+            continue
+        batch = read_frame(storage, extent, None).slice(max(0, start - extent.base_offset))
+        keys, values = _keys_and_values(batch)
+        wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
+        if not pc.all(wanted).as_py():
+            keys, values = keys.filter(wanted), values.filter(wanted)
+        yield keys.to_pylist(), values.to_pylist(), extent.next_offset
+
+
+def _keys_and_values(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    values = batch["value"]
+    if DELETED in batch.schema.names:
+        values = pc.if_else(batch[DELETED], pa.scalar(None, pa.binary()), values)
+    return batch["key"], values

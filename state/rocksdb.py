@@ -1,0 +1,150 @@
+"""
+A store in RocksDB: raw bytes, no write-ahead log, position and data in one batch.
+
+Without a write-ahead log a crash loses the newest writes and, with them, the position they came with: the store falls
+behind and catches up from the changelog. It never runs ahead and never mixes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkit.errors import CorruptionError, StorageFullError
+from streamkit.state.store import Key, Value
+
+if TYPE_CHECKING:
+    from rocksdict import Options, Rdict
+
+POSITION_KEY = b"\xff\xff!position"  # above every key group, so that no scan of one meets it
+BLOCK_BYTES = 16 * 1024
+
+
+class RocksStore:
+    """
+    One RocksDB folder, opened by one process at a time for writing.
+
+    Args:
+        folder: where it lives; made if missing.
+        read_only: open beside another process that writes.
+        memory_bytes: bound for the write buffer, and again for the block cache.
+
+    Raises:
+        StoreBusyError: another process has it open for writing.
+        CorruptionError: the files are damaged; discard the folder and restore.
+    """
+
+    def __init__(self, folder: Path, *, read_only: bool = False, memory_bytes: int = 64 << 20) -> None:
+        from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions  # a handle must not cross a fork
+
+        self.folder = folder
+        self.read_only = read_only
+        self._process = os.getpid()
+        self._batch = WriteBatch
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True
+        access = AccessType.read_only() if read_only else AccessType.read_write()
+        if not read_only:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._database: Rdict = Rdict(str(folder), _options(memory_bytes), access_type=access)
+        except Exception as error:  # rocksdict raises plain Exception for everything
+            raise _translated(error, folder) from error
+        self._database.set_loads(_refuse_to_unpickle)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
+        self._check_process()
+        found: list[Value | None] = self._database[list(keys)] if keys else []
+        return found
+
+    def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
+        self._check_process()
+        keys: list[Key] = []
+        values: list[Value] = []
+        iterator = self._database.iter()
+        iterator.seek(start)
+        while iterator.valid() and (key := iterator.key()) < end:
+            keys.append(key)
+            values.append(iterator.value())
+            iterator.next()
+        return keys, values
+
+    def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
+        self._check_process()
+        batch = self._batch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        put(POSITION_KEY, position)
+        try:
+            self._database.write(batch, self._write_options)
+        except Exception as error:
+            raise _translated(error, self.folder) from error
+
+    def position(self) -> bytes | None:
+        found: bytes | None = self._database.get(POSITION_KEY)
+        return found
+
+    def flush(self) -> None:
+        if not self.read_only:
+            try:
+                self._database.flush()
+            except Exception as error:
+                raise _translated(error, self.folder) from error
+
+    def close(self) -> None:
+        if os.getpid() == self._process:
+            self._database.close()
+
+    def _check_process(self) -> None:
+        assert os.getpid() == self._process, "a RocksDB handle was carried across a fork"
+
+
+class StoreBusyError(Exception):
+    """Another process has the store open for writing."""
+
+
+def discard(folder: Path) -> None:
+    """Remove a store's folder; what it held comes back from the changelog."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _options(memory_bytes: int) -> Options:
+    from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options
+
+    table = BlockBasedOptions()
+    table.set_bloom_filter(10, block_based=False)
+    table.set_block_cache(Cache(memory_bytes))
+    table.set_block_size(BLOCK_BYTES)
+    table.set_format_version(5)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_size(memory_bytes)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_paranoid_checks(True)
+    options.set_keep_log_file_num(1)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_max_background_jobs(2)
+    return options
+
+
+def _translated(error: Exception, folder: Path) -> Exception:
+    text = str(error)
+    if "lock hold by" in text or "While lock file" in text or "Resource temporarily unavailable" in text:
+        return StoreBusyError(text)
+    if "No space left" in text:
+        return StorageFullError(f"the disk is full: RocksDB could not write to {folder}; free space, then run again")
+    return CorruptionError(f"the local store in {folder} cannot be used: {text}; it is discarded and restored from its changelog")
+
+
+def _refuse_to_unpickle(_: bytes) -> object:
+    raise CorruptionError("a store value asked to be unpickled; StreamKit never does that")

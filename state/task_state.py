@@ -1,0 +1,230 @@
+"""
+The state of one kernel task: its stores as of the committed epoch, and the changes it makes in this one.
+
+Law 6: a store is a view of its committed changelogs. Opening it applies what it lacks; nothing of the running epoch goes
+into it. If another process is writing to it, it is read as it is and the missing changes stay in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from streamkit.errors import CorruptionError
+from streamkit.failpoints import reach
+from streamkit.log.extent import Extent
+from streamkit.log.storage import Storage
+from streamkit.state.changelog import Changes, extents_by_place, offsets_from_json, offsets_to_json, read_changes, read_manifest
+from streamkit.state.key_group import changelog_partitions_of
+from streamkit.state.rocksdb import RocksStore, StoreBusyError, discard
+from streamkit.state.store import Key, MemoryStore, Store, Value
+
+CHANGES_PER_WRITE = 100_000
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets."""
+
+    epoch: int
+    token: str
+    first_group: int
+    last_group: int
+    offsets: Mapping[int, Mapping[int, int]]
+
+    def encode(self) -> bytes:
+        return json.dumps({**self.__dict__, "offsets": offsets_to_json(self.offsets)}).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Position:
+        fields = json.loads(value)
+        return cls(**{**fields, "offsets": offsets_from_json(fields["offsets"])})
+
+    def offset(self, topic_id: int, partition: int) -> int:
+        return self.offsets.get(topic_id, {}).get(partition, 0)
+
+    def moved(self, topic_id: int, partition: int, offset: int) -> Position:
+        return replace(self, offsets={**self.offsets, topic_id: {**self.offsets.get(topic_id, {}), partition: offset}})
+
+
+@dataclass(frozen=True)
+class Share:
+    """A task's share of the state: its key groups, and the changelogs (topic ids) of its stage."""
+
+    groups: range
+    key_groups: int
+    changelog_partitions: int
+    changelog_ids: tuple[int, ...]
+
+    @property
+    def prefixes(self) -> tuple[bytes, bytes]:
+        """The bounds of the share's state keys."""
+        return self.groups.start.to_bytes(2, "big"), self.groups.stop.to_bytes(2, "big")
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        partitions = changelog_partitions_of(self.groups, self.key_groups, self.changelog_partitions)
+        return [(topic_id, partition) for topic_id in self.changelog_ids for partition in partitions]
+
+    @property
+    def origin(self) -> Position:
+        """The position of a store that holds nothing yet."""
+        return Position(0, "", self.groups.start, self.groups.stop, {})
+
+
+class TaskState:
+    """
+    Reads of the committed state, by Arrow arrays of state keys.
+
+    Built by `open_state`; `restored` counts the changes that opening it applied.
+    """
+
+    def __init__(self, store: Store, missing: Mapping[Key, Value | None], restored: int) -> None:
+        self._store = store
+        self._missing = missing
+        self._missing_keys = sorted(missing)
+        self.restored = restored
+
+    def get(self, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The stored value of each key, null where there is none; fastest when the keys are sorted."""
+        wanted = keys.to_pylist()
+        found = self._store.get_many(wanted)
+        if self._missing:
+            found = [self._missing.get(key, value) for key, value in zip(wanted, found, strict=True)]
+        return pa.array(found, pa.binary())
+
+    def scan(self, ranges: Sequence[tuple[bytes, bytes]]) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+        """Keys and values in the given ranges [start, end), in byte order if the ranges are."""
+        keys: list[Key] = []
+        values: list[Value] = []
+        for start, end in ranges:
+            more_keys, more_values = self._store.scan(start, end)
+            if self._missing:
+                more_keys, more_values = self._merged(more_keys, more_values, start, end)
+            keys += more_keys
+            values += more_values
+        return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _merged(self, keys: list[Key], values: list[Value], start: Key, end: Key) -> tuple[list[Key], list[Value]]:
+        merged: dict[Key, Value | None] = dict(zip(keys, values, strict=True))
+        for key in self._missing_keys[bisect_left(self._missing_keys, start) : bisect_left(self._missing_keys, end)]:
+            merged[key] = self._missing[key]
+        kept = {key: value for key, value in sorted(merged.items()) if value is not None}
+        return list(kept), list(kept.values())
+
+
+def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+    """
+    Open a task's store and bring it up to the committed epoch.
+
+    A store that cannot be trusted (other key groups, an attempt that was not committed, damaged files) is
+    discarded and restored from the changelogs.
+    """
+    try:
+        store = RocksStore(folder, memory_bytes=memory_bytes)
+    except StoreBusyError:
+        return _open_beside(storage, folder, share, changes, memory_bytes)
+    except CorruptionError:
+        discard(folder)
+        store = RocksStore(folder, memory_bytes=memory_bytes)
+    try:
+        position = _position(store, share)
+        if not _is_trusted(storage, position, share, changes):
+            store.close()
+            discard(folder)
+            store, position = RocksStore(folder, memory_bytes=memory_bytes), share.origin
+        return TaskState(store, {}, catch_up(storage, store, position, share, changes))
+    except BaseException:
+        store.close()
+        raise
+
+
+def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
+    """Apply the changes a store lacks; returns how many. Interrupted, it goes on where the last write stopped."""
+    applied = 0
+    keys: list[Key] = []
+    values: list[Value | None] = []
+    for place, extents in _missing_extents(storage, position, share, changes).items():
+        for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), share.prefixes):
+            keys += more_keys
+            values += more_values
+            position = position.moved(*place, offset)
+            if len(keys) >= CHANGES_PER_WRITE:
+                store.write(keys, values, position.encode())
+                reach("catch_up.between_writes")
+                applied, keys, values = applied + len(keys), [], []
+    arrived = _arrived(position, share, changes)
+    if keys or arrived != position:
+        store.write(keys, values, arrived.encode())
+    return applied + len(keys)
+
+
+def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -> TaskState:
+    """
+    A view of a share of the state as of the committed epoch, without writing anything.
+
+    Reads the local store as far as it can be trusted, and keeps in memory what it lacks; without one, the changelogs alone.
+    """
+    if folder.exists():
+        try:
+            return _open_beside(storage, folder, share, changes)
+        except (CorruptionError, StoreBusyError):
+            pass  # the changelogs have it all
+    store = MemoryStore()
+    return TaskState(store, {}, catch_up(storage, store, share.origin, share, changes))
+
+
+def _open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+    store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
+    position = _position(store, share)
+    if not _is_trusted(storage, position, share, changes):
+        store.close()
+        raise CorruptionError(f"the local store in {folder} holds state that was never committed, and another process has it open")
+    missing: dict[Key, Value | None] = {}
+    for place, extents in _missing_extents(storage, position, share, changes).items():
+        for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
+            missing.update(zip(keys, values, strict=True))
+    return TaskState(store, missing, 0)
+
+
+def _position(store: Store, share: Share) -> Position:
+    encoded = store.position()
+    return Position.decode(encoded) if encoded else share.origin
+
+
+def _arrived(position: Position, share: Share, changes: Changes) -> Position:
+    """The position at the committed epoch; offsets may lie behind holes that compaction left at the end."""
+    for topic_id, partition in share.places:
+        end = changes.ends.get(topic_id, {}).get(partition, 0)
+        if position.offset(topic_id, partition) != end:
+            position = position.moved(topic_id, partition, end)
+    return replace(position, epoch=changes.epoch, token=changes.token)
+
+
+def _is_trusted(storage: Storage, position: Position, share: Share, changes: Changes) -> bool:
+    same_share = (position.first_group, position.last_group) == (share.groups.start, share.groups.stop)
+    if not same_share or position.epoch > changes.epoch:
+        return False
+    if position.epoch == 0:
+        return True
+    token = changes.tokens.get(position.epoch)
+    if token is None and changes.manifest:
+        token = read_manifest(storage, changes.manifest)[1].get(position.epoch)
+    return token == position.token
+
+
+def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:
+    extents = list(changes.extents)
+    behind = any(position.offset(*place) < changes.starts.get(place[0], {}).get(place[1], 0) for place in share.places)
+    if behind and changes.manifest:
+        extents = [*read_manifest(storage, changes.manifest)[0], *extents]
+    places = extents_by_place(extents)
+    return {place: places[place] for place in share.places if place in places}

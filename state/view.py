@@ -1,0 +1,164 @@
+"""A store as people see it: rows with names and types, as of the last committed epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import ConfigError, StoreNotFoundError
+from streamkit.expressions.aggregates import result, state_columns
+from streamkit.log.catalog import Catalog
+from streamkit.log.keys import key_groups
+from streamkit.log.storage import Storage
+from streamkit.names import WINDOW_END, WINDOW_START, store_folder
+from streamkit.plan.program import Aggregate, Program, Store
+from streamkit.state.changelog import Changes
+from streamkit.state.key import range_prefix, split_state_keys, state_keys
+from streamkit.state.key_group import key_group_range, task_of_key_group
+from streamkit.state.row import decode_rows
+from streamkit.state.task_state import Share, TaskState, read_state
+
+UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+
+class OpenLog(Protocol):
+    """What a view needs of a log."""
+
+    root: str
+    catalog: Catalog
+    storage: Storage
+
+
+@dataclass(frozen=True, eq=False)
+class StoreView:
+    """
+    A store of an application, read from outside; each call sees the newest committed epoch, whole.
+
+    Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their
+    start, `window_start=`. Times are UTC.
+    """
+
+    log: OpenLog
+    application: str
+    program: Program
+    store: Store
+
+    def get(self, *key: Any, window_start: Any = None, **named: Any) -> dict[str, Any] | None:
+        """The row of a key (and window), as a dict; None if there is none."""
+        columns = self._key_columns(key, named)
+        if (window_start is None) == (self.store.window_size_ms is not None):
+            raise ConfigError(
+                f"the store {self.store.name!r} is {'' if window_start is None else 'not '}windowed; "
+                f"expected {'' if window_start is None else 'no '}window_start="
+            )
+        group = key_groups(columns, self.program.key_groups)
+        windows = None if window_start is None else np.array([_milliseconds(window_start)], np.int64)
+        state = self._open(range(int(group[0]), int(group[0]) + 1))
+        try:
+            values = state.get(keys := state_keys(self._number, group, columns, windows))
+        finally:
+            state.close()
+        rows = self._rows(keys, values) if values.null_count == 0 else None
+        return rows.to_pylist()[0] if rows is not None else None
+
+    def range(self, start: Any = None, end: Any = None) -> pa.Table:
+        """The rows of windows that start in [start, end), or of a table without windows all rows; either bound may be left out."""
+        table = self.to_arrow()
+        if self.store.window_size_ms is None:
+            if start is not None or end is not None:
+                raise ConfigError(f"the store {self.store.name!r} has no windows; expected neither start nor end")
+            return table
+        for bound, compare in ((start, pc.greater_equal), (end, pc.less)):
+            if bound is not None:
+                table = table.filter(compare(table[WINDOW_START], pa.scalar(_milliseconds(bound) * 1000, pa.int64()).cast(UTC_MICROSECONDS)))
+        return table
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, in the order of key groups, windows and keys."""
+        batches = []
+        tasks = self.log.catalog.application(self.application).tasks
+        for task in range(tasks):
+            groups = key_group_range(task, tasks, self.program.key_groups)
+            state = self._open(groups)
+            try:
+                ranges = [(range_prefix(group, self._number), range_prefix(group, self._number + 1)) for group in groups]
+                batches.append(self._rows(*state.scan(ranges)))
+            finally:
+                state.close()
+        return pa.Table.from_batches(batches)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    @property
+    def _number(self) -> int:
+        return self.log.catalog.application(self.application).stores[self.store.name].number
+
+    def _open(self, groups: range) -> TaskState:
+        """The state of these key groups: from the local store of the task that owns them all, if there is one."""
+        catalog = self.log.catalog
+        state = catalog.application(self.application)
+        task = task_of_key_group(groups.start, state.tasks, self.program.key_groups)
+        owned = key_group_range(task, state.tasks, self.program.key_groups)
+        stores = [store for store in self.program.stores if store.stage == self.store.stage]
+        ids = tuple(state.stores[store.name].changelog_topic_id for store in stores)
+        folder = Path(self.log.root) / store_folder(self.application, self.store.stage, task, state.tasks)
+        manifest = catalog.extents_of(ids, {})
+        tokens = catalog.epoch_tokens(state.id)
+        changes = Changes(state.epoch, state.token, manifest.end_offsets, {}, manifest.extents, tokens)
+        share_groups = owned if folder.exists() else groups
+        share = Share(share_groups, self.program.key_groups, self.program.changelog_partitions, ids)
+        return read_state(self.log.storage, folder, share, changes)
+
+    def _key_columns(self, key: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array]:
+        names = self.store.key.names
+        given = {**dict(zip(names, key, strict=False)), **named}
+        if len(key) > len(names) or set(given) != set(names):
+            raise ConfigError(f"found the key {(*key, *named.items())}; the store {self.store.name!r} has the key columns {', '.join(names)}")
+        return [pa.array([given[column.name]], column.arrow.type) for column in self.store.key]
+
+    def _rows(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
+        windowed = self.store.window_size_ms is not None
+        _, windows, columns = split_state_keys(keys, [column.type for column in self.store.key], windowed)
+        rows: dict[str, pa.Array] = dict(zip(self.store.key.names, columns, strict=True))
+        if windows is not None and self.store.window_size_ms is not None:
+            rows[WINDOW_START] = pa.array(windows * 1000, pa.int64()).cast(UTC_MICROSECONDS)
+            rows[WINDOW_END] = pa.array((windows + self.store.window_size_ms) * 1000, pa.int64()).cast(UTC_MICROSECONDS)
+        return pa.RecordBatch.from_pydict({**rows, **self._values(values)})
+
+    def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
+        aggregate = next((one for one in self.program.operators if isinstance(one, Aggregate) and one.store == self.store.name), None)
+        if aggregate is None:
+            _, *columns = decode_rows(values, ["bigint", *(column.type for column in self.store.value)])
+            return dict(zip(self.store.value.names, columns, strict=True))
+        types = [column.type for one in aggregate.aggregates for column in state_columns(one)]
+        _, *states = decode_rows(values, ["bigint", *types])
+        found: dict[str, pa.Array] = {}
+        for one in aggregate.aggregates:
+            width = len(state_columns(one))
+            found[one.name], states = result(one, states[:width]), states[width:]
+        return found
+
+
+def open_view(log: OpenLog, application: str, name: str) -> StoreView:
+    """The view of a store by name; StoreNotFoundError lists those the application has."""
+    program = Program.from_json(log.catalog.program(application))
+    store = next((store for store in program.stores if store.name == name), None)
+    if store is None:
+        names = ", ".join(store.name for store in program.stores) or "none"
+        raise StoreNotFoundError(f"the application {application!r} has no store {name!r}; it has {names}")
+    return StoreView(log, application, program, store)
+
+
+def _milliseconds(moment: Any) -> int:
+    stamp = pd.Timestamp(moment)
+    stamp = stamp.tz_localize("UTC") if stamp.tz is None else stamp.tz_convert("UTC")
+    return int(stamp.value // 1_000_000)

@@ -1,0 +1,102 @@
+"""What operators share while a reader or a kernel runs: what they read from, what they count, what they hand on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.epoch import EpochPlan
+from streamkit.engine.exchange import Arrival, Packed
+from streamkit.engine.global_table import GlobalTable
+from streamkit.engine.report import Counts
+from streamkit.log.storage import Storage
+from streamkit.names import DELETED, TIMESTAMP
+from streamkit.plan.program import GlobalJoin, Program, Store
+from streamkit.state.task_state import TaskState
+
+Frame = tuple[int, int, pa.RecordBatch]  # topic id, partition, rows
+LOG_TIMESTAMP = pa.timestamp("ms", tz="UTC")
+
+
+@dataclass
+class Context:
+    """
+    One run of a stage: of the readers (stage 0, no state) or of a kernel task.
+
+    `counts` are metrics by (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
+    `emissions` are an aggregate's results by operator id and mode.
+    """
+
+    program: Program
+    plan: EpochPlan
+    storage: Storage
+    arrival: Arrival | None = None
+    state: TaskState | None = None
+    groups: range = range(0)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sent: list[Packed] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    emissions: dict[str, dict[str, pa.RecordBatch | None]] = field(default_factory=dict)
+
+    def count(self, name: str, operator_id: str, rows: int) -> None:
+        if rows:
+            self.counts[name, operator_id] += rows
+
+    def tally(self) -> Counts:
+        """The counts, sorted, as reports carry them."""
+        return tuple((name, operator, rows) for (name, operator), rows in sorted(self.counts.items()))
+
+    def store(self, name: str) -> Store:
+        return self.program.store(name)
+
+    def store_number(self, name: str) -> int:
+        return self.plan.application.stores[name].number
+
+    def committed_state(self) -> TaskState:
+        assert self.state is not None, "a stateful operator ran outside a kernel"
+        return self.state
+
+    def global_table(self, operator: GlobalJoin) -> GlobalTable:
+        extents = self.plan.globals.get(operator.input, ())
+        return GlobalTable.read(self.storage, self.program.inputs[operator.input], extents, operator.table)
+
+    def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: npt.NDArray[np.int64]) -> None:
+        """Hand changes of a store to its changelog; keys are sorted, a null value deletes."""
+        if not len(keys):
+            return
+        application = self.plan.application
+        topic_id = application.stores[store].changelog_id
+        columns = {"key": keys, "value": values, TIMESTAMP: log_timestamps(timestamps)}
+        if values.null_count:
+            columns[DELETED] = values.is_null()
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        partitions = key_groups_of(keys) * application.changelog_partitions // application.key_groups
+        self.frames.extend((topic_id, partition, rows) for partition, rows in runs(batch, partitions))
+        self.count("changes", store, len(keys))
+
+
+def key_groups_of(keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    """The key group that each state key begins with."""
+    offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys)]
+    data = np.frombuffer(keys.buffers()[2], np.uint8)
+    return (data[offsets].astype(np.int64) << 8) + data[offsets + 1]
+
+
+def log_timestamps(milliseconds: npt.NDArray[np.int64] | pa.Array) -> pa.Array:
+    """Event times as the log keeps them."""
+    array = milliseconds if isinstance(milliseconds, pa.Array) else pa.array(milliseconds, pa.int64())
+    return array.cast(LOG_TIMESTAMP)
+
+
+def runs(batch: pa.RecordBatch, labels: npt.NDArray[np.int64]) -> Iterable[tuple[int, pa.RecordBatch]]:
+    """The slices of a batch between changes of its label; labels are sorted."""
+    if not batch.num_rows:
+        return
+    borders = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), batch.num_rows]
+    for start, end in zip(borders, borders[1:], strict=False):
+        yield int(labels[start]), batch.slice(start, end - start)

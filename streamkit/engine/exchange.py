@@ -1,0 +1,121 @@
+"""
+The exchange: rows leave by key and arrive at the task that owns their key group.
+
+What travels is packed: (task int, edge int, payload binary), one Arrow IPC stream for many rows, so that the JVM shuffles
+few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan once, a report of every
+reader split, and a report of every kernel attempt upstream.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.rows import concatenate
+from streamkit.log.keys import key_groups as hash_key_groups
+from streamkit.names import KEY_GROUP, OFFSET, PARTITION
+from streamkit.state.key_group import key_group_range
+
+CONTROL_EDGE = -1
+PAYLOAD_BYTES = 8 << 20
+NULL_KEY_MULTIPLIER = 0x9E3779B1  # spreads (partition, offset) over the key groups
+
+
+class Packed(NamedTuple):
+    """One row of the exchange."""
+
+    task: int
+    edge: int
+    payload: bytes | pa.Buffer
+
+
+@dataclass
+class Arrival:
+    """What a kernel task received: payloads by edge, and control messages by kind."""
+
+    payloads: dict[int, list[pa.Buffer]] = field(default_factory=dict)
+    controls: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def rows(self, edge: int) -> pa.RecordBatch | None:
+        """All rows of an edge as one batch; None if nothing came."""
+        batches = [batch for payload in self.payloads.get(edge, []) for batch in pa.ipc.open_stream(payload)]
+        return concatenate(batches) if batches else None
+
+    def of_kind(self, kind: str) -> list[Mapping[str, Any]]:
+        return [control for control in self.controls if control["kind"] == kind]
+
+
+def collect(rows: Iterable[tuple[int, pa.Buffer]]) -> Arrival:
+    """Sort arriving (edge, payload) pairs."""
+    arrival = Arrival()
+    for edge, payload in rows:
+        if edge == CONTROL_EDGE:
+            arrival.controls.append(json.loads(payload.to_pybytes()))
+        else:
+            arrival.payloads.setdefault(edge, []).append(payload)
+    return arrival
+
+
+def pack(batch: pa.RecordBatch, edge: int, groups: npt.NDArray[np.int32], tasks: int, key_groups: int) -> Iterator[Packed]:
+    """Pack the rows for the tasks that own their key groups; rows of one task keep their order."""
+    if not batch.num_rows:
+        return
+    batch = batch.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
+    if tasks > 1:
+        order = np.argsort(groups, kind="stable")
+        batch, groups = batch.take(pa.array(order)), groups[order]
+    for task in range(tasks):
+        owned = key_group_range(task, tasks, key_groups)
+        first, end = np.searchsorted(groups, [owned.start, owned.stop]) if tasks > 1 else (0, batch.num_rows)
+        for payload in _payloads(batch.slice(first, end - first)):
+            yield Packed(task, edge, payload)
+
+
+def control(task: int, kind: str, **message: Any) -> Packed:
+    """One control message for one task."""
+    return Packed(task, CONTROL_EDGE, json.dumps({"kind": kind, **message}, sort_keys=True).encode())
+
+
+def groups_of(batch: pa.RecordBatch, key: tuple[str, ...], key_groups: int) -> npt.NDArray[np.int32]:
+    """The key group of each row; rows with a null key spread by where they come from, never by chance."""
+    groups = hash_key_groups([batch[name] for name in key], key_groups) if key else np.full(batch.num_rows, -1, np.int32)
+    missing = groups < 0
+    if missing.any():
+        groups = np.where(missing, _groups_of_null_keys(batch, key_groups), groups).astype(np.int32)
+    return groups
+
+
+def fingerprint(packed: Iterable[Packed]) -> str:
+    """A digest of what a kernel sent, equal for equal content."""
+    digest = blake2b(digest_size=16)
+    for row in packed:
+        digest.update(f"{row.task},{row.edge},".encode())
+        digest.update(memoryview(row.payload))
+    return digest.hexdigest()
+
+
+def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> npt.NDArray[np.int64]:
+    if PARTITION not in batch.schema.names:
+        return np.zeros(batch.num_rows, np.int64)
+    partition = batch[PARTITION].to_numpy(zero_copy_only=False).astype(np.int64)
+    offset = batch[OFFSET].to_numpy(zero_copy_only=False)
+    return ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups
+
+
+def _payloads(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
+    if not batch.num_rows:
+        return
+    rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        piece = batch.slice(start, rows)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, piece.schema) as writer:
+            writer.write_batch(piece)
+        yield sink.getvalue()

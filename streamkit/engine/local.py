@@ -1,0 +1,70 @@
+"""
+The engine without Spark: readers, kernels and commit in one process, one after another.
+
+The same readers, kernels and commit run under Spark, which adds placement and retries and nothing else. The test driver,
+the crash tests and small jobs use this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from streamkit.engine.commit import commit_epoch
+from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
+from streamkit.engine.exchange import Packed
+from streamkit.failpoints import reach
+from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
+from streamkit.engine.planner import Planner
+from streamkit.engine.reader import read_split
+from streamkit.engine.report import EpochClaim, TaskReport
+from streamkit.log.storage import Storage
+from streamkit.plan.program import Program
+
+Arrived = list[tuple[int, pa.Buffer]]
+
+
+def run_available(planner: Planner, *, drain: bool = False, splits: int = 2) -> list[EpochClaim]:
+    """Run epochs until nothing is left to take; with `drain`, then close all windows. Returns what was committed."""
+    claims = []
+    while (claim := run_next(planner, splits=splits)) is not None:
+        claims.append(claim)
+    if drain and (end := planner.closing_end(before := planner.committed_end())) is not None:
+        claims.append(run_epoch(planner, before, end, splits))
+    return claims
+
+
+def run_next(planner: Planner, *, splits: int = 2) -> EpochClaim | None:
+    """Run the next epoch and commit it; None if there is nothing to take."""
+    before = planner.committed_end()
+    end = planner.next_end(before)
+    return None if end is None else run_epoch(planner, before, end, splits)
+
+
+def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int) -> EpochClaim:
+    """Run one epoch to its commit."""
+    plan, parts = planner.plan(before, end, splits)
+    reach("plan.made")
+    reports = run_tasks(planner.program, plan, parts, planner.storage)
+    claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports)
+    assert claim is not None, "an epoch that was planned just now cannot have been committed before"
+    return claim
+
+
+def run_tasks(program: Program, plan: EpochPlan, parts: Sequence[Split], storage: Storage) -> list[TaskReport]:
+    """Run the readers and every kernel of an epoch; nothing becomes visible."""
+    tasks = plan.application.tasks
+    arrived = _exchanged((row for part in parts for row in read_split(program, plan, part, storage)), tasks)
+    for stage in range(1, program.stages):
+        sent = (row for task in range(tasks) for row in run_inner_kernel(program, stage, task, arrived[task], storage))
+        arrived = _exchanged(sent, tasks)
+    reports = [run_last_kernel(program, program.stages, task, arrived[task], storage) for task in range(tasks)]
+    return [report for report in reports if report is not None]
+
+
+def _exchanged(rows: Iterable[Packed], tasks: int) -> list[Arrived]:
+    arrived: list[Arrived] = [[] for _ in range(tasks)]
+    for row in rows:
+        arrived[row.task].append((row.edge, pa.py_buffer(row.payload)))
+    return arrived

@@ -1,0 +1,159 @@
+"""
+The canonical order, and where an epoch cuts it (law 11).
+
+A record's order key is the running maximum of event time in its source partition, never below the stream time committed
+before. Records are processed by (order key, input, partition, offset): Kafka's smallest-head merge. An epoch takes the
+first records of that order, so the cut depends only on what the catalog holds and on how many records are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from streamkit.log.extent import Extent
+
+NO_TIME = -(2**63)  # before every event time
+
+Timestamps = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What waits in one partition of one input: offsets from `start` on, in the frames `extents`."""
+
+    input: int
+    partition: int
+    start: int
+    extents: tuple[Extent, ...]
+
+    @property
+    def end(self) -> int:
+        return self.extents[-1].next_offset if self.extents else self.start
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where an epoch ends: the offset after its last record in each backlog, and the stream time it reaches."""
+
+    ends: tuple[int, ...]
+    stream_time_ms: int
+    records: int
+
+
+def order_keys(timestamps: Timestamps, floor: int) -> Timestamps:
+    """The order keys of consecutive records of one partition, after records that reached `floor`."""
+    return np.maximum(np.maximum.accumulate(timestamps), floor) if len(timestamps) else timestamps
+
+
+def cut(
+    backlogs: Sequence[Backlog],
+    stream_time_ms: int,
+    records_max: int,
+    timestamps_of: Callable[[Extent], Timestamps],
+) -> Cut:
+    """
+    Cut the first `records_max` records off the merged backlogs; all of them if there are no more.
+
+    Backlogs come in the order of (input, partition). `timestamps_of` reads the event times of one frame, all its rows; it
+    is asked for the frames in which the cut falls, and for no others.
+    """
+    lanes = [_Lane(backlog, stream_time_ms, timestamps_of) for backlog in backlogs]
+    available = sum(lane.total for lane in lanes)
+    if available <= records_max:
+        reached = max((lane.last_key for lane in lanes if lane.total), default=stream_time_ms)
+        return Cut(tuple(lane.backlog.end for lane in lanes), reached, available)
+    last_key = _smallest_key_reaching(lanes, records_max)
+    taken = _taken(lanes, last_key, records_max)
+    ends = tuple(lane.offset_after(count) for lane, count in zip(lanes, taken, strict=True))
+    return Cut(ends, last_key, records_max)
+
+
+def _smallest_key_reaching(lanes: Sequence[_Lane], records: int) -> int:
+    low = min(lane.first_key_bound for lane in lanes if lane.total)
+    high = max(lane.last_key for lane in lanes if lane.total)
+    while low < high:
+        middle = (low + high) // 2
+        if sum(lane.count_up_to(middle) for lane in lanes) >= records:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _taken(lanes: Sequence[_Lane], last_key: int, records: int) -> list[int]:
+    taken = [lane.count_up_to(last_key - 1) for lane in lanes]
+    left = records - sum(taken)
+    for index, lane in enumerate(lanes):
+        more = min(left, lane.count_up_to(last_key) - taken[index])
+        taken[index] += more
+        left -= more
+    assert left == 0, "the cut took fewer records than it found"
+    return taken
+
+
+class _Lane:
+    """One backlog with the running maximum at the end of each frame; a frame is read only if a count falls inside it."""
+
+    def __init__(self, backlog: Backlog, floor: int, timestamps_of: Callable[[Extent], Timestamps]) -> None:
+        self.backlog = backlog
+        self._floor = floor
+        self._timestamps_of = timestamps_of
+        self._keys: dict[int, Timestamps] = {}
+        starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
+        rows = [extent.next_offset - start for extent, start in zip(backlog.extents, starts, strict=True)]
+        self._starts = starts
+        self._rows_before = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
+
+    @property
+    def total(self) -> int:
+        return int(self._rows_before[-1])
+
+    @cached_property
+    def _frame_keys(self) -> Timestamps:
+        """The order key each frame ends with; of the first frame, possibly begun before `start`, read from its rows."""
+        if not self.backlog.extents:
+            return np.empty(0, np.int64)
+        largest = [extent.max_timestamp for extent in self.backlog.extents]
+        if self.backlog.start > self.backlog.extents[0].base_offset:
+            largest[0] = int(self._read(0)[-1])
+        return order_keys(np.array(largest, np.int64), self._floor)
+
+    @property
+    def first_key_bound(self) -> int:
+        return max(self._floor, min(extent.min_timestamp for extent in self.backlog.extents))
+
+    @property
+    def last_key(self) -> int:
+        return int(self._frame_keys[-1])
+
+    def count_up_to(self, key: int) -> int:
+        """How many of the records have an order key of at most `key`."""
+        whole = int(np.searchsorted(self._frame_keys, key, side="right"))
+        count = int(self._rows_before[whole])
+        if whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
+            count += int(np.searchsorted(self._read(whole), key, side="right"))
+        return count
+
+    def offset_after(self, count: int) -> int:
+        """The offset behind the first `count` records; offsets of holes before the next record stay behind."""
+        if count == 0:
+            return self.backlog.start
+        frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1
+        return int(self._starts[frame] + count - self._rows_before[frame])
+
+    def _may_begin_up_to(self, frame: int, key: int) -> bool:
+        before = int(self._frame_keys[frame - 1]) if frame else self._floor
+        return max(before, self.backlog.extents[frame].min_timestamp) <= key
+
+    def _read(self, frame: int) -> Timestamps:
+        if frame not in self._keys:
+            extent = self.backlog.extents[frame]
+            timestamps = self._timestamps_of(extent)[self._starts[frame] - extent.base_offset :]
+            before = int(self._frame_keys[frame - 1]) if frame else self._floor
+            self._keys[frame] = order_keys(timestamps, before)
+        return self._keys[frame]

@@ -1,0 +1,179 @@
+"""
+The planner: what the next epoch takes, from the catalog's content alone.
+
+It runs on the driver. `next_end` decides where an epoch stops; `plan` spells out, for the same catalog and the same end,
+what readers and kernels need. Nothing of it is kept between epochs but caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.clock import Clock
+from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
+from streamkit.engine.order import NO_TIME, Backlog, Timestamps, cut
+from streamkit.log.catalog import Catalog
+from streamkit.log.extent import Extent
+from streamkit.log.slab import read_frame
+from streamkit.log.storage import Storage
+from streamkit.names import TIMESTAMP
+from streamkit.plan.program import Aggregate, Program
+from streamkit.state.changelog import Changes, Offsets
+
+STREAM_KINDS = ("stream", "table")
+EVERYTHING = 2**62
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The changelogs as they stood when a generation started: what they held up to `ends` is in the file `manifest`."""
+
+    manifest: str | None
+    epoch: int
+    ends: Offsets
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the epochs of one generation; `topic_ids` are those of the program's inputs, in order."""
+
+    program: Program
+    application: Application
+    catalog: Catalog
+    storage: Storage
+    clock: Clock
+    topic_ids: tuple[int, ...]
+    anchor: Anchor
+    records_max: int = EVERYTHING
+
+    def input_ends(self) -> Offsets:
+        """Where the inputs end now."""
+        return {topic_id: self.catalog.end_offsets(topic_id) for topic_id in self.topic_ids}
+
+    def committed_end(self) -> EpochEnd:
+        """Where the last committed epoch stopped."""
+        state = self.catalog.application(self.application.name)
+        stream_time = NO_TIME if state.stream_time_ms is None else state.stream_time_ms
+        return EpochEnd(state.epoch, state.positions, stream_time, closing=state.drained)
+
+    def next_end(self, before: EpochEnd, until: Offsets | None = None) -> EpochEnd | None:
+        """Where the epoch after `before` stops, at most at `until`; None if there is nothing to take."""
+        backlogs = self._backlogs(before, until)
+        if not any(backlog.extents for backlog in backlogs):
+            return None
+        found = cut(backlogs, before.stream_time_ms, self.records_max, self._timestamps)
+        positions = self._moved(before.positions, backlogs, found.ends)
+        return EpochEnd(before.epoch + 1, positions, found.stream_time_ms, found.records, self.clock.now_ms())
+
+    def closing_end(self, before: EpochEnd) -> EpochEnd | None:
+        """The epoch that closes every open window at the end of a drain; None if nothing came since the last one."""
+        longest = sum(
+            operator.size_ms + (operator.grace_ms or 0)
+            for operator in self.program.operators
+            if isinstance(operator, Aggregate) and operator.size_ms
+        )
+        if before.closing or before.stream_time_ms == NO_TIME or not longest:
+            return None
+        stream_time = before.stream_time_ms + longest
+        return EpochEnd(before.epoch + 1, before.positions, stream_time, 0, self.clock.now_ms(), closing=True)
+
+    def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
+        """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
+        slices = self._slices(before, end)
+        parts = _split(slices, splits)
+        plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals())
+        return plan, parts
+
+    def _backlogs(self, before: EpochEnd, until: Offsets | None) -> list[Backlog]:
+        numbers = [number for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
+        places = self._places(numbers, before.positions)
+        return [
+            Backlog(number, partition, start, _up_to(extents, until, self.topic_ids[number], partition))
+            for (number, partition), (start, extents) in sorted(places.items())
+        ]
+
+    def _places(self, numbers: Sequence[int], positions: Offsets) -> dict[tuple[int, int], tuple[int, Sequence[Extent]]]:
+        since = {self.topic_ids[number]: positions.get(self.topic_ids[number], {}) for number in numbers}
+        manifest = self.catalog.extents_of(list(since), since)
+        return {
+            (number, partition): (
+                since[self.topic_ids[number]].get(partition, 0),
+                manifest.of(self.topic_ids[number], partition),
+            )
+            for number in numbers
+            for partition in manifest.end_offsets[self.topic_ids[number]]
+        }
+
+    def _moved(self, positions: Offsets, backlogs: Sequence[Backlog], ends: Sequence[int]) -> Offsets:
+        moved = {topic_id: dict(offsets) for topic_id, offsets in positions.items()}
+        for backlog, end in zip(backlogs, ends, strict=True):
+            moved.setdefault(self.topic_ids[backlog.input], {})[backlog.partition] = end
+        return moved
+
+    def _timestamps(self, extent: Extent) -> Timestamps:
+        return read_frame(self.storage, extent, [TIMESTAMP])[TIMESTAMP].cast(pa.int64()).to_numpy()
+
+    def _slices(self, before: EpochEnd, end: EpochEnd) -> list[Slice]:
+        slices: list[Slice] = []
+        for backlog in self._backlogs(before, end.positions):
+            topic_id = self.topic_ids[backlog.input]
+            stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
+            topic = self.program.inputs[backlog.input].topic
+            slices += _frame_slices(backlog, topic, stop, before.stream_time_ms)
+        return slices
+
+    def _changes(self, epoch: int) -> Changes:
+        topic_ids = [store.changelog_id for store in self.application.stores.values()]
+        manifest = self.catalog.extents_of(topic_ids, self.anchor.ends)
+        tokens = self.catalog.epoch_tokens(self.application.id, self.anchor.epoch)
+        return Changes(
+            epoch=epoch,
+            token=tokens.get(epoch, ""),
+            ends=manifest.end_offsets,
+            starts=self.anchor.ends,
+            extents=manifest.extents,
+            tokens=tokens,
+            manifest=self.anchor.manifest,
+        )
+
+    def _globals(self) -> Mapping[int, tuple[Extent, ...]]:
+        numbers = [number for number, source in enumerate(self.program.inputs) if source.kind == "global_table"]
+        places = self._places(numbers, {})
+        found: dict[int, list[Extent]] = {number: [] for number in numbers}
+        for (number, _), (_, extents) in sorted(places.items()):
+            found[number] += extents
+        return {number: tuple(extents) for number, extents in found.items()}
+
+
+def _up_to(extents: Sequence[Extent], until: Offsets | None, topic_id: int, partition: int) -> tuple[Extent, ...]:
+    if until is None:
+        return tuple(extents)
+    stop = until.get(topic_id, {}).get(partition, 0)
+    return tuple(extent for extent in extents if extent.base_offset < stop)
+
+
+def _frame_slices(backlog: Backlog, topic: str, stop: int, floor: int) -> list[Slice]:
+    """One slice per frame; frames know their largest event time, so each slice knows the order key before it."""
+    slices = []
+    for extent in backlog.extents:
+        start, end = max(backlog.start, extent.base_offset), min(stop, extent.next_offset)
+        if start < end:
+            slices.append(Slice(backlog.input, topic, backlog.partition, start, end, floor, (extent,)))
+        floor = max(floor, extent.max_timestamp)
+    return slices
+
+
+def _split(slices: Sequence[Slice], splits: int) -> tuple[Split, ...]:
+    """Contiguous runs of slices, about equally many records in each; at least one, for it carries the plan."""
+    total = sum(piece.end - piece.start for piece in slices)
+    reached = np.cumsum([piece.end - piece.start for piece in slices])
+    bounds = [int(np.searchsorted(reached, total * part / splits)) for part in range(1, splits)]
+    borders = sorted({0, *(min(bound + 1, len(slices)) for bound in bounds), len(slices)})
+    parts = [tuple(slices[start:end]) for start, end in pairwise(borders)] or [()]
+    return tuple(Split(number, part) for number, part in enumerate(parts))
+

@@ -1,0 +1,114 @@
+"""
+Rows as the operators see them: Arrow batches whose own columns come with record columns.
+
+`_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset, _sub` wherever order can matter downstream;
+`_deleted` on rows of a table; `_key_group` behind an exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.names import DELETED, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, RESERVED_COLUMNS, SUBINDEX, TIMESTAMP, WINDOW
+from streamkit.schema import Schema
+
+RECORD_FIELDS = {
+    TIMESTAMP: pa.int64(),
+    ORDER: pa.int64(),
+    INPUT: pa.int16(),
+    PARTITION: pa.int32(),
+    OFFSET: pa.int64(),
+    SUBINDEX: pa.int32(),
+    DELETED: pa.bool_(),
+    KEY_GROUP: pa.int32(),
+    WINDOW: pa.int64(),
+}
+
+
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all rows; dictionaries are unified."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+    if not table.num_rows:
+        return batches[0].slice(0, 0)
+    return table.to_batches()[0]
+
+
+def numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+    """A record column as numpy; it has no nulls."""
+    return batch[name].to_numpy(zero_copy_only=False)
+
+
+def own_columns(batch: pa.RecordBatch) -> list[str]:
+    """The names of the row's own columns."""
+    return [name for name in batch.schema.names if name not in RESERVED_COLUMNS]
+
+
+def record_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The record columns that are there."""
+    return {name: batch[name] for name in batch.schema.names if name in RESERVED_COLUMNS}
+
+
+def rows_of(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """A batch of these columns."""
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def is_null_key(batch: pa.RecordBatch, key: Sequence[str]) -> pa.BooleanArray:
+    """Where every key column is null."""
+    result = pc.is_null(batch[key[0]])
+    for name in key[1:]:
+        result = pc.and_(result, pc.is_null(batch[name]))
+    return result
+
+
+def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
+    """The rows whose key is not null, and how many there were besides."""
+    if all(batch[name].null_count for name in key):
+        kept = batch.filter(pc.invert(is_null_key(batch, key)))
+        return kept, batch.num_rows - kept.num_rows
+    return batch, 0
+
+
+def canonical_order(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The permutation that sorts rows by (order key, input, partition, offset, sub-index)."""
+    source = (numbers(batch, INPUT).astype(np.int64) << 32) + numbers(batch, PARTITION)
+    columns = [numbers(batch, ORDER), source, numbers(batch, OFFSET), numbers(batch, SUBINDEX)]
+    significant = [column for column in columns if len(column) and (column[0] != column).any()]
+    if not significant:
+        return np.arange(batch.num_rows)
+    return np.lexsort(significant[::-1])
+
+
+def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in the order in which they are processed."""
+    order = canonical_order(batch)
+    if (order[1:] > order[:-1]).all():
+        return batch
+    return batch.take(pa.array(order))
+
+
+def has_order(batch: pa.RecordBatch) -> bool:
+    return ORDER in batch.schema.names
+
+
+def empty_rows(schema: Schema, *record: str) -> pa.RecordBatch:
+    """A batch without rows, of these columns and record columns."""
+    fields = [*schema.arrow, *(pa.field(name, RECORD_FIELDS[name]) for name in record)]
+    return pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
+
+
+def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The batch with these columns added or replaced."""
+    return rows_of({**{name: batch[name] for name in batch.schema.names}, **columns})
+
+
+def constant(value: int, rows: int, data_type: pa.DataType) -> pa.Array:
+    """The same number `rows` times."""
+    return pa.array(np.full(rows, value, data_type.to_pandas_dtype()), data_type)

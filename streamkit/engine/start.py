@@ -1,0 +1,142 @@
+"""The start of an application: a new generation, its topics, its orphans collected, its planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkit.clock import Clock, SystemClock
+from streamkit.engine.epoch import Application, OutputTopic, StoreNames
+from streamkit.failpoints import reach
+from streamkit.engine.planner import EVERYTHING, Anchor, Planner
+from streamkit.errors import ConfigError, OrphanedStateError
+from streamkit.log.applications import ApplicationState, StoreDeclaration
+from streamkit.log.catalog import Catalog
+from streamkit.log.storage import Storage
+from streamkit.log.topic import Topic, declare_topic
+from streamkit.names import (
+    SlabName,
+    application_writer,
+    changelog_topic,
+    fresh_token,
+    plan_folder,
+    plan_generation,
+    plan_path,
+    slab_folder,
+)
+from streamkit.plan.program import Output, Program
+from streamkit.state.changelog import write_manifest
+
+
+def start(
+    catalog: Catalog,
+    storage: Storage,
+    program: Program,
+    *,
+    tasks: int | None = None,
+    default_tasks: int = 1,
+    records_max: int | None = None,
+    clock: Clock | None = None,
+) -> Planner:
+    """
+    Begin a new generation of the program's application, which fences all older ones, and return its planner.
+
+    Creates missing output and changelog topics, deletes what dead generations left behind. Raises ConfigError for options
+    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind.
+    """
+    _check_options(tasks, records_max, program)
+    inputs = [catalog.topic(source.topic) for source in program.inputs]
+    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
+    _check_orphaned_state(catalog, program)
+    reach("start.before_commit")
+    state = catalog.start_application(
+        program.application,
+        tasks=tasks,
+        default_tasks=default_tasks,
+        key_groups=program.key_groups,
+        program_hash=program.fingerprint,
+        stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
+    )
+    reach("start.after_commit")
+    collect_orphans(catalog, storage, state)
+    application = Application(
+        id=state.id,
+        name=state.name,
+        generation=state.generation,
+        tasks=state.tasks,
+        key_groups=program.key_groups,
+        changelog_partitions=program.changelog_partitions,
+        stores={store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id) for store in program.stores},
+        outputs=tuple(OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by) for topic in outputs),
+    )
+    anchor = _anchor(catalog, storage, application, state)
+    topic_ids = tuple(topic.id for topic in inputs)
+    return Planner(program, application, catalog, storage, clock or SystemClock(), topic_ids, anchor, records_max or EVERYTHING)
+
+
+def collect_orphans(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
+    """Delete what dead generations of an application staged and never committed; returns how many files."""
+    writer = application_writer(state.id)
+    staged = storage.list(slab_folder(writer))  # list first, then read what is referenced (law 10)
+    referenced = catalog.referenced_slabs(writer)
+    left = [path for path in staged if path not in referenced] + list(storage.list(plan_folder(writer)))
+    orphans = [path for path in left if _generation(path) < state.generation]
+    for path in orphans:
+        storage.delete(path)
+        reach("collect.between_deletions")
+    return len(orphans)
+
+
+def _check_options(tasks: int | None, records_max: int | None, program: Program) -> None:
+    if tasks is not None and not 1 <= tasks <= program.key_groups:
+        raise ConfigError(f"tasks={tasks}; expected 1 to {program.key_groups}, the number of key groups")
+    if records_max is not None and records_max < 1:
+        raise ConfigError(f"max_records_per_epoch={records_max}; expected at least 1")
+
+
+def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
+    found = catalog.find_topic(output.topic)
+    if found is not None:
+        return found
+    partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
+    config = {"cleanup.policy": output.cleanup_policy}
+    return catalog.create_topic(
+        declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
+    )
+
+
+def _changelog(program: Program, store: str) -> Topic:
+    name = changelog_topic(program.application, store)
+    config = {"cleanup.policy": "compact"}
+    return declare_topic(
+        name, "key binary not null, value binary", "key", None, program.changelog_partitions, config, internal=True
+    )
+
+
+def _check_orphaned_state(catalog: Catalog, program: Program) -> None:
+    known = {state.name: state for state in catalog.applications()}.get(program.application)
+    if known is None:
+        return
+    left = sorted(set(known.stores) - {store.name for store in program.stores})
+    if left:
+        raise OrphanedStateError(
+            f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
+            f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
+            f"with `streamkit apps reset {program.application}`"
+        )
+
+
+def _anchor(catalog: Catalog, storage: Storage, application: Application, state: ApplicationState) -> Anchor:
+    """The changelogs as they stand now, written to a file if there is anything in them."""
+    topic_ids = [store.changelog_id for store in application.stores.values()]
+    manifest = catalog.extents_of(topic_ids, {})
+    if not manifest.extents:
+        return Anchor(None, 0, {})
+    path = plan_path(application_writer(application.id), application.generation, fresh_token())
+    write_manifest(storage, path, manifest.extents, catalog.epoch_tokens(application.id))
+    return Anchor(path, state.epoch, manifest.end_offsets)
+
+
+def _generation(path: str) -> int:
+    """The generation that wrote a file; of a file that no generation names, the first, so that it is collected."""
+    name = SlabName.parse(path)
+    return name.generation if name else plan_generation(path) or 0

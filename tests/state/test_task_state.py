@@ -1,0 +1,197 @@
+"""A store is a view of its committed changelogs (law 6), however it is opened and whatever was left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streamkit.log.extent import Extent
+from streamkit.log.slab import write_slab
+from streamkit.log.storage import FileStorage
+from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
+from streamkit.state.changelog import Changes, write_manifest
+from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
+from streamkit.state.rocksdb import RocksStore
+from streamkit.state.task_state import Share, TaskState, open_state, read_state
+
+TOPIC = 7
+KEY_GROUPS = 8
+PARTITIONS = 4
+
+
+@dataclass
+class Changelog:
+    """A changelog on real files, and the dict it folds to."""
+
+    storage: FileStorage
+    ends: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
+    extents: list[Extent] = field(default_factory=list)
+    tokens: dict[int, str] = field(default_factory=dict)
+    folded: dict[bytes, bytes] = field(default_factory=dict)
+
+    def commit(self, changes: Mapping[tuple[int, str], str | None]) -> Changes:
+        """Append one epoch of changes, by (key group, key)."""
+        epoch, token = len(self.tokens) + 1, fresh_token()
+        for partition in range(PARTITIONS):
+            own = sorted((key_of(*key), value) for key, value in changes.items() if key[0] * PARTITIONS // KEY_GROUPS == partition)
+            if own:
+                self._append(epoch, partition, own)
+        self.tokens[epoch] = token
+        return self.changes()
+
+    def changes(self) -> Changes:
+        epoch = len(self.tokens)
+        return Changes(epoch, self.tokens.get(epoch, ""), {TOPIC: dict(self.ends)}, {}, tuple(self.extents), dict(self.tokens))
+
+    def _append(self, epoch: int, partition: int, rows: Sequence[tuple[bytes, str | None]]) -> None:
+        values = pa.array([None if value is None else value.encode() for _, value in rows], pa.binary())
+        batch = pa.RecordBatch.from_pydict(
+            {
+                "key": pa.array([key for key, _ in rows], pa.binary()),
+                "value": values,
+                TIMESTAMP: pa.array(np.zeros(len(rows), np.int64)).cast(pa.timestamp("ms", tz="UTC")),
+                DELETED: values.is_null(),
+            }
+        )
+        slab = write_slab(self.storage, SlabName("a1", 1, epoch, fresh_token()), [(TOPIC, partition, batch)])
+        frame, base = slab.frames[0], self.ends[partition]
+        self.ends[partition] = base + len(rows)
+        self.extents.append(Extent(TOPIC, partition, base, self.ends[partition], slab.path, frame.position, frame.length, 0, 0))
+        for key, value in rows:
+            self.folded.pop(key, None)
+            if value is not None:
+                self.folded[key] = value.encode()
+
+
+def key_of(group: int, key: str) -> bytes:
+    return group.to_bytes(2, "big") + key.encode()
+
+
+def share_of(task: int = 0, tasks: int = 1) -> Share:
+    return Share(key_group_range(task, tasks, KEY_GROUPS), KEY_GROUPS, PARTITIONS, (TOPIC,))
+
+
+def dump(state: TaskState) -> dict[bytes, bytes]:
+    keys, values = state.scan([(b"", b"\xff\xff")])
+    state.close()
+    return dict(zip(keys.to_pylist(), values.to_pylist(), strict=True))
+
+
+def own(folded: Mapping[bytes, bytes], share: Share) -> dict[bytes, bytes]:
+    return {key: value for key, value in folded.items() if int.from_bytes(key[:2], "big") in share.groups}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Changelog:
+    return Changelog(FileStorage(str(tmp_path / "log")))
+
+
+EPOCHS: list[dict[tuple[int, str], str | None]] = [
+    {(0, "a"): "1", (3, "b"): "2", (7, "c"): "3"},
+    {(0, "a"): "4", (3, "b"): None, (4, "d"): "5"},
+    {(7, "c"): None, (0, "e"): "6"},
+]
+
+
+def test_an_open_store_is_the_fold_of_the_changelog(log: Changelog, tmp_path: Path) -> None:
+    """After each epoch, opening the store shows exactly what the changelog folds to, deletions included."""
+    for epoch in EPOCHS:
+        changes = log.commit(epoch)
+        assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+def test_a_store_that_was_away_catches_up(log: Changelog, tmp_path: Path) -> None:
+    """A store three epochs behind, or deleted, comes to the same state."""
+    changes = [log.commit(epoch) for epoch in EPOCHS]
+    open_state(log.storage, tmp_path / "db", share_of(), changes[0]).close()
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes[-1])) == log.folded
+    assert dump(open_state(log.storage, tmp_path / "new", share_of(), changes[-1])) == log.folded
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 7, 8])
+def test_tasks_share_the_state_without_gap_or_overlap(log: Changelog, tmp_path: Path, tasks: int) -> None:
+    """Each task holds the keys of its key groups, all tasks together hold all."""
+    changes = [log.commit(epoch) for epoch in EPOCHS][-1]
+    together: dict[bytes, bytes] = {}
+    for task in range(tasks):
+        share = share_of(task, tasks)
+        found = dump(open_state(log.storage, tmp_path / f"{task}-of-{tasks}", share, changes))
+        assert found == own(log.folded, share)
+        together |= found
+    assert together == log.folded
+
+
+def test_a_store_with_an_uncommitted_token_is_discarded(log: Changelog, tmp_path: Path) -> None:
+    """State of an attempt that the catalog does not name is thrown away and restored."""
+    changes = log.commit(EPOCHS[0])
+    state = open_state(log.storage, tmp_path / "db", share_of(), replace(changes, token="0" * 32))
+    state.close()
+    store = RocksStore(tmp_path / "db")
+    store.write([key_of(1, "ghost")], [b"x"], store.position() or b"")
+    store.close()
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+def test_a_store_ahead_of_the_catalog_is_discarded(log: Changelog, tmp_path: Path) -> None:
+    """A catalog set back to an older backup does not leave newer state in the store."""
+    old = log.commit(EPOCHS[0])
+    folded = dict(log.folded)
+    open_state(log.storage, tmp_path / "db", share_of(), log.commit(EPOCHS[1])).close()
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), old)) == folded
+
+
+def test_a_damaged_store_is_restored(log: Changelog, tmp_path: Path) -> None:
+    """Garbage in RocksDB's own files costs a restore, never a wrong answer."""
+    changes = log.commit(EPOCHS[0])
+    open_state(log.storage, tmp_path / "db", share_of(), changes).close()
+    for file in (tmp_path / "db").glob("MANIFEST*"):
+        file.write_bytes(b"garbage")
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+def test_a_busy_store_is_read_beside_its_writer(log: Changelog, tmp_path: Path) -> None:
+    """While another handle has the write lock, the missing changes stay in memory and reads are complete."""
+    first = log.commit(EPOCHS[0])
+    open_state(log.storage, tmp_path / "db", share_of(), first).close()
+    holder = RocksStore(tmp_path / "db")
+    changes = [log.commit(epoch) for epoch in EPOCHS[1:]][-1]
+    state = open_state(log.storage, tmp_path / "db", share_of(), changes)
+    assert state.get(pa.array([key_of(0, "a"), key_of(3, "b"), key_of(4, "d")])).to_pylist() == [b"4", None, b"5"]
+    assert dump(state) == log.folded
+    holder.close()
+
+
+def test_reading_writes_nothing(log: Changelog, tmp_path: Path) -> None:
+    """A view needs no local store and makes none."""
+    changes = log.commit(EPOCHS[0])
+    assert dump(read_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+    assert not (tmp_path / "db").exists()
+
+
+def test_what_came_before_the_plan_is_in_the_manifest(log: Changelog, tmp_path: Path) -> None:
+    """A store that is further behind than the plan reaches reads the rest from the manifest file."""
+    old = log.commit(EPOCHS[0])
+    write_manifest(log.storage, "plans/a1/1-manifest.plan", old.extents, old.tokens)
+    new = [log.commit(epoch) for epoch in EPOCHS[1:]][-1]
+    recent = tuple(extent for extent in new.extents if extent not in old.extents)
+    tokens = {epoch: token for epoch, token in new.tokens.items() if epoch > 1}
+    short = replace(new, extents=recent, starts=old.ends, tokens=tokens, manifest="plans/a1/1-manifest.plan")
+    open_state(log.storage, tmp_path / "old", share_of(), old).close()
+    assert dump(open_state(log.storage, tmp_path / "old", share_of(), short)) == log.folded
+    assert dump(open_state(log.storage, tmp_path / "new", share_of(), short)) == log.folded
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 5, 8])
+def test_key_groups_and_partitions_have_one_owner(tasks: int) -> None:
+    """The range of a task and the task of a key group are inverses, and its partitions cover the range."""
+    for group in range(KEY_GROUPS):
+        assert group in key_group_range(task_of_key_group(group, tasks, KEY_GROUPS), tasks, KEY_GROUPS)
+    for task in range(tasks):
+        groups = key_group_range(task, tasks, KEY_GROUPS)
+        needed = {group * PARTITIONS // KEY_GROUPS for group in groups}
+        assert set(changelog_partitions_of(groups, KEY_GROUPS, PARTITIONS)) == needed
