@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from streamkit.clock import Clock, SystemClock
+from streamkit.errors import StreamKitError
 from streamkit.log import applications, epochs, manifest, producers, tables, topics
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import Database, OutcomeUnknownError, Transaction
@@ -124,7 +125,8 @@ class Catalog:
         """
         Make an epoch visible, or raise and leave everything as it was; returns its extents.
 
-        When the database fails inside the commit, its outcome is made final and read before this returns or raises.
+        When the database fails inside the commit, its outcome is made final and read before this returns or raises; only if
+        that fails too, OutcomeUnknownError leaves it open: commit the same epoch again, which does nothing twice.
         """
         return self._commit(
             lambda transaction: epochs.commit(transaction, epoch),
@@ -178,7 +180,13 @@ class Catalog:
         try:
             return self._write(work)
         except OutcomeUnknownError as unknown:
-            self._database.settle()
-            if not self._read(is_done):
+            if not self._settled(unknown, is_done):
                 raise unknown.reason from unknown
-            return self._write(work)
+            return self._write(work)  # which finds it done
+
+    def _settled(self, unknown: OutcomeUnknownError, is_done: Callable[[Transaction], bool]) -> bool:
+        try:
+            self._database.settle()
+            return self._read(is_done)
+        except StreamKitError as failure:
+            raise unknown from failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,18 +33,28 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     """
     batches = []
     first_row = 0
-    for columns, rows in _parts(topic, data):
-        batches.append(_Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms))
-        first_row += rows
+    with _naming(topic):
+        for columns, rows in _parts(topic, data):
+            batches.append(_Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms))
+            first_row += rows
     return batches
 
 
 def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.RecordBatch:
     """The row that deletes a key; SchemaError if `key` has not just the key columns."""
-    if set(key) != set(topic.key) or not topic.key:
-        raise SchemaError(f"topic {topic.name}: found the columns {sorted(key)}, expected its key columns {list(topic.key)}")
-    columns = {column.name: convert_python(column, [key.get(column.name)]) for column in topic.schema}
-    return _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
+    with _naming(topic):
+        if set(key) != set(topic.key) or not topic.key:
+            raise SchemaError(f"found the columns {sorted(key)}, expected its key columns {list(topic.key)}")
+        columns = {column.name: convert_python(column, [key.get(column.name)]) for column in topic.schema}
+        return _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
+
+
+@contextmanager
+def _naming(topic: Topic) -> Iterator[None]:
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"topic {topic.name}: {error}") from error.__cause__
 
 
 def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]:
@@ -59,17 +70,13 @@ def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]
         _check_names(topic, list(data.columns))
         yield {name: convert_python(_column(topic, name), data[name]) for name in data.columns if name != HEADERS}, len(data)
     else:
-        raise SchemaError(
-            f"topic {topic.name}: found {type(data).__name__}, expected a RecordBatch, Table, DataFrame or list of dicts"
-        )
+        raise SchemaError(f"found {type(data).__name__}, expected a RecordBatch, Table, DataFrame or list of dicts")
 
 
 def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Array]:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise SchemaError(
-                f"topic {topic.name}: row {number} is a {type(row).__name__}, expected a dict of column names and values"
-            )
+            raise SchemaError(f"row {number} is a {type(row).__name__}, expected a dict of column names and values")
         _check_names(topic, list(row), f"row {number} has ")
     names = list(rows[0]) if rows else list(topic.schema.names)
     return {name: convert_python(_column(topic, name), [row.get(name) for row in rows]) for name in names if name != HEADERS}
@@ -88,7 +95,7 @@ def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have 
         if missing or unknown:
             complaint = f"no column {missing[0]!r}" if missing else f"the unknown column {unknown[0]!r}"
         names = ", ".join(map(str, found)) or "none"
-        raise SchemaError(f"topic {topic.name}: {what}{complaint}; found {names}; the topic has {topic.schema}")
+        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}")
 
 
 class _Rows:
@@ -160,7 +167,7 @@ class _Rows:
     def _refuse(self, rows: Boolean, column: str, reason: str) -> None:
         """Raise SchemaError for the first row that is marked, if there is one."""
         if rows.any():
-            raise SchemaError(f"topic {self.topic.name}: row {self.first_row + int(rows.argmax())}, column {column!r}: {reason}")
+            raise SchemaError(f"row {self.first_row + int(rows.argmax())}, column {column!r}: {reason}")
 
 
 def _nulls(values: pa.Array) -> Boolean:
