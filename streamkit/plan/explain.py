@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.names import changelog_topic
+from streamkit.plan.describe import node_text
 from streamkit.plan.duration import duration_text
 from streamkit.plan.naming import Names
 from streamkit.plan.operator_text import operator_text
@@ -17,23 +18,27 @@ def explain_inputs(inputs: Iterable[Input]) -> str:
     return "\n".join(f"{number}  {_input(one)}" for number, one in enumerate(dict.fromkeys(inputs)))
 
 
-def explain_names(names: Names, application: str) -> str:
-    """The names of steps and stores, and the topics behind the stores."""
-    steps = [f"step   {name}" for name in names.steps.values()]
-    stores = [f"store  {name}  changelog {changelog_topic(application, name)}" for name in names.stores.values()]
-    return "\n".join(steps + stores)
+def explain_names(names: Names) -> str:
+    """Every step under its name."""
+    return "\n".join(f"{name}  {node_text(node)}" for node, name in names.steps.items())
 
 
 def explain_plan(plan: Plan) -> str:
-    """The steps with the rows that leave them, stage by stage once there are stages."""
-    lines: list[str] = []
-    stage = None
-    for step in plan.steps:
-        if step.stage not in (UNSTAGED, stage):
-            stage = step.stage
-            lines.append(_stage_title(stage))
-        lines += _step(step)
-    return "\n".join(lines)
+    """The steps, each with the rows that leave it."""
+    return "\n".join(line for step in plan.steps for line in _step(step))
+
+
+def explain_change(before: Plan, after: Plan) -> str:
+    """What a pass did: the steps it added, changed and removed, and the stage of each where it gave them."""
+    if all(step.stage == UNSTAGED for step in before.steps) and after.stages > 0:
+        stages = range(after.stages + 1)
+        return "\n".join(
+            f"{_stage_title(stage)}: {', '.join(step.id for step in after.steps if step.stage == stage)}" for stage in stages
+        )
+    old, new = ({step.id: step for step in plan.steps} for plan in (before, after))
+    lines = [_marked("~" if step.id in old else "+", step) for step in after.steps if old.get(step.id) != step]
+    lines += [f"- {step_id}" for step_id in old if step_id not in new]
+    return "\n".join(lines or ["(nothing to do)"])
 
 
 def explain_program(program: Program) -> str:
@@ -49,9 +54,14 @@ def explain_program(program: Program) -> str:
     return "\n".join([*blocks, f"fingerprint {program.fingerprint}"])
 
 
+def _marked(mark: str, step: Step) -> str:
+    first, rows = _step(step)
+    return f"{mark} {first}\n  {rows}"
+
+
 def _step(step: Step) -> list[str]:
     table = ", table" if step.table else ""
-    return [f"  {_operator(step.operator)}", f"      rows ({step.schema}), key [{', '.join(step.key)}]{table}"]
+    return [_operator(step.operator), f"    rows ({step.schema}), key [{', '.join(step.key)}]{table}"]
 
 
 def _operator(operator: Operator) -> str:

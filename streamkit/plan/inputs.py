@@ -16,9 +16,6 @@ class TopicDescription(Protocol):
     """What the compiler asks of a topic."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
     def schema(self) -> Schema: ...
 
     @property
@@ -28,8 +25,12 @@ class TopicDescription(Protocol):
 class Topics(Protocol):
     """What the compiler asks of a log."""
 
-    def topics(self) -> Sequence[TopicDescription]:
-        """Every topic there is."""
+    def topics(self, internal: bool = False) -> Sequence[str]:
+        """The names of the topics; those that belong to applications only if asked for."""
+        ...
+
+    def topic(self, name: str) -> TopicDescription:
+        """The topic of that name."""
         ...
 
 
@@ -39,9 +40,8 @@ def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Source,
 
     TopicNotFoundError lists the topics there are; TopologyError says what a topic lacks.
     """
-    existing = None if topics is None else {topic.name: topic for topic in topics.topics()}
     sources = [node for node in walk(roots) if isinstance(node, Source)]
-    inputs = {source: _input(source, existing) for source in sources}
+    inputs = {source: _input(source, topics) for source in sources}
     _check_agree(inputs)
     return dict(sorted(inputs.items(), key=lambda item: (item[1].kind == STREAM, item[1].topic, item[1].kind)))
 
@@ -51,8 +51,8 @@ def distinct_inputs(inputs: dict[Source, Input]) -> tuple[Input, ...]:
     return tuple(dict.fromkeys(inputs.values()))
 
 
-def _input(source: Source, existing: dict[str, TopicDescription] | None) -> Input:
-    schema, key = _described(source, existing)
+def _input(source: Source, topics: Topics | None) -> Input:
+    schema, key = _described(source, topics)
     if source.relation != STREAM and not key:
         raise TopologyError(
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
@@ -61,19 +61,19 @@ def _input(source: Source, existing: dict[str, TopicDescription] | None) -> Inpu
     return Input(source.topic, source.relation, schema, key, isinstance(source, TableSource) and source.bootstrap)
 
 
-def _described(source: Source, existing: dict[str, TopicDescription] | None) -> tuple[Schema, tuple[str, ...]]:
-    if existing is None:
+def _described(source: Source, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
+    if topics is None:
         if source.schema is None:
             raise TopologyError(
                 f"what the topic {source.topic!r} holds is unknown without a log; expected a log, or schema= and key=", source.at
             )
         return source.schema, source.key or ()
-    topic = existing.get(source.topic)
-    if topic is None:
+    if source.topic not in topics.topics(internal=True):
         raise TopicNotFoundError(
-            f"the topic {source.topic!r} does not exist; there are: {', '.join(sorted(existing)) or 'none'}. "
+            f"the topic {source.topic!r} does not exist; there are: {', '.join(sorted(topics.topics())) or 'none'}. "
             "Create it with log.create_topic(…), or mend the name" + (f"\n  at {source.at}" if source.at else "")
         )
+    topic = topics.topic(source.topic)
     _check_declared(source, topic)
     return topic.schema, tuple(topic.key)
 

@@ -18,7 +18,8 @@ def fit_outputs(topics: Topics | None) -> Callable[[Plan], Plan]:
 
     TopologyError, with both schemas, where a topic exists and has other columns, types or another key.
     """
-    existing = {} if topics is None else {topic.name: topic for topic in topics.topics()}
+    names = () if topics is None else topics.topics(internal=True)
+    existing = {name: topics.topic(name) for name in names} if topics is not None else {}
 
     def fit_outputs(plan: Plan) -> Plan:
         """Check every output against its topic, and bring its columns into the order of the topic."""
@@ -28,6 +29,10 @@ def fit_outputs(topics: Topics | None) -> Callable[[Plan], Plan]:
         return _in_order(replace(plan, outputs=outputs))
 
     return fit_outputs
+
+
+def _existing(name: str, topics: Topics | None) -> TopicDescription | None:
+    return topics.topic(name) if topics is not None and name in topics.topics(internal=True) else None
 
 
 def _fitted(output: Output, topic: TopicDescription | None, at: Location | None) -> Output:

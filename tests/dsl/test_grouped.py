@@ -1,0 +1,69 @@
+"""Groups and their aggregates."""
+
+from __future__ import annotations
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import TopologyError
+from streamkit.plan import nodes
+from streamkit.plan.expression import Call, Literal, Reference
+
+app = sk.Topology("app")
+flights = app.stream("flights")
+SOURCE = nodes.StreamSource("flights")
+HOUR = sk.tumbling("1 hour", grace="0 s")
+
+
+def test_group_by_takes_names_columns_and_expressions():
+    """Groups are named by columns, aliases and keywords."""
+    table = flights.group_by("origin", F.col("dest").alias("to"), late=F.col("dep_delay") > 15).agg(
+        F.max("dep_delay").alias("worst"), n=F.count("*")
+    )
+
+    assert table.node == nodes.Aggregate(
+        SOURCE,
+        (
+            ("origin", Reference("origin")),
+            ("to", Reference("dest")),
+            ("late", Call("gt", (Reference("dep_delay"), Literal(15)))),
+        ),
+        (("worst", Call("max", (Reference("dep_delay"),))), ("n", Call("count", (Literal(1),)))),
+    )
+
+
+def test_group_by_key_leaves_the_key_open():
+    """Without columns the stream's own key is meant, whatever it will be."""
+    assert flights.group_by_key().count().node == nodes.Aggregate(SOURCE, None, (("count", Call("count", (Literal(1),))),))
+
+
+def test_windows_and_store_are_part_of_the_table():
+    """The windows and the store's name belong to the aggregation."""
+    table = sk.Topology("b").stream("flights").group_by("origin").windowed_by(HOUR).count(store="counts")
+
+    assert isinstance(table.node, nodes.Aggregate)
+    assert table.node.window == HOUR
+    assert table.node.store == "counts"
+    assert list(table.topology.stores) == ["counts"]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: flights.group_by("a").agg(), "no aggregates"),
+        (lambda: flights.group_by("a").agg(F.count("*")), "the aggregate .* has no name; expected name=… or .alias"),
+        (lambda: flights.group_by("a").agg(n="count(*)"), "is not a column"),
+        (lambda: flights.group_by("a").agg(F.count("*").alias("n"), n=F.sum("x")), "'n' occurs twice"),
+        (lambda: flights.group_by("a").agg(a=F.sum("x")), "'a' occurs twice"),
+        (lambda: flights.group_by(*[]), "no columns"),
+        (lambda: flights.group_by("a", "a"), "'a' occurs twice"),
+        (lambda: flights.group_by("a").windowed_by("1 hour"), "windowed_by\\(\\) was given '1 hour'; expected tumbling"),
+        (lambda: flights.group_by("a").windowed_by(HOUR).windowed_by(HOUR), "windows already"),
+        (lambda: flights.group_by("a").windowed_by(HOUR).agg(window_start=F.count("*")), "'window_start' occurs twice"),
+    ],
+)
+def test_what_means_nothing_is_refused(build, message):
+    """Groups and aggregates that cannot mean anything are refused where they are written."""
+    with pytest.raises(TopologyError, match=message):
+        build().count()

@@ -1,0 +1,93 @@
+"""The verbs of streams: the nodes they make, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import TopologyError
+from streamkit.plan import nodes
+from streamkit.plan.expression import Call, Literal, Reference, SqlText
+
+app = sk.Topology("app")
+flights = app.stream("flights")
+planes = app.table("planes")
+SOURCE = nodes.StreamSource("flights")
+LATE = Call("gt", (Reference("dep_delay"), Literal(15)))
+
+
+@pytest.mark.parametrize(
+    ("stream", "node"),
+    [
+        (flights, SOURCE),
+        (flights.filter(F.col("dep_delay") > 15), nodes.Filter(SOURCE, LATE)),
+        (flights.filter("dep_delay > 15"), nodes.Filter(SOURCE, SqlText("dep_delay > 15"))),
+        (
+            flights.filter_not(F.col("dep_delay") > 15),
+            nodes.Filter(SOURCE, Call("not", (Call("coalesce", (LATE, Literal(False))),))),
+        ),
+        (
+            flights.select("origin", F.col("dest").alias("to"), late=F.col("dep_delay") > 15),
+            nodes.Select(SOURCE, (("origin", Reference("origin")), ("to", Reference("dest")), ("late", LATE))),
+        ),
+        (flights.select("*"), nodes.Select(SOURCE, (("*", Reference("*")),))),
+        (
+            flights.with_columns(F.lit(1).alias("one"), name=F.col("carrier")),
+            nodes.WithColumns(SOURCE, (("one", Literal(1)), ("name", Reference("carrier")))),
+        ),
+        (flights.rename({"dest": "to"}, name="x"), nodes.Rename(SOURCE, (("dest", "to"), ("name", "x")))),
+        (flights.drop("year", "month"), nodes.Drop(SOURCE, ("year", "month"))),
+        (flights.join(planes, on="tailnum"), nodes.Join(SOURCE, planes.node, "inner", (("tailnum", "tailnum"),))),
+        (flights.join(planes, ["a", "b"], "left"), nodes.Join(SOURCE, planes.node, "left", (("a", "a"), ("b", "b")))),
+        (
+            flights.join(planes, on={"tail": "tailnum"}, suffix="_p"),
+            nodes.Join(SOURCE, planes.node, "inner", (("tail", "tailnum"),), "_p"),
+        ),
+        (flights.join(planes), nodes.Join(SOURCE, planes.node)),
+        (flights.filter("x", name="sieve"), nodes.Filter(SOURCE, SqlText("x"), name="sieve")),
+        (flights.drop("x").named("thin"), nodes.Drop(SOURCE, ("x",), name="thin")),
+    ],
+)
+def test_verbs_make_nodes(stream, node):
+    """Each verb gives a new stream whose node says exactly what was asked."""
+    assert stream.node == node
+    assert stream.topology is app
+
+
+def test_verbs_change_nothing():
+    """A stream is a value: two branches of it do not see each other."""
+    before = flights.node
+
+    assert flights.filter("x").node != flights.filter("y").node
+    assert flights.node is before
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: flights.with_columns(late="dep_delay > 15"), "late='dep_delay > 15' is not a column; expected F.col"),
+        (lambda: flights.with_columns(F.lit(1)), "the column .* has no name; expected name=… or .alias"),
+        (lambda: flights.rename(a=1), "cannot rename 'a' to 1"),
+        (lambda: flights.drop(F.col("x")), "drop\\(\\) was given Column<x>; expected names of columns"),
+        (lambda: flights.join(flights, on="x"), "a join of a stream with a stream is not supported yet"),
+        (lambda: flights.join("planes", on="x"), "cannot join with 'planes'; expected a table"),
+        (lambda: flights.join(sk.Topology("b").table("planes"), on="x"), "a table of another topology"),
+        (lambda: flights.join(planes, on=F.col("x")), "is no column name; expected a name, a list"),
+        (lambda: flights.join(planes, on=[1]), "is no column name; expected a name, a list"),
+        (lambda: flights.join(planes, on="x", how="right"), "how='right'"),
+        (lambda: flights.filter([1]), "a value of type list cannot stand in an expression"),
+    ],
+)
+def test_verbs_refuse_what_means_nothing(build, message):
+    """What cannot mean anything is refused where it is written, with the user's own line."""
+    with pytest.raises(TopologyError, match=message):
+        build()
+
+
+def test_to_ends_a_stream():
+    """`to` adds a sink to the topology, and gives nothing to go on with."""
+    own = sk.Topology("own")
+    own.stream("a").to("b", partitions=3)
+
+    assert own.sinks == (nodes.To(nodes.StreamSource("a"), "b", 3),)

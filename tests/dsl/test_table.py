@@ -1,0 +1,63 @@
+"""The verbs of tables."""
+
+from __future__ import annotations
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.dsl.table import GlobalTable, Table
+from streamkit.errors import TopologyError
+from streamkit.plan import nodes
+from streamkit.plan.expression import Reference, SqlText
+
+app = sk.Topology("app")
+SOURCES = {Table: (app.table("t"), nodes.TableSource("t")), GlobalTable: (app.global_table("t"), nodes.GlobalTableSource("t"))}
+
+
+@pytest.mark.parametrize("kind", [Table, GlobalTable])
+def test_stateless_verbs_keep_the_kind(kind):
+    """Filters and projections of a table give a table, those of a global table a global one."""
+    table, source = SOURCES[kind]
+
+    result = table.filter("x > 1").select("a", b=F.col("x")).with_columns(c=F.col("a")).rename(a="d").drop("b").named("end")
+
+    assert type(result) is kind
+    assert result.node == nodes.Drop(
+        nodes.Rename(
+            nodes.WithColumns(
+                nodes.Select(nodes.Filter(source, SqlText("x > 1")), (("a", Reference("a")), ("b", Reference("x")))),
+                (("c", Reference("a")),),
+            ),
+            (("a", "d"),),
+        ),
+        ("b",),
+        name="end",
+    )
+
+
+def test_filter_not_is_the_complement():
+    """The complement of a filter keeps the rows whose condition is false or null."""
+    table, source = SOURCES[Table]
+
+    assert table.filter_not(F.col("x")).node == app.table("t").filter(~F.coalesce(F.col("x"), F.lit(False))).node
+    assert table.node == source
+
+
+def test_to_is_emit_latest():
+    """A table that goes to a topic goes there as its latest rows."""
+    own = sk.Topology("own")
+    own.table("t").to("copy", partitions=2)
+
+    assert own.sinks == (nodes.To(nodes.Emit(nodes.TableSource("t"), "latest"), "copy", 2),)
+
+
+def test_final_needs_windows():
+    """A table without windows has no final results; the message names the line."""
+    with pytest.raises(TopologyError, match=r"(?s)emit\('final'\) needs windows.*test_table.py:\d+"):
+        app.stream("s").group_by("k").count().filter("count > 1").emit("final")
+
+
+def test_a_global_table_is_not_emitted():
+    """A global table is looked up and nothing else."""
+    assert not hasattr(SOURCES[GlobalTable][0], "emit")

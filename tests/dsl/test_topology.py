@@ -1,0 +1,165 @@
+"""Topologies as values."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import ConfigError, SchemaError, TopologyError
+from streamkit.plan import nodes
+
+
+def delays(threshold=15):
+    app = sk.Topology("flight-delays")
+    planes = app.table("planes").rename(year="built")
+    late = app.stream("flights").filter(F.col("dep_delay") > threshold).join(planes, on="tailnum", how="left")
+    table = (
+        late.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes")).agg(flights=F.count("*"), store="delays")
+    )
+    table.emit("final").to("hourly_delays")
+    late.select("origin").to("late_flights")
+    return app
+
+
+def test_equal_declarations_are_equal():
+    """Two topologies declared alike are equal; a different constant, name or sink makes them differ."""
+    other_name = delays()
+    other_name.name = "other"
+    other_sink = delays()
+    other_sink.stream("flights").to("copy")
+
+    assert delays() == delays()
+    assert delays(16) != delays()
+    assert delays(15.0) != delays()
+    assert other_name != delays()
+    assert other_sink != delays()
+
+
+def test_declaring_loads_nothing_heavy():
+    """Building, describing and drawing a topology imports neither pyspark nor rocksdict nor apsw."""
+    code = (
+        "import sys, streamkit as sk; from streamkit import functions as F; app = sk.Topology('a');"
+        "app.stream('s').group_by('k').agg(n=F.count('*'), store='n').to('t'); str(app), app.to_mermaid(), app._repr_html_();"
+        "print(*[name for name in ('pyspark', 'rocksdict', 'apsw', 'pandas') if name in sys.modules])"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_unfinished_steps_are_not_part_of_it():
+    """Handles that lead nowhere leave no trace; sinks and named stores do."""
+    app = sk.Topology("a")
+    stream = app.stream("s")
+    stream.filter("x > 1")
+    stream.group_by("k").agg(n=F.count("*"))
+    assert app.roots == ()
+
+    stream.group_by("k").agg(n=F.count("*"), store="n")
+    stream.to("t")
+
+    assert [type(root) for root in app.roots] == [nodes.To, nodes.Aggregate]
+    assert list(app.stores) == ["n"]
+
+
+def test_saying_the_same_twice_is_saying_it_once():
+    """The same sink and the same named store may be declared again, as when a notebook's cell runs again."""
+    app = sk.Topology("a")
+    for _ in range(2):
+        app.stream("s").group_by("k").agg(n=F.count("*"), store="n").emit("latest").to("t")
+
+    assert len(app.sinks) == len(app.stores) == 1
+
+
+def test_second_store_of_a_name_is_refused():
+    """Two different tables cannot have stores of one name; the message says where the first was declared."""
+    app = sk.Topology("a")
+    app.stream("s").group_by("k").agg(n=F.count("*"), store="n")
+
+    with pytest.raises(TopologyError, match=r"there is a store 'n' already, declared at .*test_topology.py:\d+"):
+        app.table("users", store="n")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "..", "x" * 250, None])
+def test_names_are_checked(name):
+    """The name becomes part of topic names, so it must be one."""
+    with pytest.raises(ConfigError, match="topology name"):
+        sk.Topology(name)
+
+
+def test_schemas_are_checked():
+    """A declared schema must be one, and leave StreamKit's own column names alone."""
+    app = sk.Topology("a")
+
+    with pytest.raises(SchemaError, match="colour"):
+        app.stream("s", schema="user colour")
+    with pytest.raises(SchemaError, match="_offset"):
+        app.stream("s", schema="_offset bigint")
+    assert app.stream("s", schema="a int, b int", key="a") == app.stream("s", schema="a INTEGER, b int", key=["a"])
+
+
+def test_steps_remember_the_users_line():
+    """Each step holds the file and line of the call that made it, not of StreamKit's own code."""
+    app = sk.Topology("a")
+    first = app.stream("s").filter("x > 1")
+    second = first.group_by("k").count()
+
+    assert first.node.at is not None
+    assert second.node.at is not None
+    assert first.node.at.file == __file__
+    assert second.node.at.line == first.node.at.line + 1
+
+
+def test_describe_shows_the_way_from_sources_to_sinks():
+    """The text is a tree below each source; a join stands below its stream and is referred to below its table."""
+    assert delays().describe().splitlines() == [
+        "topology flight-delays",
+        "stream flights",
+        "└─ filter dep_delay > 15",
+        "   └─ left join table planes on tailnum",
+        "      ├─ group by origin, tumbling 1 hour, grace 10 minutes: flights = count(1) → store delays",
+        "      │  └─ emit final",
+        "      │     └─ to hourly_delays",
+        "      └─ select origin",
+        "         └─ to late_flights",
+        "table planes",
+        "└─ rename year to built",
+        "   └─ ↦ left join table planes on tailnum",
+    ]
+    assert str(delays()) == delays().describe()
+    assert "nothing yet" in sk.Topology("a").describe()
+
+
+def test_mermaid_has_a_box_a_step_and_an_arrow_an_input():
+    """The flowchart has every step once and quotes what Mermaid would take for markup."""
+    app = sk.Topology("a")
+    app.stream("s").filter(F.col("x") < 'a"b').to("t")
+
+    assert app.to_mermaid().splitlines() == [
+        "flowchart TD",
+        '    n0(["stream s"])',
+        "    n1[\"filter x #lt; 'a#quot;b'\"]",
+        '    n2(["to t"])',
+        "    n0 --> n1",
+        "    n1 --> n2",
+    ]
+
+
+def test_notebooks_get_a_picture():
+    """A notebook gets text and a picture with a box for every step, the text in it escaped."""
+    app = delays()
+    app.stream("x").filter("a < '<script>'").to("y")
+
+    bundle = app._repr_mimebundle_()
+
+    assert bundle["text/plain"] == app.describe()
+    assert bundle["text/html"].count("<rect") == 13
+    assert "<script>" not in bundle["text/html"]
+
+
+def test_repr_is_one_line():
+    """The representation names sinks and stores."""
+    assert repr(delays()) == "Topology('flight-delays', sinks=['hourly_delays', 'late_flights'], stores=['delays'])"

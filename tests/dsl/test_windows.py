@@ -1,0 +1,71 @@
+"""Kinds of windows."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from streamkit.dsl.windows import hopping, tumbling
+from streamkit.errors import ConfigError, TopologyError
+from streamkit.plan.nodes import TimeWindow
+
+HOUR_MS = 3_600_000
+
+
+def test_tumbling_windows_stand_side_by_side():
+    """A tumbling window advances by its size; its results can be read for size and grace unless retention says longer."""
+    assert tumbling("1 hour", grace="10 minutes") == TimeWindow(HOUR_MS, HOUR_MS, 600_000, HOUR_MS + 600_000)
+    assert tumbling(dt.timedelta(hours=1), grace="0 s", retention="2 hours").retention_ms == 2 * HOUR_MS
+
+
+def test_hopping_windows_overlap():
+    """A hopping window advances by less than its size."""
+    assert hopping("1 hour", "15 minutes", grace="0 s") == TimeWindow(HOUR_MS, HOUR_MS // 4, 0, HOUR_MS)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda: tumbling("1 hour"), lambda: tumbling("1 hour", "1 minute"), lambda: hopping("1 hour", "1 minute", "1 minute")],
+)
+def test_grace_is_asked_for_by_name(build):
+    """Grace decides what is late: it is always said, and by name."""
+    with pytest.raises(TypeError, match=r"grace|positional"):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: tumbling("-1 hour", grace="0 s"), "the window size '-1 hour' is negative"),
+        (lambda: tumbling("1 hour", grace="-1 s"), "the grace '-1 s' is negative"),
+        (lambda: tumbling("200 years", grace="0 s"), "calendar unit"),
+        (lambda: tumbling("40000 days", grace="0 s"), "100 years or more"),
+        (lambda: tumbling(3600, grace="0 s"), "has no unit"),
+    ],
+)
+def test_absurd_lengths_are_refused(build, message):
+    """What is no length of time is refused, and named."""
+    with pytest.raises(ConfigError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: tumbling("0 s", grace="0 s"),
+        lambda: hopping("1 hour", "2 hours", grace="0 s"),
+        lambda: hopping("1 hour", "0 s", grace="0 s"),
+        lambda: tumbling("1 hour", grace="1 hour", retention="90 minutes"),
+    ],
+)
+def test_lengths_must_fit_each_other(build):
+    """A size of nothing, an advance beyond the size and a retention below size and grace are refused."""
+    with pytest.raises(TopologyError):
+        build()
+
+
+def test_windows_read_well():
+    """A window's text says its kind and lengths."""
+    assert str(tumbling("1 day", grace="0 s")) == "tumbling 1 day, grace 0 ms"
+    assert str(hopping("1 hour", "15 minutes", grace="1 minute")) == "hopping 1 hour every 15 minutes, grace 1 minute"

@@ -1,0 +1,97 @@
+"""Names of steps and stores, from their structure."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.errors import TopologyError
+from streamkit.names import check_name
+from streamkit.plan import nodes
+from streamkit.plan.expression import Call, Literal, Reference
+from streamkit.plan.naming import name_steps
+
+EVENTS = nodes.StreamSource("events")
+COUNT = (("n", Call("count", (Literal(1),))),)
+BY_USER = (("user", Reference("user")),)
+DAY_MS = 86_400_000
+
+
+def counted(child, **options):
+    return nodes.Aggregate(child, options.pop("key", BY_USER), COUNT, **options)
+
+
+def names_of(*roots):
+    names = name_steps(roots)
+    return set(names.steps.values()), set(names.stores.values())
+
+
+def test_names_say_what_a_step_does_to_what():
+    """A generated name holds the verb and the topics; a store's the topics, the group and the window."""
+    joined = nodes.Join(nodes.Filter(EVENTS, Reference("x")), nodes.TableSource("users"), on=(("user", "user"),))
+    table = counted(joined, window=nodes.TimeWindow(DAY_MS, DAY_MS, 0, DAY_MS))
+
+    assert names_of(nodes.To(nodes.Emit(table, "final"), "daily")) == (
+        {
+            "stream-events",
+            "filter-events",
+            "table-users",
+            "join-events-users",
+            "aggregate-events-users-by-user-per-1-day",
+            "emit-final-events-users-by-user-per-1-day",
+            "to-daily",
+        },
+        {"users", "events-users-by-user-per-1-day"},
+    )
+
+
+def test_names_are_stable_when_unrelated_parts_change():
+    """Another branch, before or behind, with other topics, renames nothing."""
+    mine = nodes.To(nodes.Emit(counted(EVENTS), "latest"), "counts")
+    other = nodes.To(nodes.Filter(nodes.StreamSource("orders"), Reference("x")), "checked")
+
+    steps, stores = names_of(mine)
+
+    for roots in ((mine, other), (other, mine)):
+        assert steps <= names_of(*roots)[0]
+        assert stores <= names_of(*roots)[1]
+
+
+def test_equal_names_get_their_hash_whatever_the_order():
+    """Two steps or stores that would be called the same both get a hash of their structure, in any order of declaration."""
+    one = counted(nodes.Filter(EVENTS, Reference("x")))
+    other = counted(nodes.Filter(EVENTS, Reference("y")))
+
+    forward, backward = names_of(one, other), names_of(other, one)
+
+    assert forward == backward
+    assert len(forward[1]) == 2
+    assert all(name.startswith("events-by-user-") and len(name) == len("events-by-user-") + 8 for name in forward[1])
+
+
+def test_given_names_win():
+    """`name=` and `store=` are taken as they are; a generated name that is equal gives way."""
+    mine = counted(EVENTS, store="events-by-other")
+    generated = counted(EVENTS, key=(("other", Reference("other")),))
+
+    names = name_steps([mine, generated, nodes.Filter(EVENTS, Reference("x"), name="sieve")])
+
+    assert names.stores[mine] == "events-by-other"
+    assert names.stores[generated].startswith("events-by-other-")
+    assert "sieve" in names.steps.values()
+
+
+def test_two_steps_of_one_given_name_are_refused():
+    """A name that was given twice to different steps is an error."""
+    roots = [nodes.Filter(EVENTS, Reference(column), name="sieve") for column in ("x", "y")]
+
+    with pytest.raises(TopologyError, match="two steps are called 'sieve'"):
+        name_steps(roots)
+
+
+def test_names_can_be_topics():
+    """Whatever columns are called, and however long the topology is, stores get names that a topic can have."""
+    key = tuple((f"column number {number} ☃", Reference("x")) for number in range(30))
+
+    (name,) = name_steps([counted(EVENTS, key=key)]).stores.values()
+
+    assert check_name(f"application-{name}-changelog", "topic")

@@ -1,0 +1,119 @@
+"""Programs as JSON, and what holds of every program."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from streamkit.errors import FormatVersionError
+from streamkit.plan import program as p
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.program_check import check_program
+from streamkit.schema import Schema
+
+AMOUNT = TypedExpression("column", "double", (), "amount")
+PREDICATE = TypedExpression("gt", "boolean", (AMOUNT, TypedExpression("literal", "double", (), 10.5)))
+TOTAL = TypedAggregate("total", "sum", "double", AMOUNT)
+EVENTS = Schema.parse("user string NOT NULL, amount decimal(10,2), `od d``name` timestamp")
+STATE = Schema.parse("user string, `total.sum` double")
+
+PROGRAM = p.Program(
+    application="app",
+    inputs=(p.Input("airlines", "global_table", EVENTS, ("user",)), p.Input("events", "stream", EVENTS, ("user",))),
+    operators=(
+        p.Source("source", 0, (), 1, ("user", "amount")),
+        p.Filter("filter", 0, ("source",), PREDICATE),
+        p.GlobalJoin(
+            "global",
+            0,
+            ("filter",),
+            "left",
+            ("user",),
+            0,
+            (("user", "left.user"),),
+            (p.Project("rename", 0, ("x",), (("a", AMOUNT),)),),
+        ),
+        p.Windows("windows", 0, ("global",), 60_000, 60_000, 0, ("user",)),
+        p.Fold("fold", 0, ("windows",), ("user",), True, (TOTAL,)),
+        p.Send("send", 0, ("fold",), 0, False),
+        p.Receive("receive", 1, ("send",), 0, True),
+        p.Aggregate("aggregate", 1, ("receive",), ("user",), "totals", (TOTAL,), True, ("latest", "final"), 60_000, 0),
+        p.Emit("emit", 1, ("aggregate",), "final"),
+        p.Write("write", 1, ("emit",), 0),
+    ),
+    edges=(p.Edge(0, 0, 1, ("user",), STATE),),
+    stores=(p.Store("totals", 0, 1, STATE.select(["user"]), STATE.select(["total.sum"]), 60_000, 120_000),),
+    outputs=(p.Output("out", EVENTS, ("user",), ("user",), "delete"),),
+    stages=1,
+)
+
+
+def changed(operator_id, **fields):
+    operators = tuple(replace(one, **fields) if one.id == operator_id else one for one in PROGRAM.operators)
+    return replace(PROGRAM, operators=operators)
+
+
+def test_json_and_back():
+    """A program that went through JSON text is equal, has the same text and the same fingerprint."""
+    text = json.dumps(PROGRAM.to_json(), sort_keys=True)
+    back = p.Program.from_json(json.loads(text))
+
+    assert back == PROGRAM
+    assert json.dumps(back.to_json(), sort_keys=True) == text
+    assert back.fingerprint == PROGRAM.fingerprint
+
+
+def test_fingerprints_differ():
+    """Any change of the program changes its fingerprint."""
+    others = [replace(PROGRAM, application="b"), changed("windows", grace_ms=1), changed("filter", table=True)]
+
+    assert len({one.fingerprint for one in [PROGRAM, *others]}) == 4
+
+
+def test_every_operator_survives_json():
+    """Every kind of operator has a name of its own and comes back as itself."""
+    assert len(p.OPERATORS) == len({cls.kind for cls in p.OPERATORS.values()})
+    assert {type(one).kind for one in PROGRAM.operators} | {"materialize", "table_join", "project"} == set(p.OPERATORS)
+    for one in (
+        p.Materialize("m", 1, ("x",), "s"),
+        p.TableJoin("j", 1, ("a", "b"), "left", ("k",), "s", (("k", "left.k"),)),
+        p.Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
+    ):
+        other = replace(PROGRAM, operators=(one,))
+        assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
+
+
+def test_other_formats_are_refused():
+    """A program of another format is not guessed at."""
+    with pytest.raises(FormatVersionError, match="format 2"):
+        p.Program.from_json({**PROGRAM.to_json(), "format": 2})
+
+
+def test_sound_program_passes():
+    """The check has nothing against a sound program."""
+    check_program(PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (replace(PROGRAM, operators=PROGRAM.operators + PROGRAM.operators[:1]), "'source'\\] occurs twice"),
+        (replace(PROGRAM, operators=PROGRAM.operators[1:]), "takes rows of source, which does not stand before it"),
+        (changed("filter", stage=1), "in another stage without an exchange"),
+        (changed("source", input=2), "an input that is not there"),
+        (changed("write", output=1), "an output that is not there"),
+        (changed("aggregate", store="other"), "no store 'other' in its stage"),
+        (changed("aggregate", folded=False), "does not stand behind its exchange"),
+        (changed("aggregate", inputs=("send",)), "aggregate"),
+        (changed("send", edge=1), "not every edge has one Send"),
+        (changed("receive", edge=1), "not every edge has one Receive"),
+        (replace(PROGRAM, edges=(replace(PROGRAM.edges[0], number=1),)), "the edges have the numbers \\[1\\]"),
+        (replace(PROGRAM, edges=(replace(PROGRAM.edges[0], to_stage=2),)), "not at its end of edge 0"),
+    ],
+)
+def test_unsound_programs_are_refused(broken, message):
+    """Each invariant of a program is checked."""
+    with pytest.raises(ValueError, match=message):
+        check_program(broken)
