@@ -279,7 +279,8 @@ def _murmur2(rows: Slices) -> npt.NDArray[np.uint32]:
     word_counts = rows.lengths >> 2
     if len(rows) == 0 or word_counts.min() == word_counts.max():
         return _murmur2_sorted(rows, word_counts)
-    order = np.argsort(word_counts, kind="stable")
+    narrow = np.uint16 if word_counts.max() < 1 << 16 else np.int64  # 16 bits are sorted in linear time
+    order = np.argsort(word_counts.astype(narrow), kind="stable")
     hashes = np.empty(len(rows), np.uint32)
     hashes[order] = _murmur2_sorted(rows.take(order), word_counts[order])
     return hashes

@@ -1,0 +1,369 @@
+"""Aggregates as folds, against a plain fold in Python: groups, states, results, running results, overflow."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkit.errors import EvaluationError
+from streamkit.expressions.aggregates import combine, combine_functions, fold, lift, result, running, state_columns
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.schema import to_arrow
+
+UTC = dt.timezone.utc
+FLOATS = [0.5, -1.25, 3.0, 0.0, -0.0, math.nan, math.inf, -math.inf]
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(),
+    "tinyint": st.integers(-128, 127),
+    "smallint": st.integers(-3, 3),
+    "int": st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 3),
+    "bigint": st.integers(-(2**59), 2**59) | st.integers(-3, 3),
+    "float": st.sampled_from(FLOATS),
+    "double": st.sampled_from(FLOATS),
+    "string": st.sampled_from(["", "a", "b", "é", "\U0001f600", "\uffff", "a\0"]),
+    "binary": st.sampled_from([b"", b"a", b"\xff", b"\0"]),
+    "date": st.dates(),
+    "timestamp": st.datetimes(timezones=st.just(UTC)),
+    "timestamp_ntz": st.datetimes(),
+    "decimal(9,2)": st.decimals(-99999, 99999, places=2),
+    "decimal(30,3)": st.decimals(-(10**26), 10**26, places=3),
+}
+SUM_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "bigint"),
+    **dict.fromkeys(("float", "double"), "double"),
+    "decimal(9,2)": "decimal(19,2)",
+    "decimal(30,3)": "decimal(38,3)",
+}
+MEAN_TYPES = {**dict.fromkeys(SUM_TYPES, "double"), "decimal(9,2)": "decimal(13,6)", "decimal(30,3)": "decimal(34,7)"}
+Row = tuple[Any, ...]
+
+
+def aggregate(function: str, type_name: str = "bigint") -> TypedAggregate:
+    """The aggregate of a column of this type, typed as Spark types it."""
+    types = {"count": "bigint", "count_if": "bigint", "sum": SUM_TYPES.get(type_name), "avg": MEAN_TYPES.get(type_name)}
+    result_type = types.get(function, type_name)
+    assert result_type is not None
+    return TypedAggregate("x", function, result_type, TypedExpression("column", type_name, (), "value"))
+
+
+def one_nan(value: Any) -> Any:
+    """A value that equals itself, and 0.0 for -0.0."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value + 0.0 if isinstance(value, float) else value
+
+
+def greatness(value: Any) -> Any:
+    """Spark's order: NaN last, text by its bytes."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def expected(function: str, values: Sequence[Any], type_name: str) -> Any:
+    """What Spark returns for the values of one group."""
+    some = [value for value in values if value is not None]
+    if function in ("count", "count_if"):
+        return len(some) if function == "count" else sum(some)
+    if not some:
+        return None
+    if function in ("min", "max"):
+        return one_nan((min if function == "min" else max)(some, key=greatness))
+    with decimal.localcontext(prec=100):
+        total = sum(some)
+        if function == "sum":
+            return one_nan(total)
+        if not type_name.startswith("decimal"):
+            return one_nan(float(total) / len(some))
+        scale = to_arrow(MEAN_TYPES[type_name]).scale
+        return (total / len(some)).quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP)
+
+
+def groups_of(rows: Sequence[Row]) -> dict[Row, list[Any]]:
+    groups: dict[Row, list[Any]] = {}
+    for *key, value in rows:
+        groups.setdefault(tuple(one_nan(part) for part in key), []).append(value)
+    return groups
+
+
+def functions_of(type_name: str) -> list[str]:
+    some = ["count", "min", "max"]
+    return some + (["count_if"] if type_name == "boolean" else ["sum", "avg"] if type_name in SUM_TYPES else [])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[str], list[Row], str]:
+    """Types of the key columns and, last, of the argument; rows; a function that takes the argument."""
+    types = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
+    pools = [draw(st.lists(st.none() | VALUES[name], min_size=1, max_size=4)) for name in types[:-1]]
+    parts = [*(st.sampled_from(pool) for pool in pools), st.none() | VALUES[types[-1]]]
+    return types, draw(st.lists(st.tuples(*parts), max_size=15)), draw(st.sampled_from(functions_of(types[-1])))
+
+
+def columns_of(types: Sequence[str], rows: Sequence[Row]) -> list[pa.Array]:
+    return [pa.array([row[i] for row in rows], to_arrow(name)) for i, name in enumerate(types)]
+
+
+def lifted(one: TypedAggregate, argument: pa.Array | None, rows: int) -> list[tuple[pa.Array, str]]:
+    return list(zip(lift(one, argument, rows), combine_functions(one), strict=True))
+
+
+def results_by_key(one: TypedAggregate, keys: list[pa.Array], states: list[pa.Array]) -> dict[Row, Any]:
+    """The results of the groups; a key that comes twice fails."""
+    values = result(one, states)
+    values.validate(full=True)
+    assert values.type == to_arrow(one.type)
+    rows = list(zip(*(map(one_nan, key.to_pylist()) for key in keys))) if keys else [()] * len(values)
+    assert len(set(rows)) == len(rows) == len(values)
+    return dict(zip(rows, map(one_nan, values.to_pylist())))
+
+
+@settings(max_examples=300, deadline=None)
+@given(cases(), st.data())
+def test_a_fold_is_a_fold(case: tuple[list[str], list[Row], str], data: st.DataObject) -> None:
+    """Any aggregate over any keys equals the plain fold, also if parts of the rows are folded first."""
+    types, rows, function = case
+    one = aggregate(function, types[-1])
+    *keys, argument = columns_of(types, rows)
+    keys = [key.dictionary_encode() if data.draw(st.booleans()) else key for key in keys]
+    states = lifted(one, argument, len(rows))
+    for state, column in zip(states, state_columns(one), strict=True):
+        assert state[0].type == to_arrow(column.type)
+        assert column.nullable or state[0].null_count == 0
+    cut = data.draw(st.integers(0, len(rows)))
+    parts = [
+        fold([key[at] for key in keys], [(array[at], name) for array, name in states]) for at in (slice(0, cut), slice(cut, None))
+    ]
+    joined_keys = [pa.concat_arrays(pair) for pair in zip(*(part[0] for part in parts))]
+    joined = [pa.concat_arrays(pair) for pair in zip(*(part[1] for part in parts))]
+    folded_keys, folded = fold(joined_keys, [(array, name) for array, (_, name) in zip(joined, states, strict=True)])
+    assert [array.type for array in folded] == [array.type for array, _ in states]
+    assert results_by_key(one, folded_keys, folded) == {
+        key: expected(function, values, types[-1]) for key, values in groups_of(rows).items()
+    }
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases())
+def test_running_states_are_the_folds_of_the_rows_so_far(case: tuple[list[str], list[Row], str]) -> None:
+    """The result after each row is that of its group's rows up to it."""
+    types, rows, function = case
+    one = aggregate(function, types[-1])
+    argument = columns_of(types, rows)[-1]
+    numbers: dict[Row, int] = {}
+    so_far: dict[Row, list[Any]] = {}
+    codes, wanted = [], []
+    for *parts, value in rows:
+        key = tuple(map(one_nan, parts))
+        codes.append(numbers.setdefault(key, len(numbers)))
+        so_far.setdefault(key, []).append(value)
+        wanted.append(expected(function, so_far[key], types[-1]))
+    states = running(np.array(codes, np.int64), lifted(one, argument, len(rows)))
+    assert [one_nan(value) for value in result(one, states).to_pylist()] == wanted
+
+
+@settings(deadline=None)
+@given(cases())
+def test_combining_row_by_row_is_folding(case: tuple[list[str], list[Row], str]) -> None:
+    """`combine` of two columns of state equals the fold of both rows; null is neutral."""
+    types, rows, function = case
+    one = aggregate(function, types[-1])
+    argument = columns_of(types, rows)[-1]
+    states = lifted(one, argument, len(rows))
+    both = [combine(name, array, array[::-1]) for array, name in states]
+    alone = [combine(name, array, pa.nulls(len(rows), array.type)) for array, name in states]
+    values = argument.to_pylist()
+    assert list(map(one_nan, result(one, both).to_pylist())) == [
+        expected(function, [a, b], types[-1]) for a, b in zip(values, values[::-1])
+    ]
+    assert list(map(one_nan, result(one, alone).to_pylist())) == [expected(function, [a], types[-1]) for a in values]
+
+
+def test_count_of_rows_needs_no_argument() -> None:
+    """count(*) counts every row, and no key is one group."""
+    one = TypedAggregate("n", "count", "bigint")
+    keys, (counts,) = fold([], lifted(one, None, 3))
+    assert (keys, counts.to_pylist()) == ([], [3])
+    assert fold([], lifted(one, None, 0))[1][0].to_pylist() == []
+
+
+def test_states_have_names_and_types() -> None:
+    """Each state column is named after its aggregate; sums are as wide as they must be, and never null."""
+    described = {
+        (function, type_name): [str(column.name) + " " + column.type + ("" if column.nullable else "!") for column in state_columns(one)]
+        for function, type_name in [
+            ("count", "string"), ("count_if", "boolean"), ("sum", "int"), ("sum", "float"), ("sum", "decimal(30,3)"), ("avg", "int"),
+            ("avg", "bigint"), ("avg", "double"), ("avg", "decimal(9,2)"), ("min", "string"), ("max", "date"),
+        ]
+        for one in [aggregate(function, type_name)]
+    }  # fmt: skip
+    assert described == {
+        ("count", "string"): ["x.count bigint!"],
+        ("count_if", "boolean"): ["x.count bigint!"],
+        ("sum", "int"): ["x.sum bigint!", "x.count bigint!"],
+        ("sum", "float"): ["x.sum double!", "x.count bigint!"],
+        ("sum", "decimal(30,3)"): ["x.sum decimal(38,3)!", "x.count bigint!"],
+        ("avg", "int"): ["x.sum bigint!", "x.count bigint!"],
+        ("avg", "bigint"): ["x.sum decimal(38,0)!", "x.count bigint!"],
+        ("avg", "double"): ["x.sum double!", "x.count bigint!"],
+        ("avg", "decimal(9,2)"): ["x.sum decimal(19,2)!", "x.count bigint!"],
+        ("min", "string"): ["x.min string"],
+        ("max", "date"): ["x.max date"],
+    }
+
+
+def folded_sum(values: list[Any], type_name: str, keys: list[int] | None = None) -> list[Any]:
+    one = aggregate("sum", type_name)
+    argument = pa.array(values, to_arrow(type_name))
+    key = pa.array(keys or [0] * len(values))
+    return [value.as_py() for value in result(one, fold([key], lifted(one, argument, len(values)))[1])]
+
+
+def test_a_bigint_sum_beyond_64_bits_is_an_error() -> None:
+    """ANSI: overflow raises; a total that fits does not, whatever the order, nor do large values in different groups."""
+    assert folded_sum([2**63 - 1, 1, -2], "bigint") == [2**63 - 2]
+    assert folded_sum([-(2**63), 2**63 - 1], "bigint") == [-1]
+    assert folded_sum([-(2**63)], "bigint") == [-(2**63)]
+    assert folded_sum([2**62, 2**62], "bigint", [1, 2]) == [2**62, 2**62]
+    for values in ([2**63 - 1, 1], [-(2**63), -1], [2**62, 2**62, None], [2**63 - 1] * 9):
+        with pytest.raises(EvaluationError, match="beyond the range of bigint"):
+            folded_sum(values, "bigint")
+
+
+def test_a_running_bigint_sum_raises_where_it_overflows() -> None:
+    """Every row's state must fit; with ANSI the order counts here."""
+    column = pa.array([2**62, 2**62 - 1, -(2**63), 2**62])
+    assert running(np.zeros(4, np.int64), [(column, "sum")])[0].to_pylist() == [2**62, 2**63 - 1, -1, 2**62 - 1]
+    with pytest.raises(EvaluationError, match="bigint"):
+        running(np.zeros(4, np.int64), [(pa.array([2**62, 2**62, -(2**63), 0]), "sum")])
+
+
+def test_a_decimal_sum_beyond_its_precision_is_an_error() -> None:
+    """Also where 128 bits would hold it."""
+    nines = decimal.Decimal("9" * 35 + ".999")
+    half = decimal.Decimal(5 * 10**34)
+    assert aggregate("sum", "decimal(30,3)").type == "decimal(38,3)"
+    states = [(pa.array([nines, nines.copy_negate(), half], pa.decimal128(38, 3)), "sum")]
+    assert fold([pa.array([1, 1, 1])], states)[1][0].to_pylist() == [half]
+    for values in ([nines, half], [nines] * 4, [nines.copy_negate()] * 40):
+        with pytest.raises(EvaluationError, match=r"beyond the range of decimal\(38,3\)"):
+            fold([pa.array([1] * len(values))], [(pa.array(values, pa.decimal128(38, 3)), "sum")])
+
+
+def test_a_mean_of_large_bigints_does_not_overflow() -> None:
+    """As in Spark, whose sum for an average is a double."""
+    one = aggregate("avg", "bigint")
+    largest = pa.array([2**63 - 1] * 5 + [None])
+    _, states = fold([], lifted(one, largest, 6))
+    assert result(one, states).to_pylist() == [float(2**63 - 1)]
+
+
+def test_a_decimal_mean_rounds_half_up() -> None:
+    """Away from zero at the half, four digits more than the argument has."""
+    one = TypedAggregate("m", "avg", "decimal(5,4)", TypedExpression("column", "decimal(1,0)"))
+    for values, mean in [
+        ([1, 0, 0], "0.3333"),
+        ([2, 0, 0], "0.6667"),
+        ([-2, 0, 0], "-0.6667"),
+        ([1] + [0] * 31, "0.0313"),
+        ([-1] + [0] * 31, "-0.0313"),
+    ]:
+        column = pa.array([decimal.Decimal(value) for value in values], pa.decimal128(1, 0))
+        assert result(one, fold([], lifted(one, column, len(values)))[1]).to_pylist() == [decimal.Decimal(mean)]
+
+
+def test_large_decimals_fold_exactly() -> None:
+    """Sums that need all 128 bits, of both signs, in several groups."""
+    values = [decimal.Decimal(f"{sign}{10**33 + i * 7**30}.{i:03}") for i, sign in enumerate(["", "-", "", "", "-", "-"])]
+    keys, (sums,) = fold([pa.array([0, 0, 1, 1, 1, 0])], [(pa.array(values, pa.decimal128(38, 3)), "sum")])
+    with decimal.localcontext(prec=60):
+        wanted = {0: values[0] + values[1] + values[5], 1: values[2] + values[3] + values[4]}
+    assert dict(zip(keys[0].to_pylist(), sums.to_pylist())) == wanted
+
+
+def test_a_dictionary_may_repeat_its_entries() -> None:
+    """Codes of equal entries, null entries and null codes are one group each."""
+    key = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, None, 0]), pa.array(["a", "b", "a", None]))
+    keys, (counts,) = fold([key], [(pa.array([1] * 6), "sum")])
+    assert keys[0].type == pa.string()
+    assert dict(zip(keys[0].to_pylist(), counts.to_pylist())) == {"a": 3, "b": 1, None: 2}
+
+
+def test_many_keys_of_many_values_stay_apart() -> None:
+    """Codes are made dense before their combination grows too large."""
+    generator = np.random.default_rng(5)
+    columns = [generator.integers(-(2**62), 2**62, 3000)[generator.integers(0, 3000, 5000)] for _ in range(6)]
+    columns[0] = generator.integers(0, 3000, 5000)
+    columns = [np.concatenate([column, column]) for column in columns]
+    keys, (counts, maxima) = fold(
+        [pa.array(column) for column in columns], [(pa.array(np.ones(10000, np.int64)), "sum"), (pa.array(columns[1]), "max")]
+    )
+    rows = list(zip(*(key.to_pylist() for key in keys)))
+    assert sorted(rows) == sorted(set(zip(*(column.tolist() for column in columns))))
+    assert set(counts.to_pylist()) == {2}
+    assert maxima.to_pylist() == [row[1] for row in rows]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 0, 1, 2, 3]), st.floats(-1e9, 1e9)), min_size=1, max_size=200), st.data())
+def test_running_double_sums_do_not_depend_on_the_cut(rows: list[tuple[int, float]], data: st.DataObject) -> None:
+    """Bit by bit the sum of one value after the other, also when the run goes on from a state that was reached before."""
+    codes, values = np.array([row[0] for row in rows]), pa.array([row[1] for row in rows])
+    totals: dict[int, float] = {}
+    wanted = [totals.setdefault(code, 0.0) for code, _ in rows]
+    for index, (code, value) in enumerate(rows):
+        totals[code] += value
+        wanted[index] = totals[code]
+    (whole,) = running(codes, [(values, "sum")])
+    assert whole.to_pylist() == wanted
+    cut = data.draw(st.integers(0, len(rows) - 1))
+    reached = {code: total.as_py() for code, total in zip(codes[:cut].tolist(), whole)}
+    continued, before = np.concatenate([np.array(list(reached), np.int64), codes[cut:]]), pa.array(reached.values(), pa.float64())
+    (rest,) = running(continued, [(pa.concat_arrays([before, values[cut:]]), "sum")])
+    assert rest.to_pylist()[len(reached) :] == wanted[cut:]
+
+
+@pytest.mark.parametrize("codes_max", [5000, 2**16 + 5, 2**31, 2**40])
+def test_long_and_short_runs_accumulate_alike(codes_max: int) -> None:
+    """One key with most of the rows among thousands with few, whatever their numbers."""
+    generator = np.random.default_rng(3)
+    some_codes = generator.integers(0, codes_max, 5000)
+    codes = np.where(generator.random(20_000) < 0.5, 7, generator.choice(some_codes, 20_000))
+    values = generator.integers(-1000, 1000, 20_000)
+    sums, minima = running(codes, [(pa.array(values), "sum"), (pa.array(values), "min")])
+    totals: dict[int, int] = {}
+    smallest: dict[int, int] = {}
+    for code, value, total, minimum in zip(codes.tolist(), values.tolist(), sums.to_pylist(), minima.to_pylist()):
+        totals[code] = totals.get(code, 0) + value
+        smallest[code] = min(smallest.get(code, value), value)
+        assert (total, minimum) == (totals[code], smallest[code])
+
+
+@pytest.mark.parametrize("type_name", sorted(VALUES))
+def test_nothing_folds_to_nothing(type_name: str) -> None:
+    """No rows give no groups, with the types there; rows of nulls give the neutral results."""
+    for function in functions_of(type_name):
+        one = aggregate(function, type_name)
+        empty = pa.array([], to_arrow(type_name))
+        keys, states = fold([empty], lifted(one, empty, 0))
+        assert (len(keys[0]), keys[0].type, len(result(one, states))) == (0, empty.type, 0)
+        assert len(result(one, running(np.zeros(0, np.int64), lifted(one, empty, 0)))) == 0
+        nulls = pa.nulls(2, to_arrow(type_name))
+        keys, states = fold([nulls], lifted(one, nulls, 2))
+        assert keys[0].to_pylist() == [None]
+        assert result(one, states).to_pylist() == [0 if function in ("count", "count_if") else None]
+
+
+def test_a_void_argument_has_no_extremes() -> None:
+    """The minimum of nothing but NULL literals is null."""
+    one = TypedAggregate("m", "min", "void", TypedExpression("literal", "void"))
+    keys, states = fold([pa.array([1, 1, 2])], lifted(one, pa.nulls(3), 3))
+    assert (len(keys[0]), result(one, states).to_pylist()) == (2, [None, None])
+    assert running(np.array([0, 0, 1]), lifted(one, pa.nulls(3), 3))[0].to_pylist() == [None, None, None]
