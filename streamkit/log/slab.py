@@ -27,7 +27,7 @@ MAGIC = b"SKS1"
 VERSION = 1
 HEADER_SIZE = 64
 _HEADER = struct.Struct("<4sH2x16s36x")
-_TRAILER = struct.Struct("<QII4x4s")
+_TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
 FrameInput = tuple[int, int, pa.RecordBatch]
 
@@ -86,7 +86,7 @@ def _parts(name: SlabName, payloads: Sequence[Payload], footer: bytes) -> Iterat
         yield padding(payload.data.size)
         position += payload.frame_length
     yield footer
-    yield _TRAILER.pack(position, len(footer), google_crc32c.value(footer), MAGIC)
+    yield _TRAILER.pack(position, len(footer), google_crc32c.value(footer), 0, MAGIC)
 
 
 def pack_header(token: bytes) -> bytes:
@@ -115,8 +115,8 @@ def read_reference(storage: Storage, path: str) -> SlabReference:
 
 
 def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
-    position, length, checksum, magic = _TRAILER.unpack(file.slice(file.size - _TRAILER.size).to_pybytes())
-    if magic != MAGIC or position + length + _TRAILER.size != file.size:
+    position, length, checksum, zero, magic = _TRAILER.unpack(file.slice(file.size - _TRAILER.size).to_pybytes())
+    if magic != MAGIC or zero or position + length + _TRAILER.size != file.size:
         raise CorruptionError(
             f"the slab {path} does not end with a trailer that fits its {file.size} bytes; restore it from a copy"
         )

@@ -1,0 +1,220 @@
+"""Promises of the catalog's database: version, settings, privacy, forks, transactions."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+import apsw
+import pytest
+
+from streamkit.errors import CorruptionError, FormatVersionError, SetupError, StreamKitError
+from streamkit.log import tables
+from streamkit.log.sqlite import SqliteDatabase, check_version
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "catalog.db")
+
+
+@pytest.fixture
+def database(path):
+    found = SqliteDatabase(path)
+    tables.prepare(found)
+    yield found
+    found.close()
+
+
+def count(database):
+    with database.read() as transaction:
+        return transaction.execute("SELECT count(*) FROM producer")[0][0]
+
+
+def insert(transaction):
+    transaction.execute("INSERT INTO producer (epoch, step, token) VALUES (1, 0, '')")
+
+
+@pytest.mark.parametrize("version", ["3.51.2", "3.40.1", "3.52.0"])
+def test_unsafe_versions_are_refused(version):
+    """SQLite with the defect of the write-ahead log is not used."""
+    with pytest.raises(SetupError, match=f"SQLite {version} has a defect"):
+        check_version(version)
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.53.0", "3.54.1", "4.0.0"])
+def test_safe_versions_are_taken(version):
+    """Newer SQLite is used."""
+    check_version(version)
+
+
+def test_commits_are_durable_and_checked(database):
+    """Write-ahead log, a sync per commit, foreign keys; what a stored schema says is not trusted."""
+    with database.read() as transaction:
+        found = [transaction.execute(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous", "foreign_keys", "trusted_schema")]
+
+    assert found == ["wal", 2, 1, 0]
+
+
+def test_the_catalog_is_private(database, path):
+    """Only the owner can read the catalog and the files beside it."""
+    with database.write() as transaction:
+        insert(transaction)
+
+    assert [stat.S_IMODE(os.stat(path + end).st_mode) for end in ("", "-wal", "-shm")] == [0o600] * 3
+
+
+def test_a_newer_format_is_refused(database, path):
+    """A catalog that a newer StreamKit wrote is left alone."""
+    with database.write() as transaction:
+        transaction.execute("UPDATE log SET format = format + 1")
+
+    with pytest.raises(FormatVersionError, match=f"format {tables.FORMAT_VERSION + 1}; this StreamKit uses format {tables.FORMAT_VERSION}"):
+        tables.prepare(database)
+
+
+def test_what_is_no_catalog_is_refused(path):
+    """A file of something else is named, not touched."""
+    with open(path, "wb") as file:
+        file.write(b"something else" * 100)
+
+    with pytest.raises(CorruptionError, match="damaged"):
+        SqliteDatabase(path)
+    with open(path, "rb") as file:
+        assert file.read() == b"something else" * 100
+
+
+def test_a_transaction_that_raises_leaves_nothing(database):
+    """An error inside the block takes everything back."""
+    with pytest.raises(ZeroDivisionError), database.write() as transaction:
+        insert(transaction)
+        1 / 0
+
+    assert count(database) == 0
+
+
+def test_a_reader_sees_one_snapshot(database, path):
+    """What is committed while a read runs is not in it, and the read does not block the commit."""
+    other = SqliteDatabase(path)
+    with other.read() as reading:
+        assert reading.execute("SELECT count(*) FROM producer") == [(0,)]
+        with database.write() as transaction:
+            insert(transaction)
+        assert reading.execute("SELECT count(*) FROM producer") == [(0,)]
+    assert count(other) == 1
+    other.close()
+
+
+def test_writers_wait_for_each_other(database, path):
+    """A second writer waits until the first is done, and then sees what it wrote."""
+    other = SqliteDatabase(path)
+    seen = []
+
+    def write():
+        with other.write() as transaction:
+            seen.extend(transaction.execute("SELECT count(*) FROM producer"))
+
+    with database.write() as transaction:
+        thread = threading.Thread(target=write)
+        thread.start()
+        time.sleep(0.1)
+        insert(transaction)
+    thread.join()
+    other.close()
+    assert seen == [(1,)]
+
+
+def test_settling_keeps_what_is_committed(database):
+    """Opening the file anew to settle an outcome loses nothing, and the database stays usable."""
+    with database.write() as transaction:
+        insert(transaction)
+    database.settle()
+
+    assert count(database) == 1
+
+
+def test_a_closed_catalog_says_so(database):
+    """Use after close is an error that says what to do."""
+    database.close()
+    database.close()
+
+    with pytest.raises(StreamKitError, match="is closed; open the log again"):
+        count(database)
+
+
+def outcome_in_child(work):
+    """What `work` returns in a forked child, as text."""
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.write(writing, str(work()).encode())
+        except BaseException as error:
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read().decode()
+    os.waitpid(child, 0)
+    return text
+
+
+def test_a_forked_child_cannot_use_the_connection(database, path):
+    """A connection that was inherited through a fork is not used, and the parent's goes on."""
+    text = outcome_in_child(lambda: count(database))
+
+    assert text.startswith(f"StreamKitError: the catalog {path} was opened by process {os.getpid()}")
+    with database.write() as transaction:
+        insert(transaction)
+    assert count(database) == 1
+
+
+def test_a_forked_child_cannot_open_the_same_file(database, path):
+    """SQLite in the child believes to hold the parent's locks, so the child may not open what the parent had open."""
+    assert "was open when this process was forked" in outcome_in_child(lambda: SqliteDatabase(path))
+
+
+def test_a_forked_child_can_open_another_file(database, path):
+    """A child may use catalogs that its parent had not open."""
+    database.close()
+
+    assert outcome_in_child(lambda: count(SqliteDatabase(path))) == "0"
+
+
+def test_the_parents_locks_outlive_the_child(database, path):
+    """A child that ends while its parent writes does not open the way for a second writer."""
+    with database.write():
+        outcome_in_child(lambda: "done")
+        code = f"import apsw; apsw.Connection({path!r}).execute('BEGIN IMMEDIATE')"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "BusyError" in run.stderr
+
+
+def test_names_cannot_reach_into_statements(database):
+    """Values are bound, never pasted: a hostile name is a name."""
+    hostile = "x'; DROP TABLE producer; --"
+    with database.write() as transaction:
+        transaction.execute("INSERT INTO producer (name, epoch, step, token) VALUES (?, 1, 0, '')", (hostile,))
+
+    with database.read() as transaction:
+        assert transaction.execute("SELECT name FROM producer") == [(hostile,)]
+
+
+def test_a_catalog_can_live_in_memory():
+    """`:memory:` is a catalog without a file."""
+    database = SqliteDatabase(":memory:")
+    tables.prepare(database)
+    database.settle()
+
+    assert count(database) == 0
+    assert not os.path.exists(":memory:")
+
+
+def test_apsw_brings_a_safe_version():
+    """The SQLite in use here passes its own gate."""
+    check_version(apsw.sqlite_lib_version())
