@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamkit as sk
@@ -11,7 +13,7 @@ from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Literal, Reference
 
 app = sk.Topology("app")
-flights = app.stream("flights")
+flights: Any = app.stream("flights")  # tests also pass what its types forbid
 SOURCE = nodes.StreamSource("flights")
 HOUR = sk.tumbling("1 hour", grace="0 s")
 

@@ -38,7 +38,9 @@ def test_nodes_tell_literals_of_different_types_apart(value, other):
 
 def test_streams_and_tables_of_a_topic_differ():
     """The kind of source is part of the structure."""
-    assert nodes.StreamSource("users") != nodes.TableSource("users")
+    sources: set[nodes.Source] = {nodes.StreamSource("users"), nodes.TableSource("users"), nodes.GlobalTableSource("users")}
+
+    assert len(sources) == 3
 
 
 def test_nodes_cannot_be_changed():
