@@ -96,8 +96,8 @@ def _boolean_to_decimal(values: pa.Array, type: str) -> pa.Array:
 
 
 def _float_to_decimal(values: pa.Array, type: str) -> pa.Array:
-    """By way of the number's text, as Spark; NaN and infinity become null, as there."""
-    finite = pc.if_else(pc.is_finite(values), values, None)
+    """By way of the text of the number as a double, as Spark; NaN and infinity become null, as there."""
+    finite = pc.if_else(pc.is_finite(values), values, None).cast(pa.float64())
     return read_decimals(write_floats(finite), type)
 
 
@@ -142,6 +142,10 @@ def _relabelled(values: pa.Array, type: str) -> pa.Array:
     return pc.cast(values.cast(pa.int64()), to_arrow(type))
 
 
+def _written_by(write: Callable[[pa.Array], pa.Array]) -> _Converter:
+    return lambda values, _type: write(values)
+
+
 CASTS: dict[tuple[str, str], _Converter] = {
     ("boolean", "integer"): _checked,
     ("boolean", "float"): lambda values, type: values.cast(pa.int8()).cast(to_arrow(type)),
@@ -169,7 +173,7 @@ CASTS: dict[tuple[str, str], _Converter] = {
     ("timestamp_ntz", "date"): _to_date,
     ("timestamp_ntz", "timestamp"): _relabelled,
     **{("string", family): read for family, read in READERS.items()},
-    **{(family, "string"): lambda values, _type, write=write: write(values) for family, write in WRITERS.items()},
+    **{(family, "string"): _written_by(write) for family, write in WRITERS.items()},
 }
 NEVER_FAIL = frozenset((
     ("boolean", "integer"), ("boolean", "float"), ("integer", "boolean"), ("integer", "float"), ("float", "boolean"), ("float", "float"),

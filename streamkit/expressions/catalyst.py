@@ -97,13 +97,17 @@ class CatalystAnalyzer:
         return nodes
 
     def _analyse(self, build: Callable[[], DataFrame], schema: Schema, at: Location | None) -> Any:
-        from pyspark.errors import AnalysisException
-        from pyspark.sql.utils import CapturedException
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
 
         try:
-            return build()._jdf.queryExecution().analyzed()  # type: ignore[operator]
-        except (AnalysisException, CapturedException) as error:
+            return build()._jdf.queryExecution().analyzed()
+        except PySparkException as error:
             raise _explained(error, schema, at) from None
+        except Py4JJavaError as error:
+            raise UnsupportedExpressionError(
+                f"Spark cannot analyse the expression: {_first_sentence(error.java_exception)}", at
+            ) from None
 
     def _frame(self, schema: Schema) -> DataFrame:
         """An empty DataFrame of the schema, without a job."""
@@ -163,9 +167,8 @@ def _call_column(function: str, arguments: list[Column]) -> Column:
         return OPERATORS[function](*arguments)  # type: ignore[no-any-return]
     if function == "when":
         return _when_column(arguments)
-    if function in _TRIMS:
-        arguments = arguments[::-1]
-    return functions.call_function("negative" if function == "negate" else function, *arguments)
+    ordered = arguments[::-1] if function in _TRIMS else arguments
+    return functions.call_function("negative" if function == "negate" else function, *ordered)
 
 
 def _when_column(arguments: list[Column]) -> Column:
@@ -188,7 +191,7 @@ def _literal_column(value: Any) -> Column:
 
 
 def _checked_text(text: str, at: Location | None) -> str:
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         raise TopologyError(f"an SQL expression must be a text that is not empty; found {text!r}", at)
     return text
 
@@ -247,6 +250,8 @@ def _explained(error: Any, schema: Schema, at: Location | None) -> TopologyError
     if condition == "UNRESOLVED_ROUTINE":
         name = parameters.get("routineName", "?").strip("`")
         return UnsupportedExpressionError(f"Spark has no function {name!r}", at)
+    if condition == "MISSING_GROUP_BY":
+        return UnsupportedExpressionError(_misplaced(["Aggregate"], "the expression"), at)
     if condition == "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES":
         left, right, text = (parameters[key].strip('"') for key in ("left", "right", "sqlExpr"))
         return TopologyError(f"the types of {text} do not go together: {left.lower()} and {right.lower()}; cast one of them", at)

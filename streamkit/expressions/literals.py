@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import to_arrow
 
-_NUMPY_UNITS = {"date": "D", "timestamp": "us", "timestamp_ntz": "us"}
+_NUMPY_TYPES = {"date": "datetime64[D]", "timestamp": "datetime64[us]", "timestamp_ntz": "datetime64[us]"}
 _ARROW_INTEGERS = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 
 
@@ -24,8 +24,8 @@ def to_scalar(value: Any, type: str) -> pa.Scalar:
     """The Arrow scalar of a literal; `value` as `to_json` writes it."""
     if value is None:
         return pa.scalar(None, to_arrow(type))
-    if type in _NUMPY_UNITS:
-        moment = int(np.datetime64(value, _NUMPY_UNITS[type]).astype(np.int64))
+    if type in _NUMPY_TYPES:
+        moment = int(np.array(value, _NUMPY_TYPES[type]).astype(np.int64))
         return pa.scalar(moment, _ARROW_INTEGERS[type]).cast(to_arrow(type))
     if type == "binary":
         return pa.scalar(bytes.fromhex(value), pa.binary())
@@ -34,7 +34,7 @@ def to_scalar(value: Any, type: str) -> pa.Scalar:
     return pa.scalar(float(value) if type in ("float", "double") else value, to_arrow(type))
 
 
-def to_json(scalar: pa.Scalar, type: str) -> bool | int | float | str | None:
+def to_json(scalar: pa.Scalar, type: str) -> Any:
     """
     What a plan writes for a constant: numbers, text and booleans as they are.
 
@@ -43,11 +43,16 @@ def to_json(scalar: pa.Scalar, type: str) -> bool | int | float | str | None:
     """
     if not scalar.is_valid:
         return None
-    if type in _NUMPY_UNITS:
-        return str(np.datetime64(scalar.cast(_ARROW_INTEGERS[type]).as_py(), _NUMPY_UNITS[type]))
-    value = scalar.as_py()
+    if type in _NUMPY_TYPES:
+        return moment_text(scalar.cast(_ARROW_INTEGERS[type]).as_py(), type)
+    value: Any = scalar.as_py()
     if type == "binary":
         return str(value.hex())
     if type in ("float", "double"):
         return value if np.isfinite(value) and (value or not np.signbit(value)) else str(value)
-    return str(value) if type.startswith("decimal") else value  # type: ignore[no-any-return]
+    return str(value) if type.startswith("decimal") else value
+
+
+def moment_text(moment: int, type: str) -> str:
+    """ISO text of days (date) or microseconds (timestamps) since 1970, for any year."""
+    return str(np.array(moment, _NUMPY_TYPES[type]))

@@ -59,9 +59,19 @@ def _multiply(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return fit_decimal(pc.multiply_checked(_exact(left), _exact(right)), expression.type)
 
 
+def _scale_to_divide(expression: TypedExpression) -> int:
+    """The dividend's scale with which Arrow's quotient has at least a digit more than the result, so that it can be rounded."""
+    (_, left_scale), (right_precision, right_scale), (_, scale) = map(_digits, (*expression.arguments, expression))
+    return max(left_scale, scale + 1 + right_scale - right_precision)
+
+
+def _digits(expression: TypedExpression) -> tuple[int, int]:
+    return decimal_of(expression.type) or (0, 0)
+
+
 def _refuse_divide(expression: TypedExpression) -> str | None:
-    left, right = (decimal_of(argument.type) for argument in expression.arguments)
-    if left and right and left[0] + 1 + right[0] + right[1] + 1 > WIDEST:
+    (precision, scale), (right_precision, _) = map(_digits, expression.arguments)
+    if decimal_of(expression.type) and precision - scale + _scale_to_divide(expression) + right_precision + 1 > WIDEST:
         return f"it needs more than {WIDEST} digits for {expression.arguments[0].type} / {expression.arguments[1].type}"
     return _needs_numbers(expression)
 
@@ -70,9 +80,10 @@ def _refuse_divide(expression: TypedExpression) -> str | None:
 def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if not decimal_of(expression.type):
         return pc.divide_checked(left, right)
-    precision, scale = decimal_of(expression.arguments[0].type) or (0, 0)
-    one_digit_more = left.cast(pa.decimal256(precision + 1, scale + 1))  # so that the last digit can be rounded
-    return fit_decimal(pc.divide_checked(one_digit_more, _exact(right)), expression.type)
+    precision, scale = _digits(expression.arguments[0])
+    wanted = _scale_to_divide(expression)
+    dividend = left.cast(pa.decimal256(precision - scale + wanted, wanted))
+    return fit_decimal(pc.divide_checked(dividend, _exact(right)), expression.type)
 
 
 def _refuse_decimals(expression: TypedExpression) -> str | None:
@@ -93,7 +104,7 @@ def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
 
     def positive(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
         remainder = np.fmod(dividend, divisor)
-        return np.where(remainder < 0, np.fmod(remainder + divisor, divisor), remainder).astype(remainder.dtype)
+        return np.asarray(np.where(remainder < 0, np.fmod(remainder + divisor, divisor), remainder), remainder.dtype)
 
     return _numpy_division(positive, left, right)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from streamkit.plan.expression import TypedExpression
 
-Datum = pa.Array | pa.Scalar  # a constant stays a scalar until the very end
+Datum: TypeAlias = pa.Array | pa.Scalar  # a constant stays a scalar until the very end
 Judgement = Callable[[TypedExpression], bool]
 Refusal = Callable[[TypedExpression], str | None]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,11 @@ _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<exponen
 _TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
 _DATE = r"(?s)^(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"
 _TIMESTAMP = (
-    r"^(?P<sign>[+-]?)(?P<year>[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?:(?P<hour>[0-9]{1,2})"
-    r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?)?$"
+    r"^(?P<sign>[+-]?)(?P<year>[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
+    r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?$"
 )
 _ZONE = r"^(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<hour>[0-9]{1,2})(?::?(?P<minute>[0-9]{1,2})(?::?(?P<second>[0-9]{2}))?)?)?$"
-Texts = pa.StringArray
+Texts: TypeAlias = pa.StringArray
 
 
 def read_integers(texts: Texts, type: str) -> pa.Array:
@@ -111,8 +112,9 @@ def _read_timestamps_slowly(texts: Texts, type: str) -> pa.Array:
     _require(pa.array((hour < 24) & (minute < 60) & (second < 60)), texts, type, texts.is_valid())
     fraction = _numbers(pc.utf8_slice_codeunits(pc.utf8_rpad(fields.field("fraction"), 6, "0"), 0, 6), 0)
     seconds = _days(fields, texts, type) * 86_400 + hour * 3600 + minute * 60 + second
+    offset = _offset_seconds(fields.field("zone"), texts, type)
     if type == "timestamp":
-        seconds -= _offset_seconds(fields.field("zone"), texts, type)
+        seconds -= offset
     _require(pa.array(np.abs(seconds) < (1 << 63) // 1_000_000), texts, type, texts.is_valid())
     return with_validity(seconds * 1_000_000 + fraction, to_arrow(type), texts.is_valid())
 
@@ -122,21 +124,25 @@ def _offset_seconds(zones: pa.StringArray, texts: Texts, type: str) -> np.ndarra
     hour, minute, second = (_numbers(fields.field(name), 0) for name in ("hour", "minute", "second"))
     offset = hour * 3600 + minute * 60 + second
     _require(pa.array((offset <= 18 * 3600) & (minute < 60) & (second < 60)), texts, type, texts.is_valid())
-    return np.where(pc.equal(fields.field("sign"), "-").fill_null(False).to_numpy(zero_copy_only=False), -offset, offset)
+    return np.asarray(np.where(_is_negative(fields), -offset, offset))
 
 
 def _days(fields: pa.StructArray, texts: Texts, type: str) -> np.ndarray:
     """Days since 1970 of the fields sign, year, month and day; a day that no calendar has raises."""
     year, month, day = _numbers(fields.field("year"), 1970), _numbers(fields.field("month"), 1), _numbers(fields.field("day"), 1)
-    year = np.where(pc.equal(fields.field("sign"), "-").fill_null(False).to_numpy(zero_copy_only=False), -year, year)
+    year = np.where(_is_negative(fields), -year, year)
     days, exists = days_from_civil(year, month, day)
     _require(pa.array(exists), texts, type, texts.is_valid())
     return days
 
 
+def _is_negative(fields: pa.StructArray) -> np.ndarray:
+    return np.asarray(pc.equal(fields.field("sign"), "-").fill_null(False))
+
+
 def _numbers(digits: pa.StringArray, missing: int) -> np.ndarray:
     present = pc.if_else(pc.greater(pc.binary_length(digits).fill_null(0), 0), digits, str(missing))
-    return present.cast(pa.int64()).to_numpy()
+    return np.asarray(present.cast(pa.int64()))
 
 
 def _extract(texts: Texts, pattern: str, shown: Texts, type: str) -> pa.StructArray:

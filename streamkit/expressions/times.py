@@ -126,9 +126,11 @@ def _refuse_format(expression: TypedExpression) -> str | None:
     if format.name != "literal":
         return "its format must be a constant"
     try:
-        return None if format.value is None or format_pattern(format.value) else None
+        if format.value is not None:
+            format_pattern(format.value)
     except ValueError as error:
         return str(error)
+    return None
 
 
 @operation("parse_timestamp", fails=always, refuse=_refuse_format)
@@ -145,7 +147,7 @@ def _parse(texts: pa.StringArray, pattern: str, format: str, type: str) -> pa.Ar
     year, month, day = (_number(fields, name, 1) for name in ("year", "month", "day"))
     hour, minute, second = (_number(fields, name, 0) for name in ("hour", "minute", "second"))
     days, exists = days_from_civil(year, month, day)
-    sound = exists & (year > 0) & (hour < 24) & (minute < 60) & (second < 60)
+    sound = exists & (hour < 24) & (minute < 60) & (second < 60)
     wrong = pc.and_(texts.is_valid(), pc.or_(pc.is_null(fields), pa.array(~sound)))
     if wrong.true_count:
         raise pa.ArrowInvalid(f"{texts.filter(wrong)[0].as_py()!r} is not of the format {format!r}")
@@ -159,12 +161,14 @@ def _number(fields: pa.StructArray, name: str, missing: int) -> np.ndarray:
     digits = fields.field(name)
     if name == "fraction":
         digits = pc.utf8_rpad(digits, 6, "0")
+    elif name == "year":
+        digits = pc.utf8_ltrim(digits, characters="+")
     present = pc.if_else(pc.and_(fields.is_valid(), pc.is_valid(digits)), digits, str(missing))
-    return present.cast(pa.int64()).to_numpy()
+    return np.asarray(present.cast(pa.int64()))
 
 
 _LETTERS = {
-    "yyyy": ("year", "[0-9]{4}"), "MM": ("month", "[0-9]{2}"), "M": ("month", "[0-9]{1,2}"), "dd": ("day", "[0-9]{2}"),
+    "yyyy": ("year", "-?[0-9]{4}|[+-][0-9]{5,6}"), "MM": ("month", "[0-9]{2}"), "M": ("month", "[0-9]{1,2}"), "dd": ("day", "[0-9]{2}"),
     "d": ("day", "[0-9]{1,2}"), "HH": ("hour", "[0-9]{2}"), "H": ("hour", "[0-9]{1,2}"), "mm": ("minute", "[0-9]{2}"),
     "m": ("minute", "[0-9]{1,2}"), "ss": ("second", "[0-9]{2}"), "s": ("second", "[0-9]{1,2}"),
 }  # fmt: skip
@@ -174,7 +178,9 @@ _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']")
 @lru_cache(maxsize=64)
 def format_pattern(format: str) -> str:
     """A regular expression with named groups for a datetime format; ValueError for what only Java understands."""
-    parts, names, position = [], [], 0
+    parts: list[str] = []
+    names: list[str] = []
+    position = 0
     for match in _TOKEN.finditer(format):
         if match.start() != position or match[0] in "[]{}#":
             break

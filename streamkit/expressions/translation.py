@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import EvaluationError, Location, UnsupportedExpressionError
 from streamkit.expressions.arrow import evaluate, refusal
-from streamkit.expressions.literals import literal, to_json
+from streamkit.expressions.literals import literal, moment_text, to_json
 from streamkit.expressions.tree import Node, is_flat
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
 
 SAME_ARGUMENTS = {
     "EqualTo": "eq", "EqualNullSafe": "eq_null_safe", "LessThan": "lt", "LessThanOrEqual": "le", "GreaterThan": "gt",
@@ -32,7 +30,7 @@ SAME_ARGUMENTS = {
     "MicrosToTimestamp": "timestamp_micros",
 }  # fmt: skip
 EVALUATED_BY_MODE = frozenset(("Add", "Subtract", "Multiply", "Divide", "Remainder", "Pmod", "IntegralDivide", "Cast"))
-REPLACED = frozenset(("Between", "Nvl", "NullIf", "Nvl2", "RegExpLike", "Left", "ContainsExpressionBuilder"))
+REPLACED = frozenset(("Between", "Nvl", "NullIf", "Nvl2", "StringTrimBoth", "DatetimeSub"))
 CONTEXT_BOUND = frozenset((
     "Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "SparkPartitionID", "CurrentTimestamp", "Now",
     "LocalTimestamp", "CurrentDate", "CurrentTime", "CurrentTimeZone", "CurrentUser", "CurrentDatabase", "CurrentCatalog", "InputFileName",
@@ -58,6 +56,8 @@ class Translator:
             "CommonExpressionRef": lambda node, common: common[_common_id(node)],
             "Like": self._like,
             "ILike": self._ilike,
+            "Left": self._left,
+            "Right": self._right,
             "ParseToDate": self._parse,
             "ParseToTimestamp": self._parse,
             "UnixTimestamp": self._unix_timestamp,
@@ -94,14 +94,14 @@ class Translator:
             raise self._unsupported(node, "it gives null where ANSI rules would fail, which has no Arrow translation")
 
     def _unsupported(self, node: Node, reason: str | None) -> UnsupportedExpressionError:
-        function = node.name if node.name in SUBQUERIES else str(node.java.prettyName())
+        function = node.name if node.name in SUBQUERIES else str(node.java.prettyName()).lower()
         text = str(node.java.sql())
         if node.name in CONTEXT_BOUND:
             reason = "its value depends on when or where it runs, so the same input would not give the same output"
         elif node.name in SUBQUERIES:
             reason = "an expression sees the row only; join with a table instead"
         return UnsupportedExpressionError(
-            f"{text} cannot be used ({function}): {reason or 'it has no Arrow translation'}", self.at
+            f"{function} cannot be used in {text}: {reason or 'it has no Arrow translation'}", self.at
         )
 
     def _column(self, node: Node, _common: _Context) -> TypedExpression:
@@ -130,6 +130,17 @@ class Translator:
         text, pattern = (self._lower(self.translate(child, common)) for child in node.children)
         return TypedExpression("like", "boolean", (text, pattern, literal(str(node.java.escapeChar()), "string")))
 
+    def _left(self, node: Node, common: _Context) -> TypedExpression:
+        text, length = (self.translate(child, common) for child in node.children)
+        return TypedExpression("substring", node.type, (text, literal(1, "int"), length))
+
+    def _right(self, node: Node, common: _Context) -> TypedExpression:
+        text, length = (self.translate(child, common) for child in node.children)
+        if length.name != "literal":
+            raise self._unsupported(node, "its length must be a constant")
+        start = None if length.value is None else -max(length.value, 0)
+        return TypedExpression("substring", node.type, (text, literal(start, "int"), length))
+
     def _lower(self, text: TypedExpression) -> TypedExpression:
         lower = TypedExpression("lower", "string", (text,))
         return fold(lower) if text.name == "literal" else lower
@@ -138,7 +149,7 @@ class Translator:
         """to_date and to_timestamp: a cast, or the reading of a text by a format."""
         self._refuse_try(node)
         value = self.translate(node.children[0], common)
-        if len(node.children) == 1 or value.type not in ("string",):
+        if len(node.children) == 1 or value.type != "string":
             return cast_to(value, node.type)
         parsed_type = "timestamp" if node.type == "date" else node.type
         return cast_to(self._by_format(value, node.children[1], parsed_type, common), node.type)
@@ -199,7 +210,7 @@ def _literal_value(node: Node) -> Any:
     if type in ("float", "double"):
         return to_json(pa.scalar(float(value)), type)
     if type in ("date", "timestamp", "timestamp_ntz"):
-        return str(np.datetime64(int(node.java.value()), "D" if type == "date" else "us"))
+        return moment_text(int(node.java.value()), type)
     if type == "binary":
         return bytes(node.java.value()).hex()
     return str(value) if type == "string" or type.startswith("decimal") else int(value)

@@ -34,7 +34,10 @@ def _java_form(text: str, type: pa.DataType) -> str:
         return "NaN"
     if text in ("inf", "-inf"):
         return text.replace("inf", "Infinity")
-    shortest = np.format_float_scientific(type.to_pandas_dtype()(text), unique=True, trim="-")
+    number = type.to_pandas_dtype()(text)
+    shortest = np.format_float_scientific(number, unique=True, trim="-")
+    if "." not in shortest and type.to_pandas_dtype()(f"{number:.1e}") == number:
+        shortest = f"{number:.1e}"  # Java shows two digits at least, and the closest two
     sign, first, rest, exponent = _SCIENTIFIC.fullmatch(shortest).groups()  # type: ignore[union-attr]
     return f"{sign}{first}.{rest or '0'}E{int(exponent)}"
 
