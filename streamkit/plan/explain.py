@@ -9,7 +9,7 @@ from streamkit.plan.describe import node_text
 from streamkit.plan.duration import duration_text
 from streamkit.plan.naming import Names
 from streamkit.plan.operator_text import operator_text
-from streamkit.plan.program import Edge, Input, Operator, Output, Program, Store
+from streamkit.plan.program import Edge, Input, Operator, Output, Program, Project, Store, TableJoin
 from streamkit.plan.steps import UNSTAGED, Plan, Step
 
 
@@ -24,8 +24,8 @@ def explain_names(names: Names) -> str:
 
 
 def explain_plan(plan: Plan) -> str:
-    """The steps, each with the rows that leave it."""
-    return "\n".join(line for step in plan.steps for line in _step(step))
+    """The steps, each with the rows that leave it, and where a stream gets another key."""
+    return "\n".join("\n".join(_step(step)) + (", re-keyed" if _is_rekeyed(step, plan) else "") for step in plan.steps)
 
 
 def explain_change(before: Plan, after: Plan) -> str:
@@ -52,6 +52,17 @@ def explain_program(program: Program) -> str:
     ]
     blocks = ["\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections if lines]
     return "\n".join([*blocks, f"fingerprint {program.fingerprint}"])
+
+
+def _is_rekeyed(step: Step, plan: Plan) -> bool:
+    """Whether a stream's key has other values behind a step; other names for its columns are no change."""
+    if not isinstance(step.operator, (Project, TableJoin)) or step.table:
+        return False
+    before = plan.step(step.inputs[0]).key
+    if isinstance(step.operator, TableJoin):
+        return step.key != before
+    computed = {name: (expression.name, expression.value) for name, expression in step.operator.columns}
+    return [computed[name] for name in step.key] != [("column", name) for name in before]
 
 
 def _marked(mark: str, step: Step) -> str:

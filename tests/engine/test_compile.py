@@ -431,19 +431,3 @@ def test_schemas_replace_a_log(analyzer):
     app.stream("s", schema="user string, amount double", key="user").group_by("user").agg(total=F.sum("amount")).to("totals")
 
     assert str(sk.compile(app, None, analyzer).outputs[0].schema) == "user string, total double"
-
-
-def test_explain_shows_every_pass(app, log, analyzer):
-    """The explanation names every pass, the kernels, the stores with their changelog topics, and the outputs."""
-    demo(app).emit("final").to("daily")
-
-    text = app.explain(log, analyzer)
-
-    titles = [line.strip("= ") for line in text.splitlines() if line.startswith("== ")]
-    assert titles == [
-        "topology", "resolve_inputs", "name_steps", "infer_types", "fit_outputs", "assign_stages", "insert_exchanges",
-        "push_partial_aggregation", "prune_columns", "program",
-    ]  # fmt: skip
-    assert "stage 2 (kernel)" in text
-    assert "changelog app-daily_delays-changelog" in text
-    assert text == sk.explain(app, log, analyzer)
