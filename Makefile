@@ -12,7 +12,12 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 	@$(IN) python topologies/flight_data.py
 	@$(IN) spark-submit --driver-memory 2g --properties-file conf/spark-defaults.conf topologies/flight_delays.py --drain
 	@$(IN) streamkit consume daily_delays --max 20
-	@$(IN) python topologies/flight_data.py --where-next
+	@printf '%s\n' '' 'Where to look next:' \
+	    '  . .venv/bin/activate' \
+	    '  streamkit topics list' \
+	    '  streamkit apps describe flight-delays' \
+	    '  streamkit store get flight-delays daily_delays JFK "JetBlue Airways" --window 2013-07-01' \
+	    '  topologies/flight_delays.py, notebooks/01_first_topology.ipynb, ARCHITECTURE.md'
 
 test: $(STAMP) ## run the whole test suite
 	@$(IN) python -m pytest $(TESTS)

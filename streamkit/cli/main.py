@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streamkit import __version__
+import streamkit
 from streamkit.cli import applications, consume, run, stores, topics
 from streamkit.errors import StreamKitError
 
@@ -30,7 +30,7 @@ program.add_typer(stores.program, name="store")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"streamkit {__version__}")
+        print(f"streamkit {streamkit.__version__}")
         raise typer.Exit
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from typer.testing import CliRunner
 
 import streamkit as sk
+from streamkit import functions as F
 from streamkit.cli.main import main, program
+from streamkit.engine.local import run_available
+from streamkit.engine.start import start
 
-ORDERS = [
+ORDERS: list[dict[str, Any]] = [
     {"customer": "ann", "number": 1001, "amount": 2.5, "at": 1_700_000_000_000},
     {"customer": "bob", "number": 1002, "amount": None, "at": 1_700_000_060_000},
     {"customer": None, "number": 1003, "amount": 12_000_000.0, "at": 1_700_000_120_000},
@@ -31,16 +36,24 @@ def root(tmp_path):
     return root
 
 
-@pytest.fixture
-def streamkit(root):
-    """Run a command on that log, and return what it printed; an error of the command is raised."""
+class Command:
+    """The command line, pointed at a log."""
 
-    def invoke(*arguments, answer=None):
-        result = CliRunner().invoke(program, arguments, env={"STREAMKIT_LOG": str(root)}, input=answer, catch_exceptions=False)
-        assert result.exit_code == 0, result.output
+    def __init__(self, root):
+        self.root = root
+
+    def __call__(self, *arguments, answer=None, code=0):
+        """Run a command and return what it printed; an error of the command is raised."""
+        result = CliRunner().invoke(
+            program, arguments, env={"STREAMKIT_LOG": str(self.root)}, input=answer, catch_exceptions=False
+        )
+        assert result.exit_code == code, result.output
         return result.output
 
-    return invoke
+
+@pytest.fixture
+def streamkit(root):
+    return Command(root)
 
 
 @pytest.fixture
@@ -55,3 +68,20 @@ def as_program(monkeypatch, capsys, root):
         return end.value.code, *capsys.readouterr()
 
     return invoke
+
+
+@pytest.fixture
+def application(root, spark):
+    """An application that has run on the log: orders counted per customer, and per customer and hour."""
+    app = sk.Topology("order-counts")
+    orders = app.stream("orders")
+    orders.group_by("customer").count(store="orders_of").to("counts")
+    hourly = (
+        orders.group_by("number")
+        .windowed_by(sk.tumbling("1 hour", grace="0 seconds", retention="10 days"))
+        .agg(total=F.sum("amount"), store="hourly")
+    )
+    hourly.emit("final").to("hourly_totals")
+    with sk.open_log(root) as log:
+        run_available(start(log.catalog, log.storage, sk.compile(app, log), tasks=2), drain=True)
+    return app.name

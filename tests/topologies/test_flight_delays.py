@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkit.cli.topology_file import load_topology
-from streamkit.plan.nodes import TimeWindow
+from streamkit.plan.nodes import Aggregate, TimeWindow
 from topologies import flight_delays
 
 DAY_MS = 86_400_000
@@ -25,7 +25,10 @@ def test_it_is_one_stream_with_two_tables():
 
 def test_windows_are_days():
     """Windows are days of UTC with one day of grace, readable for 400 days."""
-    assert flight_delays.app.stores["daily_delays"].window == TimeWindow(DAY_MS, DAY_MS, DAY_MS, 400 * DAY_MS)
+    node = flight_delays.app.stores["daily_delays"]
+
+    assert isinstance(node, Aggregate)
+    assert node.window == TimeWindow(DAY_MS, DAY_MS, DAY_MS, 400 * DAY_MS)
 
 
 def test_command_line_finds_it():
