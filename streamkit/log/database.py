@@ -47,7 +47,7 @@ class Database(Protocol):
 
     def settle(self) -> None:
         """
-        Make the outcome of a commit that raised final, whichever it was; to be called before reading what became of it.
+        Make the outcome of a commit that raised final, whichever it was. The next transaction does so by itself.
 
         Raises while the outcome cannot be made final.
         """

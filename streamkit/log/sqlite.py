@@ -74,9 +74,11 @@ class SqliteDatabase:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._refuse_inherited()
+        self._is_closed = False
+        self._is_settled = True
         self._connection: apsw.Connection | None = None
         with self._translated():
-            self._connection = self._connect()
+            self._reconnect()
         _open_databases.add(self)
 
     @contextmanager
@@ -99,19 +101,17 @@ class SqliteDatabase:
         crash would find them. The next write takes their place; the checkpoint after it trusts no page of a failed sync.
         """
         with self._lock, self._translated():
-            if self.path == IN_MEMORY:
-                return
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-            self._connection = self._connect()
-            with self.write() as transaction:
-                transaction.execute("UPDATE log SET settled = settled + 1")
-            self._connection.pragma("wal_checkpoint(TRUNCATE)")
+            self._check_owner()
+            if self.path != IN_MEMORY:
+                connection = self._reconnect()
+                connection.execute("BEGIN IMMEDIATE; UPDATE log SET settled = settled + 1; COMMIT")
+                connection.pragma("wal_checkpoint(TRUNCATE)")
+            self._is_settled = True
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         with self._lock:
+            self._is_closed = True
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
                 self._connection = None
@@ -119,7 +119,10 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[SqliteTransaction]:
         with self._lock, self._translated():
-            connection = self._own_connection()
+            self._check_owner()
+            if not self._is_settled:
+                self.settle()
+            connection = self._connection or self._reconnect()
             connection.execute(begin)
             try:
                 yield SqliteTransaction(connection)
@@ -135,6 +138,7 @@ class SqliteDatabase:
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
+            self._is_settled = False
             raise OutcomeUnknownError(self._translate(error)) from error
 
     @contextmanager
@@ -167,14 +171,20 @@ class SqliteDatabase:
             connection.pragma(name, value)
         return connection
 
-    def _own_connection(self) -> apsw.Connection:
+    def _reconnect(self) -> apsw.Connection:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        self._connection = self._connect()
+        return self._connection
+
+    def _check_owner(self) -> None:
         if self._process != os.getpid():
             raise StreamKitError(
                 f"the catalog {self.path} was opened by process {self._process}; open the log anew in a spawned process"
             )
-        if self._connection is None:
+        if self._is_closed:
             raise StreamKitError(f"the catalog {self.path} is closed; open the log again")
-        return self._connection
 
     def _refuse_inherited(self) -> None:
         if any(path == self.path for path, connection in _inherited if connection is not None) and self.path != IN_MEMORY:
@@ -185,7 +195,6 @@ class SqliteDatabase:
 
     def _abandon(self) -> None:
         _inherited.append((self.path, self._connection))
-        self._connection = None
         # The lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
 

@@ -208,3 +208,21 @@ def test_a_phantom_commit_is_laid_to_rest(case, fault):
     assert standing(unsettled) == OLD
     assert standing_on_disk(bare) == NEW
     unsettled.close()
+
+
+def test_whatever_comes_next_settles_first(case, fault):
+    """A commit that failed outside `commit_epoch` is laid to rest by the next transaction, even one that only reads."""
+    folder = case[0]("next")
+    catalog = open_catalog(folder)
+    for _ in range(2):  # the first write of a connection also begins the write-ahead log
+        fault.arm(None)
+        catalog._write(lambda transaction: transaction.execute("UPDATE application SET tasks = tasks"))
+    fault.arm("io", len(fault.calls))
+    with pytest.raises(OutcomeUnknownError):
+        catalog._write(lambda transaction: transaction.execute("UPDATE application SET program_hash = 'phantom'"))
+    assert catalog.application("app").program_hash == ""
+    copied = shutil.copytree(folder, folder.parent / "recovered", ignore=shutil.ignore_patterns("*-shm"))
+    catalog.close()
+    recovered = open_catalog(copied, vfs=None)
+    assert recovered.application("app").program_hash == ""
+    recovered.close()

@@ -33,8 +33,16 @@ class Application:
         self.state = self.start()
 
     def start(self, **changes):
-        changelog = declare_topic("app-counts-changelog", "v string", key="v", config={"cleanup.policy": "compact"}, internal=True)
-        arguments = {"tasks": None, "default_tasks": 2, "key_groups": 128, "program_hash": "h", "stores": [StoreDeclaration("counts", changelog)]}
+        changelog = declare_topic(
+            "app-counts-changelog", "v string", key="v", config={"cleanup.policy": "compact"}, internal=True
+        )
+        arguments = {
+            "tasks": None,
+            "default_tasks": 2,
+            "key_groups": 128,
+            "program_hash": "h",
+            "stores": [StoreDeclaration("counts", changelog)],
+        }
         self.state = self.catalog.start_application("app", **(arguments | changes))
         return self.state
 
@@ -53,7 +61,12 @@ class Application:
     def sink_rows(self):
         extents = self.catalog.extents_of([self.sink.id], {}).extents
         return {
-            partition: [value for e in extents if e.partition == partition for value in read_frame(self.storage, e).column("v").to_pylist()]
+            partition: [
+                value
+                for e in extents
+                if e.partition == partition
+                for value in read_frame(self.storage, e).column("v").to_pylist()
+            ]
             for partition in (0, 1)
         }
 
@@ -131,7 +144,10 @@ def test_a_commit_made_twice_counts_once(app):
         (lambda app: {"epoch": 1}, "epoch 1 was the last; expected 2"),
         (lambda app: {"epoch": 3}, "expected 2"),
         (lambda app: {"application_id": 99}, "does not exist"),
-        (lambda app: {"before": {app.sink.id: {0: 1}}, "after": {app.sink.id: {0: 2}}}, "starts at offset 1, the catalog stands at 0"),
+        (
+            lambda app: {"before": {app.sink.id: {0: 1}}, "after": {app.sink.id: {0: 2}}},
+            "starts at offset 1, the catalog stands at 0",
+        ),
         (lambda app: {"after": {app.sink.id: {0: 2}}}, "starts at offset None"),
         (lambda app: {"before": {app.sink.id: {0: 0}}, "after": {app.sink.id: {0: 3}}}, "expected one from 0 to 2"),
         (lambda app: {"before": {app.sink.id: {0: 0}}, "after": {app.sink.id: {0: -1}}}, "expected one from 0 to 2"),
@@ -215,7 +231,14 @@ def test_a_reset_application_begins_anew(app):
     app.catalog.reset_application("app")
 
     state = app.catalog.application("app")
-    assert (state.epoch, state.token, state.stream_time_ms, state.positions, state.stores, state.metrics) == (0, "", None, {}, {}, {})
+    assert (state.epoch, state.token, state.stream_time_ms, state.positions, state.stores, state.metrics) == (
+        0,
+        "",
+        None,
+        {},
+        {},
+        {},
+    )
     assert app.catalog.find_topic("app-counts-changelog") is None
     assert app.sink_rows()[0] == ["a"]
     with pytest.raises(FencedError):

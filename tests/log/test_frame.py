@@ -40,7 +40,15 @@ def frame_of(batch, position=0, compression="none", topic_id=7, partition=3):
     head = header(payload, 0, position, bytes.fromhex(TOKEN)).pack()
     data = bytes(position) + head + payload.data.to_pybytes() + padding(payload.data.size)
     extent = Extent(
-        topic_id, partition, 10, 10 + batch.num_rows, PATH, position, payload.frame_length, payload.min_timestamp, payload.max_timestamp
+        topic_id,
+        partition,
+        10,
+        10 + batch.num_rows,
+        PATH,
+        position,
+        payload.frame_length,
+        payload.min_timestamp,
+        payload.max_timestamp,
     )
     return data, extent
 
@@ -114,8 +122,7 @@ def test_dictionaries_are_kept():
     assert read(data, extent, topic=TOPIC).equals(batch)
 
 
-@pytest.mark.parametrize("cut", ["every byte"])
-def test_a_cut_frame_is_refused(cut):
+def test_a_cut_frame_is_refused():
     """A file that ends anywhere inside a frame gives no rows, only an error with the full address."""
     data, extent = frame_of(BATCH)
 
@@ -124,9 +131,11 @@ def test_a_cut_frame_is_refused(cut):
             read(data[:length], extent, topic=TOPIC)
 
 
-def test_every_flipped_bit_is_refused():
-    """Each single bit of a frame counts: header, payload and padding."""
-    data, extent = frame_of(BATCH)
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_every_flipped_bit_is_refused(compression):
+    """Each single bit of a frame counts: header, payload and the padding after a compressed one."""
+    data, extent = frame_of(BATCH, 0, compression)
+    assert compression == "none" or data.endswith(b"\0")
 
     for index in range(len(data)):
         damaged = bytearray(data)
@@ -226,9 +235,12 @@ def batches(draw):
     rows = draw(st.integers(1, 20))
     schema = Schema(tuple(Column(f"c{number}", name) for number, name in enumerate(types)))
     columns = [
-        pa.array(draw(st.lists(st.none() | VALUES[column.type], min_size=rows, max_size=rows)), column.arrow.type) for column in schema
+        pa.array(draw(st.lists(st.none() | VALUES[column.type], min_size=rows, max_size=rows)), column.arrow.type)
+        for column in schema
     ]
-    times = pa.array(draw(st.lists(st.integers(-(1 << 60), 1 << 60), min_size=rows, max_size=rows)), pa.int64()).view(TIMESTAMP_TYPE)
+    times = pa.array(draw(st.lists(st.integers(-(1 << 60), 1 << 60), min_size=rows, max_size=rows)), pa.int64()).view(
+        TIMESTAMP_TYPE
+    )
     batch = pa.RecordBatch.from_arrays([*columns, times], names=[*schema.names, "_timestamp"])
     return schema, batch.slice(draw(st.integers(0, rows - 1)))
 

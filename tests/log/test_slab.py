@@ -51,7 +51,11 @@ def test_frames_are_read_by_their_references(storage):
     """Each frame that was written can be read where its reference says."""
     reference = write_slab(storage, NAME, FRAMES)
 
-    assert [read_frame(storage, extent).to_pydict()["value"] for extent in extents_of(reference)] == [["a", "b"], ["c"], ["d", "e", "f"]]
+    assert [read_frame(storage, extent).to_pydict()["value"] for extent in extents_of(reference)] == [
+        ["a", "b"],
+        ["c"],
+        ["d", "e", "f"],
+    ]
     assert [(f.topic_id, f.partition, f.rows) for f in reference.frames] == [(1, 0, 2), (2, 5, 1), (1, 0, 3)]
 
 
@@ -67,7 +71,14 @@ def test_bytes_are_fixed(storage, tmp_path):
     assert json.loads(footer) == {
         "writer": "a1", "generation": 4, "step": 9, "frames": [frame.to_json() for frame in reference.frames],
     }  # fmt: skip
-    assert data[-24:] == end.to_bytes(8, "little") + len(footer).to_bytes(4, "little") + reference.checksum.to_bytes(4, "little") + bytes(4) + b"SKS1"
+    assert (
+        data[-24:]
+        == end.to_bytes(8, "little")
+        + len(footer).to_bytes(4, "little")
+        + reference.checksum.to_bytes(4, "little")
+        + bytes(4)
+        + b"SKS1"
+    )
 
 
 def test_slabs_of_before_are_read(tmp_path):
@@ -162,6 +173,15 @@ def test_exchanged_files_are_noticed(storage, tmp_path):
             verify_slab(storage, reference)
         with pytest.raises(CorruptionError, match="belongs to the slab"):
             read_frame(storage, extents_of(reference)[0])
+
+
+@pytest.mark.parametrize("change", [{"size": 1}, {"checksum": 1}, {"frames": ()}])
+def test_a_reference_must_be_that_of_the_file(storage, change):
+    """What a task reports about its slab is held against the slab."""
+    reference = write_slab(storage, NAME, FRAMES)
+
+    with pytest.raises(EpochFailedError, match="not the one its writer reported"):
+        verify_slab(storage, replace(reference, **change))
 
 
 def test_a_missing_slab_is_named(storage):

@@ -55,7 +55,10 @@ def test_safe_versions_are_taken(version):
 def test_commits_are_durable_and_checked(database):
     """Write-ahead log, a sync per commit, foreign keys; what a stored schema says is not trusted."""
     with database.read() as transaction:
-        found = [transaction.execute(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous", "foreign_keys", "trusted_schema")]
+        found = [
+            transaction.execute(f"PRAGMA {name}")[0][0]
+            for name in ("journal_mode", "synchronous", "foreign_keys", "trusted_schema")
+        ]
 
     assert found == ["wal", 2, 1, 0]
 
@@ -73,7 +76,9 @@ def test_a_newer_format_is_refused(database, path):
     with database.write() as transaction:
         transaction.execute("UPDATE log SET format = format + 1")
 
-    with pytest.raises(FormatVersionError, match=f"format {tables.FORMAT_VERSION + 1}; this StreamKit uses format {tables.FORMAT_VERSION}"):
+    with pytest.raises(
+        FormatVersionError, match=f"format {tables.FORMAT_VERSION + 1}; this StreamKit uses format {tables.FORMAT_VERSION}"
+    ):
         tables.prepare(database)
 
 

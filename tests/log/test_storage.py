@@ -79,7 +79,10 @@ def test_files_and_folders_are_private(tmp_path):
     storage = FileStorage(str(tmp_path / "log"))
     storage.create("slabs/p1/1/a", [b"x"])
 
-    modes = {name: stat.S_IMODE(os.stat(tmp_path / "log" / name).st_mode) for name in ("slabs", "slabs/p1", "slabs/p1/1", "slabs/p1/1/a")}
+    modes = {
+        name: stat.S_IMODE(os.stat(tmp_path / "log" / name).st_mode)
+        for name in ("slabs", "slabs/p1", "slabs/p1/1", "slabs/p1/1/a")
+    }
     assert modes == {"slabs": 0o700, "slabs/p1": 0o700, "slabs/p1/1": 0o700, "slabs/p1/1/a": 0o600}
 
 
@@ -102,7 +105,12 @@ def test_file_and_folders_are_synced_in_order(tmp_path, monkeypatch):
     storage = FileStorage(str(tmp_path / "log"))
     synced = []
     sync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), tmp_path)), sync(fd)))
+
+    def record(descriptor):
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
 
     storage.create("slabs/p1/a", [b"x"])
     assert synced == ["log", "log/slabs", "log/slabs/p1/a", "log/slabs/p1"]
