@@ -36,7 +36,8 @@ class Changes:
     What committed changelogs hold, for stores to catch up with.
 
     `ends` are the changelogs' ends after the committed epoch. `extents` cover them from `starts` on; what came before is
-    in the file `manifest`. `tokens` tell, for recent epochs, which attempt was committed: a store that names another is not trusted.
+    in the files `manifests`, oldest first. `tokens` tell, for recent epochs, which attempt was committed: a store that names
+    another is not trusted.
     """
 
     epoch: int
@@ -45,7 +46,7 @@ class Changes:
     starts: Offsets
     extents: tuple[Extent, ...]
     tokens: Mapping[int, str]
-    manifest: str | None = None
+    manifests: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,7 +56,7 @@ class Changes:
             "starts": offsets_to_json(self.starts),
             "extents": [extent.to_json() for extent in self.extents],
             "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
-            "manifest": self.manifest,
+            "manifests": list(self.manifests),
         }
 
     @classmethod
@@ -67,7 +68,7 @@ class Changes:
             starts=offsets_from_json(value["starts"]),
             extents=tuple(map(Extent.from_json, value["extents"])),
             tokens={int(epoch): token for epoch, token in value["tokens"].items()},
-            manifest=value["manifest"],
+            manifests=tuple(value["manifests"]),
         )
 
 
@@ -79,16 +80,27 @@ def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Ex
     return places
 
 
-def read_manifest(storage: Storage, path: str) -> tuple[Sequence[Extent], Mapping[int, str]]:
-    """The extents and tokens that `write_manifest` wrote."""
-    value = json.loads(bytes(storage.map(path)))
-    return [Extent.from_json(extent) for extent in value["extents"]], {int(epoch): token for epoch, token in value["tokens"].items()}
+@dataclass(frozen=True)
+class Manifest:
+    """A stretch of the changelogs, written down once for all tasks that are far behind: from `starts` on, these extents."""
 
+    starts: Offsets
+    extents: tuple[Extent, ...]
+    tokens: Mapping[int, str]
 
-def write_manifest(storage: Storage, path: str, extents: Sequence[Extent], tokens: Mapping[int, str]) -> None:
-    """Write down the changelogs as they stand, once for all tasks that start far behind."""
-    value = {"extents": [extent.to_json() for extent in extents], "tokens": {str(epoch): token for epoch, token in tokens.items()}}
-    storage.create(path, [json.dumps(value).encode()])
+    def write(self, storage: Storage, path: str) -> None:
+        value = {
+            "starts": offsets_to_json(self.starts),
+            "extents": [extent.to_json() for extent in self.extents],
+            "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
+        }
+        storage.create(path, [json.dumps(value).encode()])
+
+    @classmethod
+    def read(cls, storage: Storage, path: str) -> Manifest:
+        value = json.loads(bytes(storage.map(path)))
+        tokens = {int(epoch): token for epoch, token in value["tokens"].items()}
+        return cls(offsets_from_json(value["starts"]), tuple(map(Extent.from_json, value["extents"])), tokens)
 
 
 def read_changes(

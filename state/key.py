@@ -64,8 +64,8 @@ def split_state_keys(
 
 def range_prefix(key_group: int, store_number: int, window_start: int | None = None) -> bytes:
     """The bytes with which every key of a store begins in one key group, or in one of its windows (ms)."""
-    _check_numbers(np.array([key_group]), "key group")
-    _check_numbers(np.array([store_number]), "store number")
+    if not (0 <= key_group <= NUMBER_MAX and 0 <= store_number <= NUMBER_MAX):
+        raise ValueError(f"found key group {key_group} and store number {store_number}; expected 0 to {NUMBER_MAX}")
     prefix = struct.pack(">HH", key_group, store_number)
     return prefix if window_start is None else prefix + struct.pack(">Q", window_start + _SIGN)
 

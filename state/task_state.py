@@ -19,7 +19,7 @@ from streamkit.errors import CorruptionError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
 from streamkit.log.storage import Storage
-from streamkit.state.changelog import Changes, extents_by_place, offsets_from_json, offsets_to_json, read_changes, read_manifest
+from streamkit.state.changelog import Changes, Manifest, Offsets, extents_by_place, offsets_from_json, offsets_to_json, read_changes
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.rocksdb import RocksStore, StoreBusyError, discard
 from streamkit.state.store import Key, MemoryStore, Store, Value
@@ -216,15 +216,23 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
     if position.epoch == 0:
         return True
     token = changes.tokens.get(position.epoch)
-    if token is None and changes.manifest:
-        token = read_manifest(storage, changes.manifest)[1].get(position.epoch)
+    for path in reversed(changes.manifests):
+        if token is not None:
+            break
+        token = Manifest.read(storage, path).tokens.get(position.epoch)
     return token == position.token
 
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:
-    extents = list(changes.extents)
-    behind = any(position.offset(*place) < changes.starts.get(place[0], {}).get(place[1], 0) for place in share.places)
-    if behind and changes.manifest:
-        extents = [*read_manifest(storage, changes.manifest)[0], *extents]
+    extents, starts = list(changes.extents), changes.starts
+    for path in reversed(changes.manifests):
+        if not _is_before(position, share, starts):
+            break
+        manifest = Manifest.read(storage, path)
+        extents, starts = [*manifest.extents, *extents], manifest.starts
     places = extents_by_place(extents)
     return {place: places[place] for place in share.places if place in places}
+
+
+def _is_before(position: Position, share: Share, starts: Offsets) -> bool:
+    return any(position.offset(*place) < starts.get(place[0], {}).get(place[1], 0) for place in share.places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,7 @@ class StoreView:
 
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:
     """The view of a store by name; StoreNotFoundError lists those the application has."""
-    program = Program.from_json(log.catalog.program(application))
+    program = Program.from_json(json.loads(log.catalog.program(application)))
     store = next((store for store in program.stores if store.name == name), None)
     if store is None:
         names = ", ".join(store.name for store in program.stores) or "none"

@@ -30,6 +30,7 @@ def run_available(planner: Planner, *, drain: bool = False, splits: int = 2) -> 
     claims = []
     while (claim := run_next(planner, splits=splits)) is not None:
         claims.append(claim)
+        planner = planner.with_near_anchor()
     if drain and (end := planner.closing_end(before := planner.committed_end())) is not None:
         claims.append(run_epoch(planner, before, end, splits))
     return claims

@@ -8,13 +8,14 @@ what readers and kernels need. Nothing of it is kept between epochs but caches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.clock import Clock
+from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import NO_TIME, Backlog, Timestamps, cut
 from streamkit.log.catalog import Catalog
@@ -27,15 +28,6 @@ from streamkit.state.changelog import Changes, Offsets
 
 STREAM_KINDS = ("stream", "table")
 EVERYTHING = 2**62
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """The changelogs as they stood when a generation started: what they held up to `ends` is in the file `manifest`."""
-
-    manifest: str | None
-    epoch: int
-    ends: Offsets
 
 
 @dataclass(frozen=True)
@@ -89,6 +81,12 @@ class Planner:
         plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals())
         return plan, parts
 
+    def with_near_anchor(self) -> Planner:
+        """This planner, its anchor moved on if plans have grown since."""
+        ids = [store.changelog_id for store in self.application.stores.values()]
+        anchor = self.anchor.moved(self.catalog, self.storage, (self.application.id, self.application.generation), ids)
+        return self if anchor is self.anchor else replace(self, anchor=anchor)
+
     def _backlogs(self, before: EpochEnd, until: Offsets | None) -> list[Backlog]:
         numbers = [number for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
         places = self._places(numbers, before.positions)
@@ -138,7 +136,7 @@ class Planner:
             starts=self.anchor.ends,
             extents=manifest.extents,
             tokens=tokens,
-            manifest=self.anchor.manifest,
+            manifests=self.anchor.manifests,
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:

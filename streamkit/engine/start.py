@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from streamkit.clock import Clock, SystemClock
+from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
 from streamkit.failpoints import reach
-from streamkit.engine.planner import EVERYTHING, Anchor, Planner
+from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog import Catalog
@@ -17,14 +19,11 @@ from streamkit.names import (
     SlabName,
     application_writer,
     changelog_topic,
-    fresh_token,
     plan_folder,
     plan_generation,
-    plan_path,
     slab_folder,
 )
 from streamkit.plan.program import Output, Program
-from streamkit.state.changelog import write_manifest
 
 
 def start(
@@ -54,6 +53,7 @@ def start(
         default_tasks=default_tasks,
         key_groups=program.key_groups,
         program_hash=program.fingerprint,
+        program=json.dumps(program.to_json(), sort_keys=True),
         stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
     )
     reach("start.after_commit")
@@ -68,7 +68,8 @@ def start(
         stores={store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id) for store in program.stores},
         outputs=tuple(OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by) for topic in outputs),
     )
-    anchor = _anchor(catalog, storage, application, state)
+    changelog_ids = [store.changelog_id for store in application.stores.values()]
+    anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)
     topic_ids = tuple(topic.id for topic in inputs)
     return Planner(program, application, catalog, storage, clock or SystemClock(), topic_ids, anchor, records_max or EVERYTHING)
 
@@ -123,17 +124,6 @@ def _check_orphaned_state(catalog: Catalog, program: Program) -> None:
             f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
             f"with `streamkit apps reset {program.application}`"
         )
-
-
-def _anchor(catalog: Catalog, storage: Storage, application: Application, state: ApplicationState) -> Anchor:
-    """The changelogs as they stand now, written to a file if there is anything in them."""
-    topic_ids = [store.changelog_id for store in application.stores.values()]
-    manifest = catalog.extents_of(topic_ids, {})
-    if not manifest.extents:
-        return Anchor(None, 0, {})
-    path = plan_path(application_writer(application.id), application.generation, fresh_token())
-    write_manifest(storage, path, manifest.extents, catalog.epoch_tokens(application.id))
-    return Anchor(path, state.epoch, manifest.end_offsets)
 
 
 def _generation(path: str) -> int:

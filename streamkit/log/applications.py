@@ -68,6 +68,7 @@ def start(
     default_tasks: int,
     key_groups: int,
     program_hash: str,
+    program: str,
     stores: Sequence[StoreDeclaration],
     now_ms: int,
 ) -> ApplicationState:
@@ -83,8 +84,8 @@ def start(
     _check_keys(transaction, before, key_groups)
     chosen = before.tasks if tasks is None else _check_tasks(tasks)
     transaction.execute(
-        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ? WHERE id = ?",
-        (chosen, program_hash, before.id),
+        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = ? WHERE id = ?",
+        (chosen, program_hash, program, before.id),
     )
     for store in stores:
         _declare_store(transaction, before.id, store, now_ms)
@@ -94,8 +95,8 @@ def start(
 
 def _create(transaction: Transaction, name: str, tasks: int, key_groups: int, program_hash: str) -> None:
     transaction.execute(
-        "INSERT INTO application (name, generation, epoch, token, tasks, key_groups, key_hash, program_hash, drained, metrics) "
-        "VALUES (?, 0, 0, ?, ?, ?, ?, ?, 0, '{}')",
+        "INSERT INTO application (name, generation, epoch, token, tasks, key_groups, key_hash, program_hash, program, drained, metrics) "
+        "VALUES (?, 0, 0, ?, ?, ?, ?, ?, '', 0, '{}')",
         (name, NO_TOKEN, _check_tasks(tasks), key_groups, KEY_HASH, program_hash),
     )
 
@@ -142,6 +143,12 @@ def get(transaction: Transaction, name: str) -> ApplicationState:
     raise ConfigError(
         f"application {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: start it first"
     )
+
+
+def program_of(transaction: Transaction, name: str) -> str:
+    """The program of the newest generation, as JSON text; ConfigError as `get`."""
+    rows = transaction.execute("SELECT program FROM application WHERE id = ?", (get(transaction, name).id,))
+    return str(rows[0][0])
 
 
 def every(transaction: Transaction) -> list[ApplicationState]:

@@ -100,18 +100,23 @@ class Catalog:
         key_groups: int,
         program_hash: str,
         stores: Sequence[StoreDeclaration],
+        program: str = "",
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
             lambda transaction: applications.start(
                 transaction, name, tasks=tasks, default_tasks=default_tasks, key_groups=key_groups,
-                program_hash=program_hash, stores=stores, now_ms=self._clock.now_ms(),
+                program_hash=program_hash, program=program, stores=stores, now_ms=self._clock.now_ms(),
             )
         )  # fmt: skip
 
     def application(self, name: str) -> ApplicationState:
         """The state of an application; ConfigError, which lists those that exist, if there is none of that name."""
         return self._read(lambda transaction: applications.get(transaction, name))
+
+    def program(self, name: str) -> str:
+        """The program of an application's newest generation, as JSON text."""
+        return self._read(lambda transaction: applications.program_of(transaction, name))
 
     def applications(self) -> list[ApplicationState]:
         """The states of all applications, by name."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from streamkit.log.storage import FileStorage, MemoryStorage, Storage
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import CATALOG_FILE
 from streamkit.schema import Schema
+
+if TYPE_CHECKING:
+    from streamkit.state.view import StoreView
 
 
 @final
@@ -145,6 +149,15 @@ class Log:
     ) -> Iterator[pa.RecordBatch]:
         """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
         return self._reader(topic, columns, partitions, start, end).batches()
+
+    def store(self, application: str, name: str) -> StoreView:
+        """
+        A view of an application's store, with `get`, `range`, `to_arrow` and `to_pandas`, as of the last committed epoch.
+
+        ConfigError if there is no such application, StoreNotFoundError if it has no such store.
+        """
+        view: StoreView = importlib.import_module("streamkit.state.view").open_view(self, application, name)  # a layer above
+        return view
 
     def _reader(
         self, topic: str, columns: Sequence[str] | None, partitions: Iterable[int] | None, start: Bounds, end: Bounds

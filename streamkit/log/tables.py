@@ -43,7 +43,7 @@ TABLES = (
     CREATE TABLE application (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, epoch INTEGER NOT NULL,
         token TEXT NOT NULL, stream_time_ms INTEGER, tasks INTEGER NOT NULL, key_groups INTEGER NOT NULL, key_hash TEXT NOT NULL,
-        program_hash TEXT NOT NULL, drained INTEGER NOT NULL, metrics TEXT NOT NULL
+        program_hash TEXT NOT NULL, program TEXT NOT NULL, drained INTEGER NOT NULL, metrics TEXT NOT NULL
     )
     """,
     """

@@ -32,7 +32,9 @@ def make_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches)
-def test_a_store_is_the_fold_of_its_writes(make_store: Callable[[], Store], writes: list[list[tuple[bytes, bytes | None]]]) -> None:
+def test_a_store_is_the_fold_of_its_writes(
+    make_store: Callable[[], Store], writes: list[list[tuple[bytes, bytes | None]]]
+) -> None:
     """After any writes, reads and scans show what a dict shows; later pairs of a batch win."""
     store, model = make_store(), {}
     for number, batch in enumerate(writes):

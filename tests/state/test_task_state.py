@@ -14,7 +14,7 @@ from streamkit.log.extent import Extent
 from streamkit.log.slab import write_slab
 from streamkit.log.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
-from streamkit.state.changelog import Changes, write_manifest
+from streamkit.state.changelog import Changes, Manifest
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RocksStore
 from streamkit.state.task_state import Share, TaskState, open_state, read_state
@@ -38,7 +38,9 @@ class Changelog:
         """Append one epoch of changes, by (key group, key)."""
         epoch, token = len(self.tokens) + 1, fresh_token()
         for partition in range(PARTITIONS):
-            own = sorted((key_of(*key), value) for key, value in changes.items() if key[0] * PARTITIONS // KEY_GROUPS == partition)
+            own = sorted(
+                (key_of(*key), value) for key, value in changes.items() if key[0] * PARTITIONS // KEY_GROUPS == partition
+            )
             if own:
                 self._append(epoch, partition, own)
         self.tokens[epoch] = token
@@ -176,11 +178,11 @@ def test_reading_writes_nothing(log: Changelog, tmp_path: Path) -> None:
 def test_what_came_before_the_plan_is_in_the_manifest(log: Changelog, tmp_path: Path) -> None:
     """A store that is further behind than the plan reaches reads the rest from the manifest file."""
     old = log.commit(EPOCHS[0])
-    write_manifest(log.storage, "plans/a1/1-manifest.plan", old.extents, old.tokens)
+    Manifest({}, old.extents, old.tokens).write(log.storage, "plans/a1/1-manifest.plan")
     new = [log.commit(epoch) for epoch in EPOCHS[1:]][-1]
     recent = tuple(extent for extent in new.extents if extent not in old.extents)
     tokens = {epoch: token for epoch, token in new.tokens.items() if epoch > 1}
-    short = replace(new, extents=recent, starts=old.ends, tokens=tokens, manifest="plans/a1/1-manifest.plan")
+    short = replace(new, extents=recent, starts=old.ends, tokens=tokens, manifests=("plans/a1/1-manifest.plan",))
     open_state(log.storage, tmp_path / "old", share_of(), old).close()
     assert dump(open_state(log.storage, tmp_path / "old", share_of(), short)) == log.folded
     assert dump(open_state(log.storage, tmp_path / "new", share_of(), short)) == log.folded

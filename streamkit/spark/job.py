@@ -1,0 +1,121 @@
+"""What the Python processes of a query share: the program, where the log is, and which generation runs."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from streamkit.clock import SystemClock
+from streamkit.engine.epoch import Application
+from streamkit.engine.exchange import Packed
+from streamkit.engine.anchor import Anchor
+from streamkit.engine.planner import Planner
+from streamkit.log.log import Log, open_log
+from streamkit.log.storage import FileStorage
+from streamkit.plan.program import Program
+from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
+
+FORMAT = "streamkit_epochs"
+PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
+PACKED_DDL = "task int, edge int, payload binary"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One generation of an application, as its options travel through Spark."""
+
+    root: str
+    program: Program
+    application: Application
+    topic_ids: tuple[int, ...]
+    anchor: Anchor
+    records_max: int
+    splits: int
+    until: Offsets | None = None  # stop where the inputs ended at the start
+    drain: bool = False
+
+    def encode(self) -> str:
+        value = {
+            **self.__dict__,
+            "program": self.program.to_json(),
+            "application": self.application.to_json(),
+            "anchor": {**self.anchor.__dict__, "ends": offsets_to_json(self.anchor.ends)},
+            "until": None if self.until is None else offsets_to_json(self.until),
+        }
+        return json.dumps(value)
+
+    def planner(self, log: Log, anchor: Anchor | None = None) -> Planner:
+        """The planner of this generation, on a log opened in this process; `anchor` if it has moved since the start."""
+        return Planner(
+            self.program,
+            self.application,
+            log.catalog,
+            log.storage,
+            SystemClock(),
+            self.topic_ids,
+            anchor or self.anchor,
+            self.records_max,
+        )
+
+
+@lru_cache(maxsize=4)
+def decode_job(text: str) -> Job:
+    """The inverse of `Job.encode`; the same text is decoded once per process."""
+    value = json.loads(text)
+    anchor = value["anchor"]
+    return Job(
+        **{
+            **value,
+            "program": Program.from_json(value["program"]),
+            "application": Application.from_json(value["application"]),
+            "topic_ids": tuple(value["topic_ids"]),
+            "anchor": Anchor(tuple(anchor["manifests"]), anchor["epoch"], offsets_from_json(anchor["ends"])),
+            "until": None if value["until"] is None else offsets_from_json(value["until"]),
+        }
+    )
+
+
+def open_job_log(job: Job) -> Log:
+    """The log of the job, opened in this process; only driver-side processes call it."""
+    return open_log(job.root)
+
+
+@lru_cache(maxsize=4)
+def job_storage(root: str) -> FileStorage:
+    """The files of the log, for tasks, which never open its catalog."""
+    pa.set_cpu_count(1)  # as many workers as cores run at once
+    return FileStorage(root)
+
+
+def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
+    """Each packed row as a batch of its own, so that no payload is copied into a larger one."""
+    for task, edge, payload in rows:
+        cell = pa.array([payload if isinstance(payload, bytes) else memoryview(payload)], pa.binary())
+        yield pa.RecordBatch.from_arrays([pa.array([task], pa.int32()), pa.array([edge], pa.int32()), cell], schema=PACKED)
+
+
+def arrived_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
+    """The (edge, payload) pairs of arriving batches, without a copy."""
+    for batch in batches:
+        edges = batch.column(1).to_pylist()
+        payloads = batch.column(2)
+        for row, edge in enumerate(edges):
+            yield edge, payloads[row].as_buffer()
+
+
+def freeze_garbage_collector() -> None:
+    """
+    Take what is alive now out of garbage collection, once per worker.
+
+    pyspark's daemon collects after every task; with Arrow loaded that costs some 30 ms a task, for modules that stay anyway.
+    """
+    if not getattr(sys, "_streamkit_frozen", False):
+        sys._streamkit_frozen = True  # type: ignore[attr-defined]
+        gc.collect()
+        gc.freeze()

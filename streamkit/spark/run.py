@@ -1,0 +1,218 @@
+"""Running a topology: one generation, one Structured Streaming query, one handle."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamkit import errors
+from streamkit.dsl.topology import Topology
+from streamkit.engine.compile import compile as compile_topology
+from streamkit.engine.start import start
+from streamkit.errors import ConfigError, EpochFailedError, StreamKitError
+from streamkit.log.log import Log, open_log
+from streamkit.names import checkpoint_folder, fresh_token
+from streamkit.plan.duration import duration_ms
+from streamkit.plan.program import Program
+from streamkit.spark.job import FORMAT, PACKED_DDL, Job
+from streamkit.spark.kernel import inner_kernel
+from streamkit.spark.session import get_or_create_session, prepare_session
+from streamkit.spark.source import EpochSource
+
+if TYPE_CHECKING:
+    from streamkit.state.view import StoreView
+
+ATTEMPTS_PER_EPOCH = 4
+AVAILABLE_NOW = "available_now"
+Trigger = str | timedelta | None
+_RAISED = re.compile(r"streamkit\.errors\.(\w+): (.+?)(?:\n\s*\n|\n\tat |\nJVM|\nDriver stacktrace|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: see `run` for what each means."""
+
+    tasks: int | None = None
+    trigger: Trigger = None
+    max_records_per_epoch: int | None = None
+    drain: bool = False
+
+
+class Run:
+    """A running topology. Made by `run`; usable in notebooks; several handles of one application fence each other."""
+
+    def __init__(self, session: SparkSession, log: Log, program: Program, options: Options) -> None:
+        self.session = session
+        self.log = log
+        self.program = program
+        self._options = options
+        self._failures = 0
+        self._query = self._start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
+
+        Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
+        An epoch whose attempts did not agree is run again, a few times.
+        """
+        while True:
+            try:
+                ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
+            except StreamingQueryException as exception:
+                error = translated(exception)
+                if not isinstance(error, EpochFailedError) or self._failures + 1 >= ATTEMPTS_PER_EPOCH:
+                    raise error from exception
+                self._failures += 1
+                self._query = self._start()
+                continue
+            return ended is not False
+
+    def stop(self) -> None:
+        """Stop now: the epoch under way is finished or leaves no trace."""
+        self._query.stop()
+        self._remove_checkpoint()
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self._query.isActive)
+
+    def status(self) -> dict[str, Any]:
+        """Where the application stands in the catalog, and whether this run is active."""
+        state = self.log.catalog.application(self.program.application)
+        return {
+            "application": state.name,
+            "active": self.is_active,
+            "generation": state.generation,
+            "epoch": state.epoch,
+            "stream_time_ms": state.stream_time_ms,
+            "tasks": state.tasks,
+            "drained": state.drained,
+        }
+
+    def progress(self) -> list[Mapping[str, Any]]:
+        """The last epochs, oldest first: records, late and dropped ones, what was written, when."""
+        state = self.log.catalog.application(self.program.application)
+        return [
+            {"epoch": epoch.epoch, "timestamp_ms": epoch.timestamp_ms, "stream_time_ms": epoch.stream_time_ms, **epoch.metrics}
+            for epoch in self.log.catalog.epochs(state.id)
+        ]
+
+    def store(self, name: str) -> StoreView:
+        """A committed, consistent view of a store, as of now."""
+        return self.log.store(self.program.application, name)
+
+    def explain(self) -> str:
+        """The plan Spark made of the query."""
+        execution = self._query._jsq.streamingQuery().lastExecution()  # type: ignore[attr-defined]
+        return str(execution.executedPlan().toString()) if execution is not None else "no epoch has run yet"
+
+    def _start(self) -> StreamingQuery:
+        options = self._options
+        cores = self.session.sparkContext.defaultParallelism
+        planner = start(
+            self.log.catalog,
+            self.log.storage,
+            self.program,
+            tasks=options.tasks,
+            default_tasks=min(cores, self.program.key_groups),
+            records_max=options.max_records_per_epoch,
+        )
+        bounded = options.trigger == AVAILABLE_NOW or options.drain
+        job = Job(
+            root=self.log.root,
+            program=self.program,
+            application=planner.application,
+            topic_ids=planner.topic_ids,
+            anchor=planner.anchor,
+            records_max=planner.records_max,
+            splits=cores,
+            until=planner.input_ends() if bounded else None,
+            drain=options.drain,
+        )
+        checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
+        self._checkpoint = Path(self.log.root) / checkpoint
+        return start_query(self.session, job, self._checkpoint, options.trigger, bounded=bounded)
+
+    def _remove_checkpoint(self) -> None:
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+def run(
+    topology: Topology | Program,
+    spark: SparkSession | None = None,
+    log: Log | str | None = None,
+    tasks: int | None = None,
+    trigger: Trigger = None,
+    max_records_per_epoch: int | None = None,
+    *,
+    drain: bool = False,
+) -> Run:
+    """
+    Start a topology as one Spark Structured Streaming query and return its handle.
+
+    Args:
+        topology: what to run, or a program compiled before.
+        spark: the session; the active one, or a new one, if None.
+        log: an open log or its location; `STREAMKIT_LOG`, else `.streamkit`, if None.
+        tasks: kernel tasks per stage; at the first start the cores, later what it was.
+        trigger: None for as fast as possible, an interval, or "available_now".
+        max_records_per_epoch: admission bound of an epoch.
+        drain: process what is there, then close all windows and stop.
+
+    Raises:
+        StreamKitError: a subclass that says what to mend.
+    """
+    session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
+    prepare_session(session)
+    opened = log if isinstance(log, Log) else open_log(log)
+    program = topology if isinstance(topology, Program) else compile_topology(topology, opened)
+    return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
+
+
+def start_query(session: SparkSession, job: Job, checkpoint: Path, trigger: Trigger, *, bounded: bool) -> StreamingQuery:
+    """The query itself: source, an exchange and kernel per inner stage, an exchange, the sink with the last kernel."""
+    session.dataSource.register(EpochSource)
+    encoded = job.encode()
+    rows = session.readStream.format(FORMAT).option("job", encoded).load()
+    for stage in range(1, job.program.stages):
+        rows = exchanged(rows, job.application.tasks).mapInArrow(inner_kernel(encoded, stage), PACKED_DDL)
+    rows = exchanged(rows, job.application.tasks)
+    writer = rows.writeStream.format(FORMAT).option("job", encoded).option("checkpointLocation", checkpoint.as_uri())
+    if bounded:
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds")
+    return writer.queryName(f"{job.application.name}-{job.application.generation}").start()
+
+
+def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
+    """The one place that decides how rows reach their task."""
+    return rows.repartitionById(tasks, rows["task"])
+
+
+def translated(exception: StreamingQueryException) -> Exception:
+    """The StreamKit error behind Spark's, if there is one: Spark hands on only its text."""
+    for name, message in reversed(_RAISED.findall(str(exception))):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, StreamKitError):
+            return kind(message.strip())
+    return exception
+
+
+def _checked(trigger: Trigger) -> Trigger:
+    if isinstance(trigger, str) and trigger != AVAILABLE_NOW:
+        try:
+            duration_ms(trigger, "trigger")
+        except StreamKitError as error:
+            raise ConfigError(f"trigger={trigger!r}; expected None, an interval such as '10 seconds', or {AVAILABLE_NOW!r}") from error
+    return trigger

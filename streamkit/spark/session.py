@@ -1,0 +1,84 @@
+"""Sessions: what a Spark session needs to run epochs well, and what is missing in one that was handed in."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from streamkit.java import require_java
+
+CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
+
+AT_START = {
+    "spark.hadoop.fs.file.impl": LOCAL_FILES,  # the default one forks 20 processes a batch for checkpoint files
+    "spark.python.authenticate.socketTimeout": "120s",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+AT_ANY_TIME = {
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "10ms",
+}
+
+
+def get_or_create_session(name: str) -> SparkSession:
+    """The active session, else a new one on all cores with the settings that suit; values given to spark-submit win."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    require_java()
+    builder = SparkSession.builder.appName(name)
+    given = _given_settings()
+    if "spark.master" not in given:
+        builder = builder.master("local[*,4]")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the python3 of the PATH
+    for key, value in AT_START.items():
+        if key not in given:
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(os.environ.get("STREAMKIT_SPARK_LOG_LEVEL", "ERROR"))
+    return session
+
+
+def prepare_session(session: SparkSession) -> None:
+    """Set what can be set on a running session, warn by name of what cannot, and let Spark's own processes find StreamKit."""
+    for key, value in AT_ANY_TIME.items():
+        session.conf.set(key, value)
+    if session.conf.get("spark.hadoop.fs.file.impl", None) != LOCAL_FILES:
+        warnings.warn(
+            f"the session lacks spark.hadoop.fs.file.impl={LOCAL_FILES}, which only a new session can have; epochs take some 60 ms longer",
+            stacklevel=3,
+        )
+    _share_archive(session)
+
+
+def _given_settings() -> set[str]:
+    """Settings that spark-submit handed to this process."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._jvm is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return set()
+    return {key for key, _ in SparkConf().getAll()}
+
+
+def _share_archive(session: SparkSession) -> None:
+    """Spark starts the source's driver process without the files of --py-files; name our archive to it."""
+    here = Path(__file__).resolve()
+    archive = next((str(parent) for parent in here.parents if parent.is_file() and zipfile.is_zipfile(parent)), None)
+    if archive is None:
+        return
+    shipped = Path(SparkFiles.getRootDirectory()) / Path(archive).name
+    path = str(shipped if shipped.exists() else archive)
+    environment = session.sparkContext.environment
+    known = environment.get("PYTHONPATH", "")
+    if path not in known.split(os.pathsep):
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [path, known]))
