@@ -216,7 +216,7 @@ def test_whatever_comes_next_settles_first(case, fault):
     catalog = open_catalog(folder)
     for _ in range(2):  # the first write of a connection also begins the write-ahead log
         fault.arm(None)
-        catalog._write(lambda transaction: transaction.execute("UPDATE application SET tasks = tasks"))
+        catalog._write(lambda transaction: transaction.execute("UPDATE application SET tasks = tasks + 1"))
     fault.arm("io", len(fault.calls))
     with pytest.raises(OutcomeUnknownError):
         catalog._write(lambda transaction: transaction.execute("UPDATE application SET program_hash = 'phantom'"))
