@@ -11,7 +11,7 @@ from streamkit.plan import nodes
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, Reference, TypedExpression
 from streamkit.plan.steps import column_of
-from streamkit.schema import Column, Schema
+from streamkit.schema import Column, Schema, check_user_schema
 
 NamedColumns = tuple[tuple[str, TypedExpression], ...]
 WIDENINGS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
@@ -89,9 +89,9 @@ def check_columns(names: Iterable[str], schema: Schema, at: Location | None, wha
 
 
 def make_schema(columns: Sequence[Column], at: Location | None) -> Schema:
-    """The schema of a step's rows; TopologyError where two columns have the same name."""
+    """The schema of a step's rows; TopologyError where two columns have the same name, or one has a name of StreamKit's own."""
     try:
-        return Schema(tuple(columns))
+        return check_user_schema(Schema(tuple(columns)))
     except SchemaError as error:
         raise TopologyError(str(error), at) from None
 

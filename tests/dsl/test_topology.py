@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -159,6 +160,7 @@ def test_notebooks_get_a_picture():
     assert bundle["text/plain"] == app.describe()
     assert bundle["text/html"].count("<rect") == 13
     assert "<script>" not in bundle["text/html"]
+    assert ET.fromstring(bundle["text/html"]).find("{http://www.w3.org/2000/svg}svg") is not None
 
 
 def test_repr_is_one_line():

@@ -17,7 +17,7 @@ from streamkit.plan.program_check import check_program
 pytestmark = pytest.mark.spark
 
 FLIGHTS = "carrier string NOT NULL, flight int NOT NULL, tailnum string, origin string, dep_delay int, dep_time int, distance int, ts timestamp"
-PLANES = "tailnum string NOT NULL, year int, seats int"
+PLANES = "tailnum string NOT NULL, year int, seats int NOT NULL"
 AIRLINES = "carrier string NOT NULL, name string"
 
 
@@ -221,13 +221,12 @@ def test_left_join_keeps_records_without_a_key(app, compiled, how, keeps):
     assert program.outputs[0].key == ("tailnum",)
 
 
-def test_join_result(app, compiled):
+@pytest.mark.parametrize(("how", "seats"), [("left", "seats int"), ("inner", "seats int NOT NULL")])
+def test_join_result(app, compiled, how, seats):
     """A stream-table join is keyed by `on`; the table's columns follow the stream's, and are nullable in a left join."""
-    app.stream("flights").select("tailnum").join(app.table("planes"), on="tailnum", how="left").to("joined")
+    app.stream("flights").select("tailnum").join(app.table("planes"), on="tailnum", how=how).to("joined")
 
-    assert (
-        str(compiled().outputs[0].schema) == "carrier string NOT NULL, flight int NOT NULL, tailnum string, year int, seats int"
-    )
+    assert str(compiled().outputs[0].schema) == f"carrier string NOT NULL, flight int NOT NULL, tailnum string, year int, {seats}"
 
 
 def test_global_join_keeps_the_key_and_moves_nothing(app, compiled):
@@ -290,6 +289,7 @@ def test_emitted_source_table(app, compiled):
     assert shape(program)[1] == ["receive", "materialize", "emit", "filter", "write", "receive", "materialize"]
     assert {store.name for store in program.stores} == {"fleet", "gates"}
     assert program.outputs[0].key == ("tailnum",)
+    assert {edge.columns.names for edge in program.edges} == {("tailnum", "year", "seats"), ("flight", "gate")}
 
 
 def test_emitted_stream_goes_on(app, compiled):

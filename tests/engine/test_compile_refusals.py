@@ -142,6 +142,7 @@ REFUSALS = {
         TopologyError,
         "two different streams go to the topic 'x'",
     ),
+    "own name": (lambda app: flights(app).with_columns(_offset=F.lit(1)).to("x"), TopologyError, "'_offset' is StreamKit's own"),
     "no end": (lambda app: flights(app).filter("dep_delay > 1"), TopologyError, "has no end"),
 }
 
