@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.log.extent import Extent
-from streamkit.log.storage import Storage
 from streamkit.log.slab import read_frame
+from streamkit.log.storage import Storage
 from streamkit.names import DELETED
 
 Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset

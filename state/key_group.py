@@ -15,4 +15,6 @@ def task_of_key_group(key_group: int, tasks: int, key_groups: int) -> int:
 
 def changelog_partitions_of(groups: range, key_groups: int, partitions: int) -> range:
     """The changelog partitions that hold a range of key groups."""
-    return range(groups.start * partitions // key_groups, (groups.stop - 1) * partitions // key_groups + 1) if groups else range(0)
+    return (
+        range(groups.start * partitions // key_groups, (groups.stop - 1) * partitions // key_groups + 1) if groups else range(0)
+    )

@@ -45,7 +45,7 @@ class RocksStore:
         self._process = os.getpid()
         self._batch = WriteBatch
         self._write_options = WriteOptions()
-        self._write_options.disable_wal = True
+        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property
         access = AccessType.read_only() if read_only else AccessType.read_write()
         if not read_only:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -57,8 +57,7 @@ class RocksStore:
 
     def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
         self._check_process()
-        found: list[Value | None] = self._database[list(keys)] if keys else []
-        return found
+        return list(self._database[list(keys)] or ()) if keys else []
 
     def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
         self._check_process()

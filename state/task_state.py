@@ -19,7 +19,15 @@ from streamkit.errors import CorruptionError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
 from streamkit.log.storage import Storage
-from streamkit.state.changelog import Changes, Manifest, Offsets, extents_by_place, offsets_from_json, offsets_to_json, read_changes
+from streamkit.state.changelog import (
+    Changes,
+    Manifest,
+    Offsets,
+    extents_by_place,
+    offsets_from_json,
+    offsets_to_json,
+    read_changes,
+)
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.rocksdb import RocksStore, StoreBusyError, discard
 from streamkit.state.store import Key, MemoryStore, Store, Value
@@ -140,6 +148,7 @@ def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, m
         if not _is_trusted(storage, position, share, changes):
             store.close()
             discard(folder)
+            reach("state.untrusted")
             store, position = RocksStore(folder, memory_bytes=memory_bytes), share.origin
         return TaskState(store, {}, catch_up(storage, store, position, share, changes))
     except BaseException:
@@ -159,7 +168,7 @@ def catch_up(storage: Storage, store: Store, position: Position, share: Share, c
             position = position.moved(*place, offset)
             if len(keys) >= CHANGES_PER_WRITE:
                 store.write(keys, values, position.encode())
-                reach("catch_up.between_writes")
+                reach("state.between_writes")
                 applied, keys, values = applied + len(keys), [], []
     arrived = _arrived(position, share, changes)
     if keys or arrived != position:
@@ -187,7 +196,9 @@ def _open_beside(storage: Storage, folder: Path, share: Share, changes: Changes,
     position = _position(store, share)
     if not _is_trusted(storage, position, share, changes):
         store.close()
-        raise CorruptionError(f"the local store in {folder} holds state that was never committed, and another process has it open")
+        raise CorruptionError(
+            f"the local store in {folder} holds state that was never committed, and another process has it open"
+        )
     missing: dict[Key, Value | None] = {}
     for place, extents in _missing_extents(storage, position, share, changes).items():
         for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):

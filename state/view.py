@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from streamkit.state.key_group import key_group_range, task_of_key_group
 from streamkit.state.row import decode_rows
 from streamkit.state.task_state import Share, TaskState, read_state
 
+Groups: TypeAlias = range  # the method `range` hides the type inside the class
 UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -61,7 +62,7 @@ class StoreView:
             )
         group = key_groups(columns, self.program.key_groups)
         windows = None if window_start is None else np.array([_milliseconds(window_start)], np.int64)
-        state = self._open(range(int(group[0]), int(group[0]) + 1))
+        state = self._open(_one(int(group[0])))
         try:
             values = state.get(keys := state_keys(self._number, group, columns, windows))
         finally:
@@ -78,7 +79,9 @@ class StoreView:
             return table
         for bound, compare in ((start, pc.greater_equal), (end, pc.less)):
             if bound is not None:
-                table = table.filter(compare(table[WINDOW_START], pa.scalar(_milliseconds(bound) * 1000, pa.int64()).cast(UTC_MICROSECONDS)))
+                table = table.filter(
+                    compare(table[WINDOW_START], pa.scalar(_milliseconds(bound) * 1000, pa.int64()).cast(UTC_MICROSECONDS))
+                )
         return table
 
     def to_arrow(self) -> pa.Table:
@@ -103,7 +106,7 @@ class StoreView:
     def _number(self) -> int:
         return self.log.catalog.application(self.application).stores[self.store.name].number
 
-    def _open(self, groups: range) -> TaskState:
+    def _open(self, groups: Groups) -> TaskState:
         """The state of these key groups: from the local store of the task that owns them all, if there is one."""
         catalog = self.log.catalog
         state = catalog.application(self.application)
@@ -123,7 +126,9 @@ class StoreView:
         names = self.store.key.names
         given = {**dict(zip(names, key, strict=False)), **named}
         if len(key) > len(names) or set(given) != set(names):
-            raise ConfigError(f"found the key {(*key, *named.items())}; the store {self.store.name!r} has the key columns {', '.join(names)}")
+            raise ConfigError(
+                f"found the key {(*key, *named.items())}; the store {self.store.name!r} has the key columns {', '.join(names)}"
+            )
         return [pa.array([given[column.name]], column.arrow.type) for column in self.store.key]
 
     def _rows(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
@@ -136,7 +141,9 @@ class StoreView:
         return pa.RecordBatch.from_pydict({**rows, **self._values(values)})
 
     def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
-        aggregate = next((one for one in self.program.operators if isinstance(one, Aggregate) and one.store == self.store.name), None)
+        aggregate = next(
+            (one for one in self.program.operators if isinstance(one, Aggregate) and one.store == self.store.name), None
+        )
         if aggregate is None:
             _, *columns = decode_rows(values, ["bigint", *(column.type for column in self.store.value)])
             return dict(zip(self.store.value.names, columns, strict=True))
@@ -157,6 +164,10 @@ def open_view(log: OpenLog, application: str, name: str) -> StoreView:
         names = ", ".join(store.name for store in program.stores) or "none"
         raise StoreNotFoundError(f"the application {application!r} has no store {name!r}; it has {names}")
     return StoreView(log, application, program, store)
+
+
+def _one(group: int) -> Groups:
+    return range(group, group + 1)
 
 
 def _milliseconds(moment: Any) -> int:

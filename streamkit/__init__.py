@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from streamkit.log.log import open_log
     from streamkit.plan.program import Program
     from streamkit.schema import Schema
-    from streamkit.spark.run import main, run
+    from streamkit.spark.main import main
+    from streamkit.spark.run import run
 
 _HOMES = {
     "Column": "streamkit.dsl.column",
@@ -49,7 +50,7 @@ _HOMES = {
     "explain": "streamkit.engine.compile",
     "functions": "",
     "hopping": "streamkit.dsl.windows",
-    "main": "streamkit.spark.run",
+    "main": "streamkit.spark.main",
     "open_log": "streamkit.log.log",
     "run": "streamkit.spark.run",
     "tumbling": "streamkit.dsl.windows",

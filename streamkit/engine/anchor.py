@@ -27,7 +27,12 @@ class Anchor:
     ends: Offsets = field(default_factory=dict)
 
     def moved(
-        self, catalog: Catalog, storage: Storage, application: tuple[int, int], changelog_ids: Collection[int], extents_max: int = EXTENTS_MAX
+        self,
+        catalog: Catalog,
+        storage: Storage,
+        application: tuple[int, int],
+        changelog_ids: Collection[int],
+        extents_max: int = EXTENTS_MAX,
     ) -> Anchor:
         """
         The anchor at the committed epoch, if there are more than `extents_max` extents since this one.

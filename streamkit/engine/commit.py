@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.engine.epoch import EpochEnd
-from streamkit.failpoints import reach
 from streamkit.engine.order import NO_TIME
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.errors import EpochFailedError, FencedError
+from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.reference import SlabReference
 from streamkit.log.slab import verify_slab
 from streamkit.log.storage import Storage
 from streamkit.names import fresh_token
-from streamkit.state.changelog import Offsets
 
 
 def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport]) -> EpochClaim | None:
@@ -50,7 +49,7 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
             epoch=end.epoch,
             token=fresh_token(),
             before=_positions_before(claim),
-            after=end.positions,
+            after={topic_id: dict(partitions) for topic_id, partitions in end.positions.items()},
             stream_time_ms=None if end.stream_time_ms == NO_TIME else end.stream_time_ms,
             drained=end.closing,
             slabs=tuple(slab for slab in slabs if slab is not None),
@@ -72,7 +71,7 @@ def _check_committed_by_us(catalog: Catalog, claim: EpochClaim) -> None:
         )
 
 
-def _positions_before(claim: EpochClaim) -> Offsets:
+def _positions_before(claim: EpochClaim) -> dict[int, dict[int, int]]:
     """Where the epoch began, for each partition that it names; one that was never read begins at 0."""
     before = claim.before.positions
     return {
@@ -142,7 +141,8 @@ def _whole_slab(storage: Storage, attempts: Sequence[KernelReport]) -> SlabRefer
 
 def _metrics(end: EpochEnd, splits: Sequence[SplitReport], kernels: Sequence[KernelReport]) -> dict[str, Any]:
     metrics: dict[str, Any] = {"records": end.records, "restored": sum(kernel.restored for kernel in kernels)}
-    for name, operator, rows in (count for report in (*splits, *kernels) for count in report.counts):
+    reports: list[SplitReport | KernelReport] = [*splits, *kernels]
+    for name, operator, rows in (count for report in reports for count in report.counts):
         by_operator = metrics.setdefault(name, {})
         by_operator[operator] = by_operator.get(operator, 0) + rows
     return metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -98,5 +99,5 @@ def runs(batch: pa.RecordBatch, labels: npt.NDArray[np.int64]) -> Iterable[tuple
     if not batch.num_rows:
         return
     borders = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), batch.num_rows]
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in itertools.pairwise(borders):
         yield int(labels[start]), batch.slice(start, end - start)

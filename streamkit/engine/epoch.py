@@ -15,6 +15,7 @@ from streamkit.engine.order import NO_TIME
 from streamkit.log.extent import Extent
 from streamkit.state.changelog import Changes, Offsets, offsets_from_json, offsets_to_json
 
+
 @dataclass(frozen=True)
 class EpochEnd:
     """

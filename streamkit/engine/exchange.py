@@ -106,7 +106,8 @@ def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> npt.NDArray[
         return np.zeros(batch.num_rows, np.int64)
     partition = batch[PARTITION].to_numpy(zero_copy_only=False).astype(np.int64)
     offset = batch[OFFSET].to_numpy(zero_copy_only=False)
-    return ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups
+    groups: npt.NDArray[np.int64] = ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups
+    return groups
 
 
 def _payloads(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:

@@ -32,7 +32,7 @@ class GlobalTable:
     @classmethod
     def read(cls, storage: Storage, source: Input, extents: Sequence[Extent], steps: tuple[Operator, ...]) -> GlobalTable:
         """The table as of the end of these extents, after the steps; the same call again finds it in memory."""
-        return _read(storage, source, tuple(extents), steps)
+        return _read(storage, source, tuple(extents), steps)  # type: ignore[arg-type]  # storages hash by identity
 
     def find(self, columns: Sequence[pa.Array]) -> pa.Int32Array:
         """For each row of these columns, the position of the table's row with that key; null where there is none."""

@@ -16,12 +16,12 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Packed, collect, control, fingerprint
-from streamkit.failpoints import reach
 from streamkit.engine.operators.aggregate import aggregate, fold_rows
 from streamkit.engine.operators.output import emit, send, write
 from streamkit.engine.operators.table import global_join, materialize, table_join
 from streamkit.engine.reader import apply_stateless
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
+from streamkit.failpoints import reach
 from streamkit.log.reference import SlabReference
 from streamkit.log.slab import write_slab
 from streamkit.log.storage import Storage
@@ -91,7 +91,9 @@ def _run(
             state.close()
     slab = _write(context, storage)
     restored = state.restored if state is not None else 0
-    return KernelReport(stage, task, _content(context.sent, slab), slab, context.tally(), restored), context.sent
+    report = KernelReport(stage, task, _content(context.sent, slab), slab, context.tally(), restored)
+    reach("kernel.finished")
+    return report, context.sent
 
 
 def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage) -> TaskState | None:
@@ -105,7 +107,7 @@ def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Sto
         application.changelog_partitions,
         tuple(application.stores[name].changelog_id for name in names),
     )
-    reach("task.before_open")
+    reach("state.before_open")
     folder = Path(storage.root) / store_folder(application.name, stage, task, application.tasks)
     return open_state(storage, folder, share, plan.changes)
 
@@ -115,7 +117,7 @@ def run_operators(operators: Iterable[Operator], context: Context) -> None:
     results: dict[str, pa.RecordBatch | None] = {}
     for operator in operators:
         results[operator.id] = _apply(operator, [results.get(name) for name in operator.inputs], context)
-        reach("task.in_operator")
+        reach("kernel.in_operator")
 
 
 def _apply(operator: Operator, inputs: list[pa.RecordBatch | None], context: Context) -> pa.RecordBatch | None:
@@ -158,7 +160,7 @@ def _write(context: Context, storage: Storage) -> SlabReference | None:
     application = context.plan.application
     name = SlabName(application_writer(application.id), application.generation, context.plan.epoch, fresh_token())
     slab = write_slab(storage, name, context.frames)
-    reach("task.slab_durable")
+    reach("kernel.slab_durable")
     return slab
 
 

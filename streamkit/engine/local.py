@@ -14,11 +14,11 @@ import pyarrow as pa
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.exchange import Packed
-from streamkit.failpoints import reach
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
 from streamkit.engine.planner import Planner
 from streamkit.engine.reader import read_split
 from streamkit.engine.report import EpochClaim, TaskReport
+from streamkit.failpoints import reach
 from streamkit.log.storage import Storage
 from streamkit.plan.program import Program
 
@@ -46,10 +46,11 @@ def run_next(planner: Planner, *, splits: int = 2) -> EpochClaim | None:
 def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int) -> EpochClaim:
     """Run one epoch to its commit."""
     plan, parts = planner.plan(before, end, splits)
-    reach("plan.made")
+    reach("epoch.planned")
     reports = run_tasks(planner.program, plan, parts, planner.storage)
     claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports)
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
+    reach("epoch.returned")
     return claim
 
 

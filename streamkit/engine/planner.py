@@ -47,6 +47,10 @@ class Planner:
         """Where the inputs end now."""
         return {topic_id: self.catalog.end_offsets(topic_id) for topic_id in self.topic_ids}
 
+    def backlog(self) -> int:
+        """How many records of streams and tables wait."""
+        return sum(backlog.end - backlog.start for backlog in self._backlogs(self.committed_end(), None))
+
     def committed_end(self) -> EpochEnd:
         """Where the last committed epoch stopped."""
         state = self.catalog.application(self.application.name)
@@ -114,7 +118,8 @@ class Planner:
         return moved
 
     def _timestamps(self, extent: Extent) -> Timestamps:
-        return read_frame(self.storage, extent, [TIMESTAMP])[TIMESTAMP].cast(pa.int64()).to_numpy()
+        timestamps: Timestamps = read_frame(self.storage, extent, [TIMESTAMP])[TIMESTAMP].cast(pa.int64()).to_numpy()
+        return timestamps
 
     def _slices(self, before: EpochEnd, end: EpochEnd) -> list[Slice]:
         slices: list[Slice] = []
@@ -174,4 +179,3 @@ def _split(slices: Sequence[Slice], splits: int) -> tuple[Split, ...]:
     borders = sorted({0, *(min(bound + 1, len(slices)) for bound in bounds), len(slices)})
     parts = [tuple(slices[start:end]) for start, end in pairwise(borders)] or [()]
     return tuple(Split(number, part) for number, part in enumerate(parts))
-

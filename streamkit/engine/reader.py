@@ -22,7 +22,7 @@ from streamkit.engine.operators.table import global_join
 from streamkit.engine.operators.windows import assign_windows
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
-from streamkit.engine.rows import concatenate, constant, rows_of
+from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
 from streamkit.log.slab import read_frame
 from streamkit.log.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, SUBINDEX, TIMESTAMP
@@ -36,7 +36,7 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
     context = Context(program, plan, storage)
     arrived: Batches = {}
     for piece in split.slices:
-        for batch in _slice_batches(program, piece, storage):
+        for batch in _slice_batches(program, piece, context):
             _run_stateless(program, piece.input, batch, arrived, context)
     _run_collectors(program, arrived, context)
     yield from context.sent
@@ -93,14 +93,14 @@ def _run_collectors(program: Program, arrived: Batches, context: Context) -> Non
             send(operator, concatenate(batches) if batches else None, context)
 
 
-def _slice_batches(program: Program, piece: Slice, storage: Storage) -> Iterator[pa.RecordBatch]:
+def _slice_batches(program: Program, piece: Slice, context: Context) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, frame by frame, with their record columns."""
     columns = _columns_read(program, piece.input)
     is_table = program.inputs[piece.input].kind == "table"
     ordered = needs_order(program, piece.input)
     floor = piece.floor_ms
     for extent in piece.extents:
-        batch = read_frame(storage, extent, [*columns, TIMESTAMP, DELETED])
+        batch = read_frame(context.storage, extent, [*columns, TIMESTAMP, DELETED])
         start = max(piece.start, extent.base_offset)
         batch = batch.slice(start - extent.base_offset, min(piece.end, extent.next_offset) - start)
         timestamps = batch[TIMESTAMP].cast(pa.int64())
@@ -109,11 +109,11 @@ def _slice_batches(program: Program, piece: Slice, storage: Storage) -> Iterator
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
         if ordered:
             record |= _origin(piece, start, batch.num_rows)
-        deleted = batch[DELETED] if DELETED in batch.schema.names else None
-        if is_table:
-            record[DELETED] = deleted if deleted is not None else pa.array(np.zeros(batch.num_rows, bool))
-        rows = rows_of({**{name: batch[name] for name in columns}, **record})
-        yield rows if is_table or deleted is None else rows.filter(pa.compute.invert(deleted))
+        rows = rows_of({**{name: batch[name] for name in columns}, **record, DELETED: batch[DELETED]})
+        if not is_table:
+            rows, deletions = without_deletions(rows)
+            context.count("deletion", program.inputs[piece.input].topic, deletions)
+        yield rows
 
 
 def _origin(piece: Slice, start: int, rows: int) -> dict[str, pa.Array]:

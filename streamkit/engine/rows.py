@@ -42,7 +42,8 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 def numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
     """A record column as numpy; it has no nulls."""
-    return batch[name].to_numpy(zero_copy_only=False)
+    values: npt.NDArray[np.int64] = batch[name].to_numpy(zero_copy_only=False)
+    return values
 
 
 def own_columns(batch: pa.RecordBatch) -> list[str]:
@@ -74,6 +75,14 @@ def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.Rec
         kept = batch.filter(pc.invert(is_null_key(batch, key)))
         return kept, batch.num_rows - kept.num_rows
     return batch, 0
+
+
+def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """The rows that delete nothing, without that column, and how many there were besides."""
+    if DELETED not in batch.schema.names:
+        return batch, 0
+    kept = batch.filter(pc.invert(batch[DELETED])).drop_columns([DELETED])
+    return kept, batch.num_rows - kept.num_rows
 
 
 def canonical_order(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

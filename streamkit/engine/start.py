@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from streamkit.clock import Clock, SystemClock
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
-from streamkit.failpoints import reach
 from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
+from streamkit.failpoints import reach
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog import Catalog
+from streamkit.log.orphans import collect_orphans
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import (
-    SlabName,
     application_writer,
     changelog_topic,
     plan_folder,
     plan_generation,
-    slab_folder,
 )
 from streamkit.plan.program import Output, Program
 
@@ -57,7 +56,7 @@ def start(
         stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
     )
     reach("start.after_commit")
-    collect_orphans(catalog, storage, state)
+    collect_dead(catalog, storage, state)
     application = Application(
         id=state.id,
         name=state.name,
@@ -65,7 +64,10 @@ def start(
         tasks=state.tasks,
         key_groups=program.key_groups,
         changelog_partitions=program.changelog_partitions,
-        stores={store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id) for store in program.stores},
+        stores={
+            store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id)
+            for store in program.stores
+        },
         outputs=tuple(OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by) for topic in outputs),
     )
     changelog_ids = [store.changelog_id for store in application.stores.values()]
@@ -74,17 +76,15 @@ def start(
     return Planner(program, application, catalog, storage, clock or SystemClock(), topic_ids, anchor, records_max or EVERYTHING)
 
 
-def collect_orphans(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
+def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
     """Delete what dead generations of an application staged and never committed; returns how many files."""
     writer = application_writer(state.id)
-    staged = storage.list(slab_folder(writer))  # list first, then read what is referenced (law 10)
-    referenced = catalog.referenced_slabs(writer)
-    left = [path for path in staged if path not in referenced] + list(storage.list(plan_folder(writer)))
-    orphans = [path for path in left if _generation(path) < state.generation]
-    for path in orphans:
+    slabs = collect_orphans(storage, catalog, writer, state.generation, committed_step=state.epoch)
+    plans = [path for path in storage.list(plan_folder(writer)) if (plan_generation(path) or 0) < state.generation]
+    for path in plans:
+        reach("start.between_deletions")
         storage.delete(path)
-        reach("collect.between_deletions")
-    return len(orphans)
+    return len(slabs) + len(plans)
 
 
 def _check_options(tasks: int | None, records_max: int | None, program: Program) -> None:
@@ -124,9 +124,3 @@ def _check_orphaned_state(catalog: Catalog, program: Program) -> None:
             f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
             f"with `streamkit apps reset {program.application}`"
         )
-
-
-def _generation(path: str) -> int:
-    """The generation that wrote a file; of a file that no generation names, the first, so that it is collected."""
-    name = SlabName.parse(path)
-    return name.generation if name else plan_generation(path) or 0

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
+from streamkit.failpoints import reach
 from streamkit.log import applications, epochs, manifest, producers, tables, topics
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import Database, OutcomeUnknownError, Transaction
@@ -185,6 +186,7 @@ class Catalog:
         try:
             return self._write(work)
         except OutcomeUnknownError as unknown:
+            reach("commit.outcome_unknown")
             if not self._settled(unknown, is_done):
                 raise unknown.reason from unknown
             return self._write(work)  # which finds it done

@@ -12,11 +12,14 @@ import mmap
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
+from tempfile import TemporaryDirectory
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, StorageFullError
+from streamkit.failpoints import reach
 
 Part: TypeAlias = bytes | pa.Buffer
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -24,6 +27,11 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 class Storage(Protocol):
     """Immutable files by relative path, with `/` between folders."""
+
+    @property
+    def root(self) -> str:
+        """A directory of this host below which local state may be kept; what lies there may be deleted at any time."""
+        ...
 
     def create(self, path: str, parts: Iterable[Part]) -> int:
         """
@@ -121,9 +129,11 @@ class FileStorage:
         try:
             try:
                 size = _write_fully(descriptor, parts)
+                reach("storage.before_fsync")
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+            reach("storage.after_fsync")
             _sync_folder(folder)
         except BaseException:
             # The name was never handed out; on a full disk the room is needed back.
@@ -162,6 +172,7 @@ def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:
         size += len(view)
         while view:
             view = view[os.write(descriptor, view) :]
+        reach("storage.half_written")
     return size
 
 
@@ -178,6 +189,15 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._files: dict[str, pa.Buffer] = {}
+
+    @cached_property
+    def _folder(self) -> TemporaryDirectory[str]:
+        return TemporaryDirectory(prefix="streamkit-")
+
+    @property
+    def root(self) -> str:
+        """A temporary directory, which goes with this object."""
+        return self._folder.name
 
     def __repr__(self) -> str:
         return f"MemoryStorage({len(self._files)} files)"

@@ -12,9 +12,9 @@ from functools import lru_cache
 import pyarrow as pa
 
 from streamkit.clock import SystemClock
+from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application
 from streamkit.engine.exchange import Packed
-from streamkit.engine.anchor import Anchor
 from streamkit.engine.planner import Planner
 from streamkit.log.log import Log, open_log
 from streamkit.log.storage import FileStorage

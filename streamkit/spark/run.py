@@ -19,6 +19,8 @@ from streamkit.dsl.topology import Topology
 from streamkit.engine.compile import compile as compile_topology
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, StreamKitError
+from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log, open_log
 from streamkit.names import checkpoint_folder, fresh_token
 from streamkit.plan.duration import duration_ms
@@ -56,6 +58,8 @@ class Run:
         self.program = program
         self._options = options
         self._failures = 0
+        self._backlog = 0
+        self._records_before: int | None = None
         self._query = self._start()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -67,7 +71,7 @@ class Run:
         """
         while True:
             try:
-                ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
+                ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # Spark takes fractions
             except StreamingQueryException as exception:
                 error = translated(exception)
                 if not isinstance(error, EpochFailedError) or self._failures + 1 >= ATTEMPTS_PER_EPOCH:
@@ -83,12 +87,17 @@ class Run:
         self._remove_checkpoint()
 
     @property
+    def query(self) -> StreamingQuery:
+        """Spark's own handle of the query."""
+        return self._query
+
+    @property
     def is_active(self) -> bool:
         return bool(self._query.isActive)
 
     def status(self) -> dict[str, Any]:
         """Where the application stands in the catalog, and whether this run is active."""
-        state = self.log.catalog.application(self.program.application)
+        state = self._state()
         return {
             "application": state.name,
             "active": self.is_active,
@@ -101,11 +110,23 @@ class Run:
 
     def progress(self) -> list[Mapping[str, Any]]:
         """The last epochs, oldest first: records, late and dropped ones, what was written, when."""
-        state = self.log.catalog.application(self.program.application)
+        state = self._state()
         return [
             {"epoch": epoch.epoch, "timestamp_ms": epoch.timestamp_ms, "stream_time_ms": epoch.stream_time_ms, **epoch.metrics}
             for epoch in self.log.catalog.epochs(state.id)
         ]
+
+    def records(self) -> int:
+        """How many input records this run has committed."""
+        return self._records_ever() - (self._records_before or 0)
+
+    def backlog(self) -> int:
+        """How many input records waited when the run started."""
+        return self._backlog
+
+    def total(self, metric: str) -> dict[str, int]:
+        """A metric of the application since its first start, by operator, topic or store: late, null_key, written, changes …"""
+        return dict(self._state().metrics.get(metric, {}))
 
     def store(self, name: str) -> StoreView:
         """A committed, consistent view of a store, as of now."""
@@ -113,8 +134,14 @@ class Run:
 
     def explain(self) -> str:
         """The plan Spark made of the query."""
-        execution = self._query._jsq.streamingQuery().lastExecution()  # type: ignore[attr-defined]
+        execution = self._query._jsq.streamingQuery().lastExecution()
         return str(execution.executedPlan().toString()) if execution is not None else "no epoch has run yet"
+
+    def _records_ever(self) -> int:
+        return int(self._state().metrics.get("records", 0))
+
+    def _state(self) -> ApplicationState:
+        return self.log.catalog.application(self.program.application)
 
     def _start(self) -> StreamingQuery:
         options = self._options
@@ -127,6 +154,8 @@ class Run:
             default_tasks=min(cores, self.program.key_groups),
             records_max=options.max_records_per_epoch,
         )
+        if self._records_before is None:
+            self._records_before, self._backlog = self._records_ever(), planner.backlog()
         bounded = options.trigger == AVAILABLE_NOW or options.drain
         job = Job(
             root=self.log.root,
@@ -175,7 +204,7 @@ def run(
     session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(session)
     opened = log if isinstance(log, Log) else open_log(log)
-    program = topology if isinstance(topology, Program) else compile_topology(topology, opened)
+    program = topology if isinstance(topology, Program) else compile_topology(topology, opened, CatalystAnalyzer(session))
     return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
 
 
@@ -214,5 +243,7 @@ def _checked(trigger: Trigger) -> Trigger:
         try:
             duration_ms(trigger, "trigger")
         except StreamKitError as error:
-            raise ConfigError(f"trigger={trigger!r}; expected None, an interval such as '10 seconds', or {AVAILABLE_NOW!r}") from error
+            raise ConfigError(
+                f"trigger={trigger!r}; expected None, an interval such as '10 seconds', or {AVAILABLE_NOW!r}"
+            ) from error
     return trigger

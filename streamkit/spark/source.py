@@ -15,7 +15,16 @@ from pyspark.sql.types import StructType
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.reader import read_split
-from streamkit.spark.job import FORMAT, PACKED_DDL, Job, decode_job, freeze_garbage_collector, job_storage, open_job_log, packed_batches
+from streamkit.spark.job import (
+    FORMAT,
+    PACKED_DDL,
+    Job,
+    decode_job,
+    freeze_garbage_collector,
+    job_storage,
+    open_job_log,
+    packed_batches,
+)
 
 
 class EpochSource(DataSource):
@@ -31,7 +40,7 @@ class EpochSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         return EpochReader(self.options["job"])
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from streamkit.spark.sink import EpochWriter
 
         return EpochWriter(self.options["job"])

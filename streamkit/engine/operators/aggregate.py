@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.order import NO_TIME
-from streamkit.engine.rows import in_canonical_order, numbers, rows_of, without_null_keys
+from streamkit.engine.rows import in_canonical_order, numbers, rows_of, without_deletions, without_null_keys
 from streamkit.expressions.aggregates import combine, combine_functions, fold, lift, result, running, state_columns
 from streamkit.expressions.arrow import evaluate
 from streamkit.log.keys import encode_keys, murmur2
@@ -69,8 +69,7 @@ class Groups:
 
 def fold_rows(operator: Fold, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
     """One row of state per key (and window): key columns, `_window`, `_timestamp`, state columns."""
-    batch, dropped = without_null_keys(batch, operator.key)
-    context.count("null_key", operator.id, dropped)
+    batch = _keyed_values(operator, batch, context)
     by = [*operator.key, *([WINDOW] if operator.windowed else [])]
     states = [(batch[TIMESTAMP], "max"), *_lifted(operator.aggregates, batch)]
     keys, (timestamps, *folded) = fold([batch[name] for name in by], states)
@@ -105,6 +104,15 @@ class _Updated:
     @classmethod
     def none(cls) -> _Updated:
         return cls(pa.array([], pa.binary()), None)
+
+
+def _keyed_values(operator: Fold | Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows to aggregate: a null key has no group, a deletion has no value; both are counted."""
+    batch, dropped = without_null_keys(batch, operator.key)
+    context.count("null_key", operator.id, dropped)
+    batch, deletions = without_deletions(batch)
+    context.count("deletion", operator.id, deletions)
+    return batch
 
 
 def _lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[tuple[pa.Array, str]]:
@@ -171,8 +179,7 @@ def _decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Numbers, list
 
 def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[_Updated, pa.RecordBatch]:
     """Fold row by row in canonical order: the updated groups, and the result after each row."""
-    batch, dropped = without_null_keys(in_canonical_order(batch), operator.key)
-    context.count("null_key", operator.id, dropped)
+    batch = in_canonical_order(_keyed_values(operator, batch, context))
     groups_of_rows = _groups_of_rows(operator, batch)
     codes, first = _codes(operator, groups_of_rows)
     keys, touched = _sorted(operator, groups_of_rows.take(first), context)
@@ -207,7 +214,7 @@ def _rank_of_code(
     """Where each group stands among the sorted state keys."""
     unsorted = rows.take(first)
     own = state_keys(context.store_number(operator.store), unsorted.key_groups, unsorted.keys, unsorted.windows)
-    return pc.index_in(own, value_set=keys).to_numpy().astype(np.int64)
+    return _numpy(pc.index_in(own, value_set=keys))
 
 
 def _running(operator: Aggregate, rows: Groups, ranks: Numbers, stored: pa.BinaryArray) -> Groups:
@@ -362,4 +369,5 @@ def _timestamp(milliseconds: Numbers) -> pa.Array:
 
 
 def _numpy(array: pa.Array) -> Numbers:
-    return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    numbers: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +12,7 @@ from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.rows import has_order, in_canonical_order, rows_of, without_null_keys
 from streamkit.log.keys import partitions
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
-from streamkit.plan.program import Emit, Send, Write
+from streamkit.plan.program import Emit, Output, Send, Write
 
 
 def send(operator: Send, batch: pa.RecordBatch | None, context: Context) -> None:
@@ -41,13 +42,21 @@ def write(operator: Write, batch: pa.RecordBatch | None, context: Context) -> No
     output, topic = context.program.outputs[operator.output], context.plan.application.outputs[operator.output]
     if has_order(batch):
         batch = in_canonical_order(batch)
-    labels = partitions([batch[name] for name in topic.partition_by], topic.partitions)
-    labels = np.where(labels < 0, groups_of(batch, topic.partition_by, topic.partitions), labels)
+    labels: npt.NDArray[np.int64] = partitions([batch[name] for name in topic.partition_by], topic.partitions).astype(np.int64)
+    labels = np.where(labels < 0, groups_of(batch, topic.partition_by, topic.partitions), labels).astype(np.int64)
     order = np.argsort(labels, kind="stable")
-    columns = {name: batch[name] for name in output.schema.names}
-    columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
-    if DELETED in batch.schema.names and pc.any(batch[DELETED]).as_py():
-        columns[DELETED] = batch[DELETED]
-    rows = rows_of(columns).take(pa.array(order))
+    rows = _log_rows(output, batch).take(pa.array(order))
     context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
     context.count("written", output.topic, batch.num_rows)
+
+
+def _log_rows(output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as the topic keeps them; a deletion keeps its key and nothing else."""
+    columns = {name: batch[name] for name in output.schema.names}
+    columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
+    if DELETED not in batch.schema.names or not pc.any(batch[DELETED]).as_py():
+        return rows_of(columns)
+    for name in output.schema.names:
+        if name not in output.key:
+            columns[name] = pc.if_else(batch[DELETED], pa.scalar(None, columns[name].type), columns[name])
+    return rows_of({**columns, DELETED: batch[DELETED]})

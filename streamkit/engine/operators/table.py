@@ -16,7 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
-from streamkit.engine.rows import canonical_order, in_canonical_order, is_null_key, numbers, record_columns, rows_of, without_null_keys
+from streamkit.engine.rows import (
+    canonical_order,
+    in_canonical_order,
+    is_null_key,
+    numbers,
+    record_columns,
+    rows_of,
+    without_null_keys,
+)
 from streamkit.log.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, ORDER_COLUMNS, TIMESTAMP
 from streamkit.plan.program import GlobalJoin, Materialize, Store, TableJoin
@@ -138,7 +146,9 @@ def _with_changes(
     found = newest_before(left, left_keys, changes, change_keys)
     deleted = changes[DELETED].to_numpy(zero_copy_only=False)
     changed = np.where(deleted[found], -1, found + committed.num_rows)
-    columns = [pa.concat_arrays([committed[name], changes[name].cast(committed.schema.field(name).type)]) for name in store.value.names]
+    columns = [
+        pa.concat_arrays([committed[name], changes[name].cast(committed.schema.field(name).type)]) for name in store.value.names
+    ]
     rows = pa.RecordBatch.from_arrays(columns, names=list(store.value.names))
     return rows, np.where(found >= 0, changed, from_store)
 
