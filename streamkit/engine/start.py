@@ -82,7 +82,6 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
     slabs = collect_orphans(storage, catalog, writer, state.generation, committed_step=state.epoch)
     plans = [path for path in storage.list(plan_folder(writer)) if (plan_generation(path) or 0) < state.generation]
     for path in plans:
-        reach("start.between_deletions")
         storage.delete(path)
     return len(slabs) + len(plans)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.errors import EpochFailedError, FencedError
+from streamkit.failpoints import reach
 from streamkit.log import manifest
 from streamkit.log.applications import positions_of
 from streamkit.log.database import Transaction
@@ -68,6 +69,7 @@ def commit(transaction: Transaction, epoch: EpochCommit) -> tuple[Extent, ...]:
     extents = manifest.adopt(transaction, epoch.slabs)
     _move_positions(transaction, epoch)
     _record(transaction, epoch, totals)
+    reach("commit.before_commit")
     return extents
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
 from streamkit.names import SlabName, slab_folder
@@ -20,6 +21,7 @@ def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation:
     orphans = tuple(path for path in listed if path not in referenced and _is_void(path, generation, committed_step))
     for path in orphans:
         storage.delete(path)
+        reach("orphans.between_deletions")
     return orphans
 
 

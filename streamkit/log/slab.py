@@ -16,6 +16,7 @@ import google_crc32c
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
+from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
 from streamkit.log.frame import Payload, decode, encode, header, padding
 from streamkit.log.reference import FrameReference, SlabReference, footer_bytes
@@ -54,6 +55,7 @@ def write_slab(
         raise
     except OSError:
         # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
+        reach("slab.write_failed")
         return _stage(storage, replace(name, token=fresh_token()), payloads)
 
 
