@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
@@ -66,7 +67,7 @@ class CatalystAnalyzer:
     ) -> tuple[tuple[str, TypedExpression], ...]:
         """Each named expression with its types; TopologyError and UnsupportedExpressionError name the user's line."""
         nodes = self._analysed(schema, [expression for _, expression in columns], at, "Project")
-        translator = Translator(at)
+        translator = Translator(schema, at)
         return tuple((name, translator.translate(node)) for (name, _), node in zip(columns, nodes))
 
     def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
@@ -81,33 +82,34 @@ class CatalystAnalyzer:
     ) -> tuple[TypedAggregate, ...]:
         """Each named aggregate over any scalar argument; TopologyError for what is no single aggregate."""
         nodes = self._analysed(schema, [expression for _, expression in aggregates], at, "Aggregate")
-        return tuple(_aggregate(name, node, expression, at) for (name, expression), node in zip(aggregates, nodes))
+        return tuple(
+            _aggregate(name, node, expression, Translator(schema, at)) for (name, expression), node in zip(aggregates, nodes)
+        )
 
     def _analysed(self, schema: Schema, expressions: Sequence[Expression], at: Location | None, operator: str) -> list[Node]:
         """The trees Catalyst makes of the expressions in one plan of the given operator over the rows alone."""
         if not expressions:
             return []
-        frame = self._frame(schema)
-        columns = [_named(_column(_unaliased(e), at), str(place)) for place, e in enumerate(expressions)]
-        plan = self._analyse(lambda: frame.agg(*columns) if operator == "Aggregate" else frame.select(*columns), schema, at)
-        operators, nodes = read_plan(plan)
+        operators, nodes = read_plan(self._plan(schema, expressions, at, operator))
         if operators != [operator, "LocalRelation"] or len(nodes) != len(expressions):
-            texts = ", ".join(expression_text(expression) for expression in expressions)
-            raise UnsupportedExpressionError(_misplaced(operators, texts), at)
+            raise UnsupportedExpressionError(_misplaced(operators, _texts(expressions)), at)
         return nodes
 
-    def _analyse(self, build: Callable[[], DataFrame], schema: Schema, at: Location | None) -> Any:
+    def _plan(self, schema: Schema, expressions: Sequence[Expression], at: Location | None, operator: str) -> Any:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
+        frame = self._frame(schema)
         try:
-            return build()._jdf.queryExecution().analyzed()
+            with _without_query_log():
+                columns = [_column(_unaliased(e), at).alias(str(place)) for place, e in enumerate(expressions)]
+                analysed = frame.agg(*columns) if operator == "Aggregate" else frame.select(*columns)
+            return analysed._jdf.queryExecution().analyzed()
         except PySparkException as error:
-            raise _explained(error, schema, at) from None
+            raise _explained(error, schema, _texts(expressions), operator, at) from None
         except Py4JJavaError as error:
-            raise UnsupportedExpressionError(
-                f"Spark cannot analyse the expression: {_first_sentence(error.java_exception)}", at
-            ) from None
+            reason = _first_sentence(error.java_exception)
+            raise UnsupportedExpressionError(f"Spark cannot analyse {_texts(expressions)}: {reason}", at) from None
 
     def _frame(self, schema: Schema) -> DataFrame:
         """An empty DataFrame of the schema, without a job."""
@@ -200,19 +202,33 @@ def _unaliased(expression: Expression) -> Expression:
     return expression.expression if isinstance(expression, Alias) else expression
 
 
-def _named(column: Column, name: str) -> Column:
-    return column.alias(name)
+def _texts(expressions: Sequence[Expression]) -> str:
+    return ", ".join(expression_text(expression) for expression in expressions)
 
 
-def _aggregate(name: str, node: Node, expression: Expression, at: Location | None) -> TypedAggregate:
+@contextmanager
+def _without_query_log() -> Iterator[None]:
+    """PySpark logs every refused query at length; here the refusal is an answer, not an accident."""
+    from pyspark.logger import PySparkLogger  # who asks logging itself first gives PySpark a logger it cannot use
+
+    loggers = [PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before):
+            logger.disabled = disabled
+
+
+def _aggregate(name: str, node: Node, expression: Expression, translator: Translator) -> TypedAggregate:
     """The aggregate behind a tree; it must be one function over columns of the row, and nothing around it."""
-    call = node.children[0]
+    call, at = node.children[0], translator.at
     text = expression_text(expression)
     supported = ", ".join(AGGREGATES.values())
     if call.name != "AggregateExpression":
-        raise TopologyError(
-            f"expected one aggregate ({supported}) as such; found {text!r}: compute with its result in a later select", at
-        )
+        raise TopologyError(_no_aggregate(text), at)
     function = call.children[0]
     if function.name not in AGGREGATES:
         raise UnsupportedExpressionError(f"the aggregate {text!r} has no incremental state; expected one of {supported}", at)
@@ -224,9 +240,14 @@ def _aggregate(name: str, node: Node, expression: Expression, at: Location | Non
         raise UnsupportedExpressionError(f"the aggregate {text!r} has no Arrow translation", at)
     if len(function.children) != 1:
         raise UnsupportedExpressionError(f"the aggregate {text!r} has more than one argument; expected one", at)
-    argument = Translator(at).translate(function.children[0])
+    argument = translator.translate(function.children[0])
     every_row = function.name == "Count" and argument.name == "literal" and argument.value is not None
     return TypedAggregate(name, AGGREGATES[function.name], _result_type(function), None if every_row else argument)
+
+
+def _no_aggregate(text: str) -> str:
+    supported = ", ".join(AGGREGATES.values())
+    return f"expected one aggregate ({supported}) as such; found {text}: compute with its result in a later select"
 
 
 def _result_type(function: Node) -> str:
@@ -241,7 +262,7 @@ def _misplaced(operators: list[str], text: str) -> str:
     return f"{text} gives more or fewer rows than it is given ({operators[0]} over {', '.join(operators[1:-1])}); expected one value per row"
 
 
-def _explained(error: Any, schema: Schema, at: Location | None) -> TopologyError:
+def _explained(error: Any, schema: Schema, texts: str, operator: str, at: Location | None) -> TopologyError:
     """Spark's objection in short, with what exists."""
     condition, parameters = str(error.getCondition() or ""), dict(error.getMessageParameters() or {})
     if condition.startswith("UNRESOLVED_COLUMN"):
@@ -251,15 +272,17 @@ def _explained(error: Any, schema: Schema, at: Location | None) -> TopologyError
         name = parameters.get("routineName", "?").strip("`")
         return UnsupportedExpressionError(f"Spark has no function {name!r}", at)
     if condition == "MISSING_GROUP_BY":
-        return UnsupportedExpressionError(_misplaced(["Aggregate"], "the expression"), at)
+        return TopologyError(_no_aggregate(texts) if operator == "Aggregate" else _misplaced(["Aggregate"], texts), at)
     if condition == "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES":
         left, right, text = (parameters[key].strip('"') for key in ("left", "right", "sqlExpr"))
         return TopologyError(f"the types of {text} do not go together: {left.lower()} and {right.lower()}; cast one of them", at)
-    return TopologyError(f"{_first_sentence(error)}; the columns are {schema}", at)
+    if condition.startswith("DATATYPE_MISMATCH"):
+        return TopologyError(f"{_first_sentence(error)}; the columns are {schema}", at)
+    return TopologyError(f"{_first_sentence(error)}, in {texts}", at)
 
 
 def _first_sentence(error: Any) -> str:
     """Spark's own words without error class, SQLSTATE and plan."""
     text = str(error).strip().split("\n")[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    return re.sub(r"\s*SQLSTATE:.*$", "", text).rstrip(" .;")
+    return re.sub(r"\s*(?:SQLSTATE:|Please, refer to).*$", "", text).rstrip(" .;")

@@ -31,7 +31,7 @@ Texts: TypeAlias = pa.StringArray
 
 def read_integers(texts: Texts, type: str) -> pa.Array:
     """Digits with an optional sign; blanks around them do not count."""
-    if not _any(pc.match_substring(texts, "x", ignore_case=True)):  # Arrow alone reads hexadecimal numbers
+    if not any(_any(pc.match_substring(texts, mark)) for mark in "xX"):  # Arrow alone reads hexadecimal numbers
         try:
             return texts.cast(to_arrow(type))
         except pa.ArrowInvalid:

@@ -39,9 +39,14 @@ _FIELDS: dict[str, Callable[[Datum], Datum]] = {
 }
 
 
+def _without_zone(value: Datum) -> Datum:
+    """The same moment; Arrow is some twenty times faster where it need not ask a zone, even UTC."""
+    return value.cast(pa.timestamp("us")) if pa.types.is_timestamp(value.type) else value
+
+
 @operation(*_FIELDS)
 def _field(expression: TypedExpression, value: Datum) -> Datum:
-    return pc.cast(_FIELDS[expression.name](value), pa.int32())
+    return pc.cast(_FIELDS[expression.name](_without_zone(value)), pa.int32())
 
 
 @operation("date_trunc", refuse=needs_literals(0))
@@ -57,7 +62,7 @@ def _trunc(expression: TypedExpression, value: Datum, unit: pa.Scalar) -> Datum:
 
 
 def _floor(value: Datum, unit: str | None) -> Datum:
-    return pc.floor_temporal(value, unit=unit) if unit else pa.scalar(None, value.type)
+    return pc.floor_temporal(_without_zone(value), unit=unit).cast(value.type) if unit else pa.scalar(None, value.type)
 
 
 @operation("date_add")

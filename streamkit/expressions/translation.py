@@ -12,6 +12,7 @@ from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.literals import literal, moment_text, to_json
 from streamkit.expressions.tree import Node, is_flat
 from streamkit.plan.expression import TypedExpression
+from streamkit.schema import Schema
 
 SAME_ARGUMENTS = {
     "EqualTo": "eq", "EqualNullSafe": "eq_null_safe", "LessThan": "lt", "LessThanOrEqual": "le", "GreaterThan": "gt",
@@ -44,8 +45,9 @@ _Context = Mapping[int, TypedExpression]  # common expressions by id
 class Translator:
     """Turns analysed trees into typed expressions; UnsupportedExpressionError names what has no translation, and the line."""
 
-    def __init__(self, at: Location | None) -> None:
+    def __init__(self, schema: Schema, at: Location | None) -> None:
         self.at = at
+        self._names = {name.lower(): name for name in schema.names}
         self._special: dict[str, Callable[[Node, _Context], TypedExpression]] = {
             "Alias": lambda node, common: self.translate(node.children[0], common),
             "AttributeReference": self._column,
@@ -105,7 +107,7 @@ class Translator:
         )
 
     def _column(self, node: Node, _common: _Context) -> TypedExpression:
-        return TypedExpression("column", node.type, (), node.fields["name"])
+        return TypedExpression("column", node.type, (), self._names[node.fields["name"].lower()])
 
     def _literal(self, node: Node, _common: _Context) -> TypedExpression:
         return literal(_literal_value(node), node.type) if is_flat(node.type) else TypedExpression("literal", node.type)

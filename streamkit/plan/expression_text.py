@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import singledispatch
 
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText, TypedExpression
@@ -11,6 +12,7 @@ INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
     "integral_divide": "DIV",
 }  # fmt: skip
+_NAMED = re.compile(r"(?is).*\S\s+as\s+(`[^`]+`|\w+)\s*")  # SQL text that names its result
 
 
 @singledispatch
@@ -72,11 +74,13 @@ def typed_text(expression: TypedExpression) -> str:
 
 
 def expression_name(expression: Expression) -> str:
-    """The name of a result: its alias, the column it is, or else its text."""
+    """The name of a result: its alias (in SQL text after AS), the column it is, or else its text."""
     if isinstance(expression, Alias):
         return expression.name
     if isinstance(expression, Cast) and isinstance(expression.expression, Reference):
         return expression.expression.name
+    if isinstance(expression, SqlText) and (named := _NAMED.fullmatch(expression.text)):
+        return named[1].strip("`")
     return expression_text(expression)
 
 
