@@ -189,6 +189,8 @@ def _literal_column(value: Any) -> Column:
     if isinstance(value, dt.datetime):
         moment = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
         return functions.expr(f"TIMESTAMP '{moment.strftime('%Y-%m-%d %H:%M:%S.%f').rjust(26, '0')}Z'")
+    if isinstance(value, dt.date):
+        return functions.expr(f"DATE '{value.isoformat()}'")  # lit() loses the zeros of years before 1000
     return functions.lit(value)
 
 
@@ -283,6 +285,6 @@ def _explained(error: Any, schema: Schema, texts: str, operator: str, at: Locati
 
 def _first_sentence(error: Any) -> str:
     """Spark's own words without error class, SQLSTATE and plan."""
-    text = str(error).strip().split("\n")[0]
+    text = (str(error).strip() or type(error).__name__).split("\n")[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
     return re.sub(r"\s*(?:SQLSTATE:|Please, refer to).*$", "", text).rstrip(" .;")
