@@ -1,0 +1,338 @@
+"""Topologies in the DSL, each beside the same topology by hand: between them they use every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.dsl.column import Column
+from tests.engine.reference import Aggregation, Emitted, Interpreter, Record, Row, Table, Windows, count, of
+
+CUSTOMERS, KINDS, ORDERS = 0, 1, 2  # numbers of the inputs where all are read: tables first, then by name
+ALL_AGGREGATES = {
+    "orders": count,
+    "paid": of("count_if", "paid"),
+    "amounts": of("count", "amount"),
+    "total": of("sum", "amount"),
+    "revenue": of("sum", "price"),
+    "mean_amount": of("avg", "amount"),
+    "mean_price": of("avg", "price"),
+    "least": of("min", "price"),
+    "last_item": of("max", "item"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topology, the interpreter of the same, and which topics it reads: tables before streams, then by name."""
+
+    topology: sk.Topology
+    interpreter: Callable[[], Interpreter]
+    inputs: tuple[str, ...]
+    global_tables: tuple[str, ...] = ()
+
+
+def every_aggregate() -> dict[str, Column]:
+    return {
+        "orders": F.count("*"),
+        "paid": F.count_if(F.col("paid")),
+        "amounts": F.count("amount"),
+        "total": F.sum("amount"),
+        "revenue": F.sum("price"),
+        "mean_amount": F.avg("amount"),
+        "mean_price": F.avg(F.col("price")),
+        "least": F.min("price"),
+        "last_item": F.max("item"),
+    }
+
+
+def only(row: Row, *names: str) -> Row:
+    return {name: row[name] for name in names}
+
+
+def stateless() -> sk.Topology:
+    """Filters, projections and renames, twice from one stream; no table, no store."""
+    app = sk.Topology("stateless")
+    orders = app.stream("orders")
+    orders.filter("amount > 0").with_columns(double=F.col("amount") * 2, item=F.upper("item")).drop("paid").to("positive")
+    renamed = orders.filter_not(F.col("paid")).select("item", (F.col("amount") + 1).alias("more")).rename(item="thing")
+    renamed.to("unpaid", partitions=3)
+    return app
+
+
+class Stateless(Interpreter):
+    def process(self, record: Record) -> None:
+        row = record.row
+        if row["amount"] is not None and row["amount"] > 0:
+            item = row["item"].upper() if row["item"] is not None else None
+            self.write(
+                "positive",
+                [
+                    Emitted(
+                        {**only(row, "customer", "price", "amount"), "item": item, "double": row["amount"] * 2}, record.timestamp
+                    )
+                ],
+            )
+        if row["paid"] is not True:
+            more = None if row["amount"] is None else row["amount"] + 1
+            self.write("unpaid", [Emitted({"customer": row["customer"], "thing": row["item"], "more": more}, record.timestamp)])
+
+
+def joins() -> sk.Topology:
+    """A left join with a filtered table, a global table's filtered rows, a join on another column, and a rekeying select."""
+    app = sk.Topology("joins")
+    orders = app.stream("orders")
+    people = app.table("customers").filter("level > 0").with_columns(points=F.lit(100) / F.col("level")).drop("city")
+    items = app.global_table("items").filter("weight > 1").select("kind", "weight")
+    kinds = app.table("kinds").rename(kind="sort", label="title")
+    with_people = orders.select("item", "amount").join(people, how="left")
+    with_people.to("with_people")
+    with_items = with_people.join(items, on="item", how="left")
+    with_items.to("with_items")
+    with_items.join(kinds, on={"kind": "sort"}).select("title", "item", "points").to("with_kinds")
+    orders.join(items, on="item").select("kind", customer=F.upper("customer")).to("by_shout")
+    return app
+
+
+class Joins(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table_inputs = frozenset((CUSTOMERS, KINDS))
+        self.people, self.kinds = Table(("customer",)), Table(("kind",))
+        self.tables = [self.people, self.kinds]
+
+    def process(self, record: Record) -> None:
+        if record.input == CUSTOMERS:
+            level = record.row["level"]
+            deleted = record.deleted or level is None or level <= 0
+            self.people.put({"level": level, "points": None if deleted else 100 / level, **record.row}, record.timestamp, deleted)
+        elif record.input == KINDS:
+            self.kinds.put(record.row, record.timestamp, record.deleted)
+        else:
+            self._order(record)
+
+    def _order(self, record: Record) -> None:
+        row = record.row
+        person = self.people.get(row["customer"]) or {"level": None, "points": None}
+        joined = {**only(row, "customer", "item", "amount"), **only(person, "level", "points")}
+        self.write("with_people", [Emitted(joined, record.timestamp)])
+        item = self.global_rows["items"].get((row["item"],))
+        heavy = item if item is not None and item["weight"] is not None and item["weight"] > 1 else None
+        joined = joined | (only(heavy, "kind", "weight") if heavy else {"kind": None, "weight": None})
+        self.write("with_items", [Emitted(joined, record.timestamp)])
+        kind = self.kinds.get(joined["kind"])
+        self.null_keys += joined["kind"] is None
+        if kind is not None:
+            self.write(
+                "with_kinds",
+                [Emitted({"kind": joined["kind"], "title": kind["label"], **only(joined, "item", "points")}, record.timestamp)],
+            )
+        if heavy:
+            shout = row["customer"].upper() if row["customer"] is not None else None
+            self.write("by_shout", [Emitted({"kind": heavy["kind"], "customer": shout}, record.timestamp)])
+
+
+def windowed() -> sk.Topology:
+    """Tumbling windows with all aggregates and all emissions, and hopping ones of the same stream."""
+    app = sk.Topology("windowed")
+    orders = app.stream("orders")
+    tumbling = orders.group_by("customer", "item").windowed_by(sk.tumbling("10 ms", grace="5 ms", retention="40 ms"))
+    table = tumbling.agg(**every_aggregate(), store="per_customer")
+    for mode in ("every", "latest", "final"):
+        table.emit(mode).to(f"tumbling_{mode}")
+    hopping = (
+        orders.filter("item is not null").group_by(thing=F.col("item")).windowed_by(sk.hopping("10 ms", "4 ms", grace="3 ms"))
+    )
+    counts = hopping.agg(orders=F.count("*"), total=F.sum("amount"), store="per_item")
+    counts.emit("every").to("hopping_every")
+    counts.emit("final").to("hopping_final")
+    return app
+
+
+class Windowed(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tumbling = Aggregation(("customer", "item"), ALL_AGGREGATES, Windows(10, 10, 5, 40))
+        self.hopping = Aggregation(("thing",), {"orders": count, "total": of("sum", "amount")}, Windows(10, 4, 3))
+        self.aggregations = [self.tumbling, self.hopping]
+
+    def process(self, record: Record) -> None:
+        row = record.row
+        self.write("tumbling_every", self.tumbling.add(row, record.timestamp, record.order))
+        if row["item"] is not None:
+            self.write("hopping_every", self.hopping.add({**row, "thing": row["item"]}, record.timestamp, record.order))
+
+    def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
+        self.write("tumbling_final" if aggregation is self.tumbling else "hopping_final", [result])
+
+    def end_epoch(self) -> None:
+        self.write("tumbling_latest", self.tumbling.latest())
+
+    def stores(self) -> dict[str, list[Row]]:
+        return {"per_customer": self.tumbling.stored(self.stream_time), "per_item": self.hopping.stored(self.stream_time)}
+
+
+def folded() -> sk.Topology:
+    """No result for every record, so that rows are folded before they move; the table is filtered before it is emitted."""
+    app = sk.Topology("folded")
+    orders = app.stream("orders").filter("amount is null or amount > -40")
+    hopping = orders.group_by("item").windowed_by(sk.hopping("12 ms", "5 ms", grace="4 ms"))
+    table = hopping.agg(**every_aggregate(), store="per_item")
+    busy = table.filter("orders > 1").with_columns(share=F.lit(12) / (F.col("orders") - 1)).select("orders", "total", "share")
+    busy.to("busy")
+    busy.emit("final").to("busy_final")
+    table.emit("final").to("final")
+    totals = orders.group_by_key().agg(**every_aggregate(), store="totals")
+    totals.to("totals")
+    orders.group_by(sign=F.when(F.col("amount") < 0, "-").when(F.col("amount") >= 0, "+")).count(store="signs")
+    return app
+
+
+class Folded(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hopping = Aggregation(("item",), ALL_AGGREGATES, Windows(12, 5, 4))
+        self.totals = Aggregation(("customer",), ALL_AGGREGATES)
+        self.signs = Aggregation(("sign",), {"count": count})
+        self.aggregations = [self.hopping, self.totals, self.signs]
+
+    def process(self, record: Record) -> None:
+        row, amount = record.row, record.row["amount"]
+        if amount is None or amount > -40:
+            for one in (self.hopping, self.totals):
+                one.add(row, record.timestamp, record.order)
+            sign = None if amount is None else "-" if amount < 0 else "+"
+            self.signs.add({"sign": sign}, record.timestamp, record.order)
+
+    def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
+        self.write("final", [result])
+        if result.row["orders"] > 1:
+            self.write("busy_final", [self._busy(result)])
+
+    def end_epoch(self) -> None:
+        self.write("totals", self.totals.latest())
+        self.write("busy", [self._busy(result) for result in self.hopping.latest()])
+
+    def stores(self) -> dict[str, list[Row]]:
+        named = {"per_item": self.hopping, "totals": self.totals, "signs": self.signs}
+        return {name: one.stored(self.stream_time) for name, one in named.items()}
+
+    @staticmethod
+    def _busy(result: Emitted) -> Emitted:
+        row = only(result.row, "item", "window_start", "window_end", "orders", "total")
+        if row["orders"] > 1:
+            return result.with_row({**row, "share": 12 / (row["orders"] - 1)})
+        return Emitted(row, result.timestamp, deleted=True)
+
+
+def chained() -> sk.Topology:
+    """Final results re-keyed, joined with a table and grouped again, with windows and without: three kernels."""
+    app = sk.Topology("chained")
+    windows = sk.tumbling("10 ms", grace="2 ms")
+    first = (
+        app.stream("orders")
+        .group_by("customer", "item")
+        .windowed_by(windows)
+        .agg(total=F.sum("amount"), orders=F.count("*"), store="first")
+    )
+    finals = first.emit("final").join(app.table("customers").select("city"), on="customer", how="left").filter("orders < 5")
+    by_city = finals.group_by("city").agg(groups=F.count("*"), total=F.sum("total"), most=F.max("orders"), store="cities")
+    by_city.emit("every").to("cities_every")
+    by_city.to("cities")
+    again = finals.group_by("item").windowed_by(sk.tumbling("20 ms", grace="8 ms"))
+    again.agg(groups=F.count("*"), total=F.sum("total"), store="again").emit("final").to("again_final")
+    return app
+
+
+class Chained(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Aggregation(("customer", "item"), {"total": of("sum", "amount"), "orders": count}, Windows(10, 10, 2))
+        self.cities = Aggregation(("city",), {"groups": count, "total": of("sum", "total"), "most": of("max", "orders")})
+        self.again = Aggregation(("item",), {"groups": count, "total": of("sum", "total")}, Windows(20, 20, 8))
+        self.table_inputs = frozenset((CUSTOMERS,))
+        self.people = Table(("customer",))
+        self.aggregations, self.tables = [self.first, self.cities, self.again], [self.people]
+
+    def process(self, record: Record) -> None:
+        if record.input == CUSTOMERS:
+            self.people.put(record.row, record.timestamp, record.deleted)
+        else:
+            self.first.add(record.row, record.timestamp, record.order)
+
+    def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
+        if aggregation is self.again:
+            self.write("again_final", [result])
+        elif result.row["orders"] < 5:
+            person = self.people.get(result.row["customer"]) or {"city": None}
+            row = {**result.row, "city": person["city"]}
+            self.write("cities_every", self.cities.add(row, result.timestamp, moment))
+            self.again.add(row, result.timestamp, moment)
+
+    def end_epoch(self) -> None:
+        self.write("cities", self.cities.latest())
+
+    def stores(self) -> dict[str, list[Row]]:
+        named = {"first": self.first, "cities": self.cities, "again": self.again}
+        return {name: one.stored(self.stream_time) for name, one in named.items()}
+
+
+def tables() -> sk.Topology:
+    """A table's changes as a stream, filtered and projected, and one result per record without windows."""
+    app = sk.Topology("tables")
+    people = app.table("customers", store="people")
+    strong = people.filter("level <> 0").with_columns(share=F.lit(60) / F.col("level")).filter("share > 1").drop("level")
+    strong.emit("every").to("strong_every")
+    strong.to("strong")
+    people.rename(city="town").emit("every").to("people_every")
+    counts = app.stream("orders").group_by_key().agg(**every_aggregate(), store="counts")
+    counts.select("orders", spent=F.coalesce(F.col("total"), F.lit(0))).emit("every").to("counts_every")
+    counts.to("counts")
+    return app
+
+
+class Tables(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table_inputs = frozenset((CUSTOMERS,))
+        self.people, self.counts = Table(("customer",)), Aggregation(("customer",), ALL_AGGREGATES)
+        self.tables, self.aggregations = [self.people], [self.counts]
+
+    def process(self, record: Record) -> None:
+        if record.input == CUSTOMERS:
+            change = self.people.put(record.row, record.timestamp, record.deleted)
+            if change is not None:
+                self.write("strong_every", [self._strong(change)])
+                self.write(
+                    "people_every", [change.with_row({**only(change.row, "customer", "level"), "town": change.row["city"]})]
+                )
+            return
+        for result in self.counts.add(record.row, record.timestamp, record.order):
+            row = {"customer": result.row["customer"], "orders": result.row["orders"], "spent": result.row["total"] or 0}
+            self.write("counts_every", [result.with_row(row)])
+
+    def end_epoch(self) -> None:
+        self.write("strong", [self._strong(change) for change in self.people.latest()])
+        self.write("counts", self.counts.latest())
+
+    def stores(self) -> dict[str, list[Row]]:
+        return {"people": [row for row, _ in self.people.rows.values()], "counts": self.counts.stored(self.stream_time)}
+
+    @staticmethod
+    def _strong(change: Emitted) -> Emitted:
+        level = change.row["level"]
+        share = 60 / level if level else None
+        deleted = change.deleted or share is None or share <= 1
+        return Emitted({**only(change.row, "customer", "city"), "share": share}, change.timestamp, deleted)
+
+
+CASES = {
+    "stateless": Case(stateless(), Stateless, ("orders",)),
+    "joins": Case(joins(), Joins, ("customers", "kinds", "orders"), ("items",)),
+    "windowed": Case(windowed(), Windowed, ("orders",)),
+    "folded": Case(folded(), Folded, ("orders",)),
+    "chained": Case(chained(), Chained, ("customers", "orders")),
+    "tables": Case(tables(), Tables, ("customers", "orders")),
+}

@@ -1,0 +1,137 @@
+"""The engine against the reference, record by record, on random data, however the work is cut."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+
+from streamkit.engine.compile import compile
+from streamkit.log.log import Log
+from streamkit.plan.program import Program
+from tests.engine.cases import CASES, Case
+from tests.engine.engine_run import Run, append, by_key, execute, fresh_log, metric, placed, stored, waiting, written
+from tests.engine.random_data import RandomData, create_topics, fill
+from tests.engine.reference import Interpreter, Key, Row, canonical_order
+
+Written = list[tuple[Any, ...]]
+ROWS = 60
+FIRST_MS = {1: 0, 2: -40, 3: 1_000_000}  # by seed; the second begins before 1970
+CUTS = [  # how the work is cut, in how many commits the input was appended, and which data
+    (Run(tasks=1, records_max=None, splits=1), 1, (1, 2, 3)),
+    (Run(tasks=2, records_max=37, splits=3), 4, (1,)),
+    (Run(tasks=3, records_max=5, splits=1), 2, (2,)),
+    (Run(tasks=7, records_max=37, splits=1), 9, (3,)),
+    (Run(tasks=7, records_max=None, splits=3), 30, (1, 2)),
+    (Run(tasks=2, records_max=5, splits=3, drain=False), 1, (3,)),
+    (Run(tasks=1, records_max=1, splits=3, drain=False), 4, (2,)),
+]
+
+
+@pytest.fixture(scope="module")
+def programs(spark: object) -> dict[str, Program]:
+    """Each case compiled once."""
+    with fresh_log() as log:
+        create_topics(log)
+        return {name: compile(case.topology, log) for name, case in CASES.items()}
+
+
+@pytest.mark.parametrize("case_name", CASES)
+@pytest.mark.parametrize(
+    ("run", "flushes", "seeds"), CUTS, ids=[f"{run.tasks}-{run.records_max}-{run.splits}" for run, _, _ in CUTS]
+)
+def test_everything_written_is_the_reference_s(
+    programs: dict[str, Program], case_name: str, run: Run, flushes: int, seeds: tuple[int, ...]
+) -> None:
+    """Topics record by record per key, stores, and counts of late and keyless records are the reference's, however the work is cut."""
+    for seed in seeds:
+        with fresh_log() as log:
+            fill(log, RandomData(seed, FIRST_MS[seed]), ROWS, flushes)
+            claims = execute(log, programs[case_name], run)
+            expected = interpreted(CASES[case_name], log, [claim.end.records for claim in claims if claim.end.records], run.drain)
+            check(log, CASES[case_name], expected)
+
+
+@pytest.mark.parametrize("case_name", CASES)
+def test_records_that_arrive_later_count_from_the_stream_time_reached(programs: dict[str, Program], case_name: str) -> None:
+    """What is appended between epochs has an order key not below the stream time committed before, so a partition that lags is late."""
+    case = CASES[case_name]
+    with fresh_log() as log:
+        expected, data = case.interpreter(), RandomData(4)
+        since: dict[str, dict[int, int]] = {}
+        fill(log, RandomData(9), 30, 1)
+        expected.global_rows = global_rows(case, log)
+        for round_number in range(3):
+            if round_number:
+                append(log, "orders", data.orders(20))
+                append(log, "customers", data.customers(10))
+            lanes = waiting(log, case.inputs, since)
+            claims = execute(log, programs[case_name], Run(tasks=2, records_max=11, splits=2, drain=False))
+            expected.run(canonical_order(lanes, expected.stream_time), [claim.end.records for claim in claims])
+            since = {topic: log.end_offsets(topic) for topic in case.inputs}
+        check(log, case, expected)
+
+
+def interpreted(case: Case, log: Log, epochs: list[int], drain: bool) -> Interpreter:
+    """The case by hand over what the log holds."""
+    interpreter = case.interpreter()
+    interpreter.global_rows = global_rows(case, log)
+    interpreter.run(canonical_order(waiting(log, case.inputs)), epochs)
+    if drain:
+        interpreter.drain()
+    return interpreter
+
+
+def global_rows(case: Case, log: Log) -> dict[str, dict[Key, Row]]:
+    """Global tables as they are once everything is read."""
+    tables: dict[str, dict[Key, Row]] = {}
+    for topic in case.global_tables:
+        rows = tables.setdefault(topic, {})
+        for emitted in written(log, topic):
+            place = tuple(emitted.row[name] for name in log.topic(topic).key)
+            rows.pop(place, None)
+            if not emitted.deleted:
+                rows[place] = emitted.row
+    return tables
+
+
+def check(log: Log, case: Case, expected: Interpreter) -> None:
+    name = case.topology.name
+    outputs = {sink.topic for sink in case.topology.sinks}
+    assert set(expected.topics) <= outputs
+    for topic in sorted(outputs):
+        key = log.topic(topic).key
+        assert not differences(by_key(written(log, topic), key), by_key(expected.topics.get(topic, []), key)), topic
+        check_partitions(log, topic)
+    for store, rows in expected.stores().items():
+        assert sorted(map(repr, map(sorted_items, stored(log, name, store)))) == sorted(map(repr, map(sorted_items, rows))), (
+            f"store {store}"
+        )
+    assert metric(log, name, "late") == expected.late
+    assert metric(log, name, "null_key") == expected.null_keys_dropped
+
+
+def differences(found: dict[Key, Written], expected: dict[Key, Written]) -> list[str]:
+    """What the engine wrote otherwise: the first difference of each key."""
+    lines = []
+    for key in found.keys() | expected.keys():
+        for place, (one, other) in enumerate(zip_longest(found.get(key, []), expected.get(key, []))):
+            if one != other:
+                lines.append(f"key {key}, record {place}: found {one}, expected {other}")
+                break
+    return lines
+
+
+def check_partitions(log: Log, topic: str) -> None:
+    """A key that is not null lives in one partition, else its records would have no order."""
+    places: dict[Key, set[int]] = {}
+    for partition, _, emitted in placed(log, topic):
+        key = tuple(emitted.row[column] for column in log.topic(topic).partition_by)
+        if any(value is not None for value in key):
+            places.setdefault(key, set()).add(partition)
+    assert all(len(partitions) == 1 for partitions in places.values())
+
+
+def sorted_items(row: Row) -> list[tuple[str, object]]:
+    return sorted(row.items())
