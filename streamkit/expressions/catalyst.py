@@ -122,7 +122,7 @@ class CatalystAnalyzer:
 
     def session(self) -> SparkSession:
         """The session expressions are analysed in."""
-        if self._session is None:
+        if self._session is None or self._session.sparkContext._jsc is None:  # a stopped context has lost its JVM side
             self._session = (self._given or _local_session()).newSession()
             for name, value in SETTINGS.items():
                 self._session.conf.set(name, value)

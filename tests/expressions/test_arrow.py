@@ -71,6 +71,8 @@ def test_the_failing_row_is_found_in_a_long_batch():
 def test_a_null_divisor_or_dividend_does_not_fail():
     """Row 2 has no dividend, so its zero divisor is not looked at."""
     assert evaluate(REMAINDER, BATCH.slice(2)).to_pylist() == [None, 0]
+    beside = call("add", "int", A, call("remainder", "int", constant(7, "int"), Z))
+    assert evaluate(beside, BATCH.slice(2)).to_pylist() == [None, -7]
 
 
 def test_a_branch_is_computed_on_its_rows_only():

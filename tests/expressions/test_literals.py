@@ -14,10 +14,25 @@ from streamkit.expressions.literals import to_json, to_scalar
 from streamkit.schema import to_arrow
 
 VALUES = [
-    (True, "boolean"), (-128, "tinyint"), (2**63 - 1, "bigint"), (1.5, "double"), (math.nan, "double"), (-math.inf, "float"), (-0.0, "double"), (5e-324, "double"),
-    ("it's", "string"), ("", "string"), (b"\x00\xff", "binary"), (decimal.Decimal("-1.50"), "decimal(10,2)"), (dt.date(1, 1, 1), "date"), (dt.date(9999, 12, 31), "date"),
-    (dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.timezone.utc), "timestamp"), (dt.datetime(2013, 1, 5), "timestamp_ntz"), (None, "int"), (None, "void"),
-]  # fmt: skip
+    (True, "boolean"),
+    (-128, "tinyint"),
+    (2**63 - 1, "bigint"),
+    (1.5, "double"),
+    (math.nan, "double"),
+    (-math.inf, "float"),
+    (-0.0, "double"),
+    (5e-324, "double"),
+    ("it's", "string"),
+    ("", "string"),
+    (b"\x00\xff", "binary"),
+    (decimal.Decimal("-1.50"), "decimal(10,2)"),
+    (dt.date(1, 1, 1), "date"),
+    (dt.date(9999, 12, 31), "date"),
+    (dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.timezone.utc), "timestamp"),
+    (dt.datetime(2013, 1, 5), "timestamp_ntz"),
+    (None, "int"),
+    (None, "void"),
+]
 
 
 @pytest.mark.parametrize(("value", "type"), VALUES)
