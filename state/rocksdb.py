@@ -30,7 +30,7 @@ class RocksStore:
     Args:
         folder: where it lives; made if missing.
         read_only: open beside another process that writes.
-        memory_bytes: bound for the write buffer, and again for the block cache.
+        memory_bytes: bound for the write buffer and the block cache together.
 
     Raises:
         StoreBusyError: another process has it open for writing.
@@ -119,13 +119,13 @@ def _options(memory_bytes: int) -> Options:
 
     table = BlockBasedOptions()
     table.set_bloom_filter(10, block_based=False)
-    table.set_block_cache(Cache(memory_bytes))
+    table.set_block_cache(Cache(memory_bytes // 2))
     table.set_block_size(BLOCK_BYTES)
     table.set_format_version(5)
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_block_based_table_factory(table)
-    options.set_write_buffer_size(memory_bytes)
+    options.set_write_buffer_size(memory_bytes // 2)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_paranoid_checks(True)
     options.set_keep_log_file_num(1)

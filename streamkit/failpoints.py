@@ -7,8 +7,13 @@ here in the order in which a run comes to them, so that tests can show that each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+
+VARIABLE = "STREAMKIT_FAILPOINT"
 
 POINTS = (
     "start.before_commit",  # a new generation, not yet in the catalog
@@ -50,10 +55,29 @@ def reach(name: str) -> None:
 @contextmanager
 def armed(name: str, action: Callable[[], None]) -> Iterator[None]:
     """Arm one place for the length of a with block; an undeclared name is refused."""
-    if name not in POINTS:
-        raise KeyError(f"there is no fail point {name!r}; the declared ones are {', '.join(POINTS)}")
+    _check_declared(name)
     _armed[name] = action
     try:
         yield
     finally:
         del _armed[name]
+
+
+def arm_from(environment: Mapping[str, str]) -> None:
+    """Arm the places that `STREAMKIT_FAILPOINT=place=module:function,…` names, in processes that a test does not start itself."""
+    for order in filter(None, environment.get(VARIABLE, "").split(",")):
+        name, _, action = order.partition("=")
+        _check_declared(name)
+        _armed[name] = partial(_call, *action.split(":"))
+
+
+def _call(module: str, function: str) -> None:
+    getattr(import_module(module), function)()
+
+
+def _check_declared(name: str) -> None:
+    if name not in POINTS:
+        raise KeyError(f"there is no fail point {name!r}; the declared ones are {', '.join(POINTS)}")
+
+
+arm_from(os.environ)

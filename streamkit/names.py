@@ -41,6 +41,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
 
 _PLAN = re.compile(r"plans/[ap]\d+/(\d+)-[0-9a-f]{32}\.plan")
+_CHECKPOINT = re.compile(r"checkpoints/[^/]+/(\d+)-[0-9a-f]{32}")
 
 
 def fresh_token() -> str:
@@ -113,10 +114,20 @@ def store_folder(application: str, stage: int, task: int, tasks: int) -> str:
     return f"stores/{application}/{stage}/{task}-of-{tasks}"
 
 
+def checkpoints_folder(application: str) -> str:
+    return f"checkpoints/{application}"
+
+
 def checkpoint_folder(application: str, generation: int, token: str) -> str:
-    return f"checkpoints/{application}/{generation}-{token}"
+    return f"{checkpoints_folder(application)}/{generation}-{token}"
+
+
+def checkpoint_generation(path: str) -> int | None:
+    """The generation behind the path of a checkpoint; None if none is called so."""
+    match = _CHECKPOINT.fullmatch(path)
+    return int(match[1]) if match else None
 
 
 def application_folders(application: str) -> tuple[str, ...]:
     """The folders that hold an application's local state and checkpoints, all of which may be deleted."""
-    return (f"stores/{application}", f"checkpoints/{application}")
+    return (f"stores/{application}", checkpoints_folder(application))

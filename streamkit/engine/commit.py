@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streamkit.engine.epoch import EpochEnd
+from streamkit.engine.epoch import Application, EpochEnd
 from streamkit.engine.order import NO_TIME
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.errors import EpochFailedError, FencedError
@@ -35,7 +35,7 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
     claim = reports[0].claim
     application, end = claim.application, claim.end
     if catalog.application(application.name).epoch >= end.epoch:
-        _check_committed_by_us(catalog, claim)
+        check_generation(catalog, application)
         return None
     _check_tasks(claim, reports)
     splits = _splits(claim, reports)
@@ -61,13 +61,13 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
     return claim
 
 
-def _check_committed_by_us(catalog: Catalog, claim: EpochClaim) -> None:
-    """An epoch that is already there is no news to its own generation; an older generation learns that it is fenced."""
-    state = catalog.application(claim.application.name)
-    if state.generation != claim.application.generation:
+def check_generation(catalog: Catalog, application: Application) -> None:
+    """FencedError if a newer generation has started; the commit checks it again, in its transaction."""
+    newest = catalog.application(application.name).generation
+    if newest != application.generation:
         raise FencedError(
-            f"application {state.name}: generation {claim.application.generation} cannot commit, generation {state.generation} has "
-            "started since; this run must stop, and what it staged is void"
+            f"application {application.name}: generation {application.generation} cannot commit, generation {newest} has started "
+            "since; this run must stop, and what it staged is void"
         )
 
 

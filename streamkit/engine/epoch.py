@@ -87,6 +87,7 @@ class Application:
     tasks: int
     key_groups: int
     changelog_partitions: int
+    store_memory_bytes: int
     stores: Mapping[str, StoreNames]
     outputs: tuple[OutputTopic, ...]
 

@@ -109,7 +109,7 @@ def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Sto
     )
     reach("state.before_open")
     folder = Path(storage.root) / store_folder(application.name, stage, task, application.tasks)
-    return open_state(storage, folder, share, plan.changes)
+    return open_state(storage, folder, share, plan.changes, application.store_memory_bytes)
 
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from streamkit.clock import Clock, SystemClock
+from streamkit.config import Settings
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
 from streamkit.engine.planner import EVERYTHING, Planner
@@ -33,6 +34,7 @@ def start(
     tasks: int | None = None,
     default_tasks: int = 1,
     records_max: int | None = None,
+    settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Planner:
     """
@@ -64,6 +66,7 @@ def start(
         tasks=state.tasks,
         key_groups=program.key_groups,
         changelog_partitions=program.changelog_partitions,
+        store_memory_bytes=(settings or Settings()).store_memory_bytes,
         stores={
             store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id)
             for store in program.stores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamkit import errors
 from streamkit.dsl.topology import Topology
+from streamkit.engine.commit import check_generation
 from streamkit.engine.compile import compile as compile_topology
+from streamkit.engine.epoch import Application
 from streamkit.engine.start import start
-from streamkit.errors import ConfigError, EpochFailedError, StreamKitError
+from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log, open_log
-from streamkit.names import checkpoint_folder, fresh_token
+from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.program import Program
 from streamkit.spark.job import FORMAT, PACKED_DDL, Job
@@ -57,7 +59,7 @@ class Run:
         self.log = log
         self.program = program
         self._options = options
-        self._failures = 0
+        self._failed_at: list[int] = []
         self._backlog = 0
         self._records_before: int | None = None
         self._query = self._start()
@@ -67,19 +69,25 @@ class Run:
         Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
 
         Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
-        An epoch whose attempts did not agree is run again, a few times.
+        An epoch whose attempts did not agree is run again, a few times. An interrupt of the wait stops the run.
         """
         while True:
             try:
                 ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # Spark takes fractions
             except StreamingQueryException as exception:
-                error = translated(exception)
-                if not isinstance(error, EpochFailedError) or self._failures + 1 >= ATTEMPTS_PER_EPOCH:
+                self._remove_checkpoint()
+                error = self._cause(exception)
+                if not self._may_run_again(error):
                     raise error from exception
-                self._failures += 1
                 self._query = self._start()
                 continue
-            return ended is not False
+            except KeyboardInterrupt:
+                self.stop()
+                raise
+            if ended is False:
+                return False
+            self._remove_checkpoint()
+            return True
 
     def stop(self) -> None:
         """Stop now: the epoch under way is finished or leaves no trace."""
@@ -137,6 +145,22 @@ class Run:
         execution = self._query._jsq.streamingQuery().lastExecution()
         return str(execution.executedPlan().toString()) if execution is not None else "no epoch has run yet"
 
+    def _cause(self, exception: StreamingQueryException) -> Exception:
+        """What ended the query; whatever befell a run that was fenced meanwhile, it was fenced."""
+        try:
+            check_generation(self.log.catalog, self.job.application)
+        except FencedError as fenced:
+            return fenced
+        return translated(exception)
+
+    def _may_run_again(self, error: Exception) -> bool:
+        """Whether to try an epoch again; failures of epochs that were committed since do not count."""
+        if not isinstance(error, EpochFailedError):
+            return False
+        epoch = self._state().epoch
+        self._failed_at = [*(failed for failed in self._failed_at if failed == epoch), epoch]
+        return len(self._failed_at) < ATTEMPTS_PER_EPOCH
+
     def _records_ever(self) -> int:
         return int(self._state().metrics.get("records", 0))
 
@@ -152,12 +176,13 @@ class Run:
             self.program,
             tasks=options.tasks,
             default_tasks=min(cores, self.program.key_groups),
-            records_max=options.max_records_per_epoch,
+            records_max=options.max_records_per_epoch or self.log.settings.max_records_per_epoch,
+            settings=self.log.settings,
         )
         if self._records_before is None:
             self._records_before, self._backlog = self._records_ever(), planner.backlog()
         bounded = options.trigger == AVAILABLE_NOW or options.drain
-        job = Job(
+        self.job = Job(
             root=self.log.root,
             program=self.program,
             application=planner.application,
@@ -168,12 +193,13 @@ class Run:
             until=planner.input_ends() if bounded else None,
             drain=options.drain,
         )
+        remove_dead_checkpoints(self.log.root, planner.application)
         checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
-        self._checkpoint = Path(self.log.root) / checkpoint
-        return start_query(self.session, job, self._checkpoint, options.trigger, bounded=bounded)
+        self.checkpoint = Path(self.log.root) / checkpoint
+        return start_query(self.session, self.job, self.checkpoint, options.trigger, bounded=bounded)
 
     def _remove_checkpoint(self) -> None:
-        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
 
 
 def run(
@@ -195,7 +221,7 @@ def run(
         log: an open log or its location; `STREAMKIT_LOG`, else `.streamkit`, if None.
         tasks: kernel tasks per stage; at the first start the cores, later what it was.
         trigger: None for as fast as possible, an interval, or "available_now".
-        max_records_per_epoch: admission bound of an epoch.
+        max_records_per_epoch: admission bound of an epoch; the setting of that name if None.
         drain: process what is there, then close all windows and stop.
 
     Raises:
@@ -204,7 +230,7 @@ def run(
     session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(session)
     opened = log if isinstance(log, Log) else open_log(log)
-    program = topology if isinstance(topology, Program) else compile_topology(topology, opened, CatalystAnalyzer(session))
+    program = topology if isinstance(topology, Program) else _compiled(topology, opened, session)
     return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
 
 
@@ -224,6 +250,14 @@ def start_query(session: SparkSession, job: Job, checkpoint: Path, trigger: Trig
     return writer.queryName(f"{job.application.name}-{job.application.generation}").start()
 
 
+def remove_dead_checkpoints(root: str, application: Application) -> None:
+    """Remove what older generations left of their checkpoints, which nobody reads again (law 4)."""
+    for folder in Path(root, checkpoints_folder(application.name)).glob("*"):
+        generation = checkpoint_generation(str(folder.relative_to(root)))
+        if generation is not None and generation < application.generation:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
     """The one place that decides how rows reach their task."""
     return rows.repartitionById(tasks, rows["task"])
@@ -236,6 +270,11 @@ def translated(exception: StreamingQueryException) -> Exception:
         if isinstance(kind, type) and issubclass(kind, StreamKitError):
             return kind(message.strip())
     return exception
+
+
+def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
+    program = compile_topology(topology, log, CatalystAnalyzer(session))
+    return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 
 def _checked(trigger: Trigger) -> Trigger:

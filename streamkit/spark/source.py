@@ -13,8 +13,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import StructType
 
 from streamkit.engine.anchor import Anchor
+from streamkit.engine.commit import check_generation
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
+from streamkit.engine.planner import Planner
 from streamkit.engine.reader import read_split
+from streamkit.failpoints import reach
 from streamkit.spark.job import (
     FORMAT,
     PACKED_DDL,
@@ -81,9 +84,10 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The job already says where to stop."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        job, before = self._job, EpochEnd.from_json(start)
+        job = self._job
         with open_job_log(job) as log:
             planner = job.planner(log)
+            before = _committed_or(start, planner)
             end = planner.next_end(before, job.until)
             if end is None and job.drain:
                 end = planner.closing_end(before)
@@ -94,9 +98,11 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with open_job_log(job) as log:
             planner = job.planner(log, self._anchor).with_near_anchor()
             self._anchor = planner.anchor
-            if planner.committed_end().epoch >= stop.epoch:
+            before = _committed_or(start, planner)
+            if before.epoch >= stop.epoch:
                 return []  # Spark replays what is committed: there is nothing left to do
-            plan, splits = planner.plan(EpochEnd.from_json(start), stop, job.splits)
+            plan, splits = planner.plan(before, stop, job.splits)
+        reach("epoch.planned")
         return [EpochPartition(json.dumps(split.to_json()), json.dumps(_for_split(plan, split).to_json())) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -106,6 +112,17 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         split = Split.from_json(json.loads(partition.split))
         yield from packed_batches(read_split(job.program, plan, split, job_storage(job.root)))
         freeze_garbage_collector()
+
+
+def _committed_or(start: dict[str, Any], planner: Planner) -> EpochEnd:
+    """
+    Where the next epoch begins: where Spark says, or further on if Spark lost an offset that the catalog has.
+
+    FencedError if a newer generation has started: its epochs are not ours to skip.
+    """
+    check_generation(planner.catalog, planner.application)
+    before, committed = EpochEnd.from_json(start), planner.committed_end()
+    return committed if committed.epoch > before.epoch else before
 
 
 def _for_split(plan: EpochPlan, split: Split) -> EpochPlan:

@@ -1,0 +1,147 @@
+"""
+The benchmark: StreamKit against Spark on the same rows, in turn, in one run; medians, and the machine beside them.
+
+    make bench            everything; writes build/bench.json
+    python tests/bench windowed latency memory     some of it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).parent
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))  # for Spark's workers
+
+from latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
+from memory import peak_megabytes  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+from rows import Rows  # noqa: E402
+from windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
+
+from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
+
+ROUNDS = 3
+RECORDS = 20_000_000
+EPOCH_RECORDS = 4_000_000
+LATENCY_EPOCHS = 101 + WARM_UP_EPOCHS
+BUILD = Path("build")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: what was measured, against what, and their ratio (value over against, except where less is better)."""
+
+    work: str
+    value: float
+    unit: str
+    against: str
+    against_value: float
+    ratio: float
+    wanted: str
+    load_average: float
+
+
+def windowed(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Throughput of the windowed aggregation, with event time over 600 s and over 6,000 s."""
+    for seconds in (600, 6_000):
+        rows, ours, parquet, topic = Rows(RECORDS, seconds=seconds), [], [], []
+        for turn in range(ROUNDS):
+            ours += streamkit_seconds(session, rows, folder, EPOCH_RECORDS, f"windowed-{seconds}-{turn}")
+            parquet += spark_seconds(parquet_stream(session, rows, folder, EPOCH_RECORDS), folder, "parquet")
+            topic += spark_seconds(topic_stream(session, rows, folder, EPOCH_RECORDS), folder, "topic")
+        for name, theirs, wanted in (("Parquet", parquet, ">= 2"), ("a Python source", topic, ">= 3")):
+            yield _rates(
+                f"windowed, {seconds:,} s of event time", ours, f"Spark behind {name}", theirs, wanted if seconds == 600 else "-"
+            )
+
+
+def latency(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Median duration of small epochs."""
+    rows = Rows(LATENCY_EPOCHS * 1_000, keys=1_000, seconds=600, seed=2)
+    ours, theirs = [], []
+    for turn in range(ROUNDS):
+        ours += streamkit_latencies(session, rows, folder, f"latency-{turn}")
+        theirs += spark_latencies_apart(rows, folder)
+    mine, spark = median(ours) * 1000, median(theirs) * 1000
+    yield Row(
+        "epoch latency p50, 1,000 records",
+        mine,
+        "ms",
+        "Spark stateful, file sink",
+        spark,
+        mine / spark,
+        "<= 1.5",
+        os.getloadavg()[0],
+    )
+
+
+def memory(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Peak memory at 20 M records against 2 M."""
+    small, large = peak_megabytes(2_000_000, folder), peak_megabytes(RECORDS, folder)
+    yield Row("peak memory, 20 M records", large, "MiB", "2 M records", small, large / small, "<= 1.2", os.getloadavg()[0])
+
+
+WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {"windowed": windowed, "latency": latency, "memory": memory}
+
+
+def main(names: list[str]) -> None:
+    folder = Path(os.environ.get("STREAMKIT_BENCH_FOLDER") or tempfile.mkdtemp(prefix="streamkit-bench-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console(width=160)
+    session = _session()
+    rows = []
+    try:
+        for name in names or WORKS:
+            for row in WORKS[name](session, folder):
+                rows.append(row)
+                console.print(f"{row.work}: {row.value:,.2f} {row.unit} against {row.against_value:,.2f}, ratio {row.ratio:.2f}")
+    finally:
+        session.stop()
+        if "STREAMKIT_BENCH_FOLDER" not in os.environ:
+            shutil.rmtree(folder, ignore_errors=True)
+    BUILD.mkdir(exist_ok=True)
+    (BUILD / "bench.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    _print(console, rows)
+
+
+def _session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--driver-memory 6g --master local[2,4] pyspark-shell")
+    session = get_or_create_session("streamkit-bench")
+    session.conf.set("spark.sql.streaming.numRecentProgressUpdates", 1_000)
+    session.conf.set("spark.sql.shuffle.partitions", 2)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    session.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    for key, value in AT_ANY_TIME.items():
+        session.conf.set(key, value)  # both sides have the faster checkpoint files
+    return session
+
+
+def _rates(work: str, ours: list[float], against: str, theirs: list[float], wanted: str) -> Row:
+    mine, spark = EPOCH_RECORDS / median(ours) / 1e6, EPOCH_RECORDS / median(theirs) / 1e6
+    return Row(work, mine, "M records/s", against, spark, mine / spark, wanted, os.getloadavg()[0])
+
+
+def _print(console: Console, rows: list[Row]) -> None:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, Linux {platform.release()}"
+    table = Table(title=f"StreamKit against Spark, median of {ROUNDS} rounds; {machine}")
+    for name in ("work", "StreamKit", "against", "theirs", "ratio", "wanted", "load"):
+        table.add_column(name, justify="left" if name in ("work", "against") else "right")
+    for row in rows:
+        values = (f"{row.value:,.2f} {row.unit}", row.against, f"{row.against_value:,.2f}", f"{row.ratio:.2f}", row.wanted)
+        table.add_row(row.work, *values, f"{row.load_average:.1f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

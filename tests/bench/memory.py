@@ -1,0 +1,55 @@
+"""
+Peak memory of driver, JVM and workers over a whole run, measured from outside.
+
+    python memory.py RECORDS FOLDER      the run itself, in a process of its own
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+POLL_SECONDS = 0.25
+MEGABYTE = 1 << 20
+
+
+def peak_megabytes(records: int, folder: Path) -> float:
+    """The largest sum of private memory (USS) of a run's processes, in MiB."""
+    command = [sys.executable, __file__, str(records), str(folder)]
+    output = (folder / f"memory-{records}.log").open("w")
+    with output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, _private_bytes(psutil.Process(process.pid)))
+            time.sleep(POLL_SECONDS)
+    if process.returncode:
+        raise RuntimeError(f"the run over {records} records failed; see {output.name}")
+    return peak / MEGABYTE
+
+
+def _private_bytes(root: psutil.Process) -> int:
+    total = 0
+    for process in (root, *root.children(recursive=True)):
+        try:
+            total += process.memory_full_info().uss
+        except psutil.Error:
+            continue  # it ended meanwhile
+    return total
+
+
+def _run(records: int, folder: Path) -> None:
+    from rows import Rows
+    from windowed import streamkit_seconds
+
+    from streamkit.spark.session import get_or_create_session
+
+    session = get_or_create_session("memory")
+    streamkit_seconds(session, Rows(records), folder, 1_000_000, f"memory-{records}")
+
+
+if __name__ == "__main__":
+    _run(int(sys.argv[1]), Path(sys.argv[2]))
