@@ -1,0 +1,169 @@
+"""
+Processes that end where a test says: a server that has opened nothing forks one for each order.
+
+    python -m tests.crash.processes        orders as lines of JSON on stdin, wait statuses on stdout
+
+A fork copies RocksDB's and SQLite's handles without what stands behind them, so the test's own process must not fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import rocksdict  # noqa: F401  so that no child pays for it
+
+from streamkit.engine import local
+from streamkit.engine.commit import commit_epoch
+from streamkit.engine.exchange import Packed
+from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
+from streamkit.engine.report import TaskReport
+from streamkit.engine.start import start
+from streamkit.errors import StreamKitError
+from streamkit.failpoints import armed
+from streamkit.log.log import open_log
+from streamkit.state import task_state
+from streamkit.testing.faults import FaultyVfs, end_process
+from tests.crash import sales
+
+ROOT = Path(__file__).parents[2]
+VFS = "streamkit-crash"
+IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))  # more of everything
+
+
+class Processes:
+    """The server, as a test sees it."""
+
+    def __init__(self, errors: Path) -> None:
+        self._errors = errors
+        command = [sys.executable, "-m", "tests.crash.processes"]
+        with errors.open("w") as stderr:
+            self._server = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+            )
+
+    def run(self, work: str, **order: object) -> int:
+        """The wait status of a process that did this work."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps({"work": work, **order}) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline() or -1)
+
+    def is_killed(self, work: str, **order: object) -> bool:
+        """Whether it was killed before it ended; it must not fail otherwise."""
+        status = self.run(work, **order)
+        assert os.WIFSIGNALED(status) or status == 0, self._errors.read_text()
+        return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+    def close(self) -> None:
+        self._server.communicate()
+
+
+def after(calls: int, action: Callable[[], None]) -> Callable[[], None]:
+    """The action at call number `calls`, and nothing at the others."""
+    seen = 0
+
+    def count() -> None:
+        nonlocal seen
+        seen += 1
+        if seen == calls:
+            action()
+
+    return count
+
+
+def fail_to_sync() -> None:
+    raise OSError(5, "a fault on purpose")
+
+
+def run(
+    *,
+    folder: str,
+    point: str | None = None,
+    at: int = 1,
+    tasks: int = 2,
+    records_max: int = 72,
+    sync_fails: bool = False,
+    commit_fails: bool = False,
+    attempts: int = 1,
+) -> None:
+    """Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends."""
+    task_state.CHANGES_PER_WRITE = 1
+    vfs = FaultyVfs(VFS)
+    actions: dict[str, Callable[[], None]] = {}
+    if sync_fails:
+        actions["storage.before_fsync"] = after(2, fail_to_sync)
+    if commit_fails:
+        actions["commit.before_commit"] = after(1, lambda: vfs.fault.arm("io", 1))
+    if point is not None:
+        actions[point] = after(at, end_process)
+    with ExitStack() as stack:
+        for name, action in actions.items():
+            stack.enter_context(armed(name, action))
+        if attempts == 2:
+            run_every_kernel_twice()
+        log = open_log(folder, vfs=VFS)
+        planner = start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max)
+        try:
+            local.run_available(planner)
+        except StreamKitError:
+            assert commit_fails
+            local.run_available(planner)
+        log.close()
+
+
+def run_every_kernel_twice() -> None:
+    """Two attempts of every kernel finish; the tasks downstream hear of different ones, and of the last the second wins."""
+
+    def run_inner_twice(*arguments: Any) -> Iterator[Packed]:
+        first, second = list(run_inner_kernel(*arguments)), list(run_inner_kernel(*arguments))
+        yield from (row for row in first if row.task % 2)
+        yield from (row for row in second if not row.task % 2)
+
+    def run_last_twice(*arguments: Any) -> TaskReport | None:
+        run_last_kernel(*arguments)
+        return run_last_kernel(*arguments)
+
+    vars(local).update(run_inner_kernel=run_inner_twice, run_last_kernel=run_last_twice)
+
+
+def commit(*, folder: str, reports: str, kind: str, at: int) -> None:
+    """Commit an epoch by its reports, while the catalog's disk fails at call number `at` from COMMIT on."""
+    found = [TaskReport.from_json(report) for report in json.loads(Path(reports).read_text(encoding="utf-8"))]
+    vfs = FaultyVfs(VFS)
+    log = open_log(folder, vfs=VFS)
+    with armed("commit.before_commit", lambda: vfs.fault.arm(kind, at)):
+        commit_epoch(log.catalog, log.storage, sales.load_program().stages, found)
+    os._exit(0)  # without the checkpoint of a close
+
+
+WORKS: dict[str, Callable[..., None]] = {"run": run, "commit": commit}
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        if not (child := os.fork()):
+            status = 1
+            try:
+                order = json.loads(line)
+                WORKS[order.pop("work")](**order)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+        print(os.waitpid(child, 0)[1], flush=True)
+
+
+if __name__ == "__main__":
+    serve()

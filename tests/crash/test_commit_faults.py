@@ -1,0 +1,92 @@
+"""
+Whatever the catalog's disk does inside COMMIT, the epoch is wholly there or not at all, and the run goes on to the right results.
+
+Crash points 20 and 21: one fault at each write, sync and truncation from COMMIT on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+
+import pytest
+
+from streamkit.engine.commit import commit_epoch
+from streamkit.engine.local import run_available
+from streamkit.errors import StreamKitError
+from streamkit.failpoints import armed
+from streamkit.log.log import open_log
+from streamkit.testing.faults import FaultyVfs
+from tests.crash import sales
+from tests.crash.outcome import check, finish, outcome_of
+from tests.crash.processes import IS_TORTURE
+
+VFS = "streamkit-crash-commit"
+
+
+@pytest.fixture(scope="module")
+def fault():
+    vfs = FaultyVfs(VFS)
+    yield vfs.fault
+    vfs.unregister()
+
+
+@pytest.fixture(scope="module")
+def calls(staged, fast_folder, fault):
+    """What COMMIT asks of the disk."""
+    with open_log(shutil.copytree(staged.folder, fast_folder / "counted"), vfs=VFS) as log:
+        with armed("commit.before_commit", lambda: fault.arm(None)):
+            commit_epoch(log.catalog, log.storage, staged.stages, staged.attempts[0])
+        return list(fault.calls)
+
+
+def epoch_of(folder):
+    with open_log(folder) as log:
+        check(log)
+        return log.catalog.application(sales.APPLICATION).epoch
+
+
+def chosen(calls):
+    """The calls after which the run is taken to its end: the first, one between, the last; under torture all of them."""
+    return range(1, len(calls) + 1) if IS_TORTURE else (1, len(calls) // 2, len(calls))
+
+
+@pytest.mark.parametrize("kind", ["kill", "torn"])
+def test_death_inside_commit(kind, staged, calls, copied, processes, expected):
+    """A process that dies at any call of COMMIT leaves two epochs or three, and the next one comes to the same results."""
+    epochs = set()
+    for at in range(1, len(calls) + 1):
+        if kind == "torn" and calls[at - 1] != "write":
+            continue
+        folder = copied(staged.folder)
+        assert processes.is_killed("commit", folder=str(folder), reports=str(staged.folder / "reports.json"), kind=kind, at=at)
+        epochs.add(epoch_of(folder))
+        if at in chosen(calls):
+            assert finish(folder) == expected
+    assert epochs == ({2, 3} if kind == "kill" else {2})
+
+
+@pytest.mark.parametrize("kind", ["io", "full", "late"])
+def test_a_disk_that_fails_inside_commit(kind, staged, calls, copied, fault, expected):
+    """A commit that reports an error left nothing, one that returns left all of it; the same generation then goes on."""
+    outcomes = set()
+    for at in chosen(calls):
+        with open_log(copied(staged.folder), vfs=VFS) as log:
+            with armed("commit.before_commit", partial(fault.arm, kind, at)):
+                epoch = committed_epoch(log, staged)
+            fault.arm(None)
+            assert log.catalog.application(sales.APPLICATION).epoch == epoch
+            outcomes.add(epoch)
+            run_available(staged.planner(log))
+            check(log)
+            assert outcome_of(log) == expected
+    assert 2 in outcomes
+
+
+def committed_epoch(log, staged):
+    """Commit; the epoch that the application must be at by what was reported."""
+    try:
+        commit_epoch(log.catalog, log.storage, staged.stages, staged.attempts[0])
+    except StreamKitError:
+        return 2
+    return 3

@@ -1,0 +1,317 @@
+"""The laws of the engine, each with a run that would break it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from streamkit.engine.commit import commit_epoch
+from streamkit.engine.epoch import EpochPlan, Split
+from streamkit.engine.local import run_available, run_next, run_tasks
+from streamkit.engine.start import start
+from streamkit.errors import ConfigError, FencedError
+from streamkit.failpoints import POINTS, armed
+from streamkit.log.catalog import Catalog
+from streamkit.log.log import open_log
+from streamkit.log.storage import FileStorage
+from streamkit.names import SlabName
+from streamkit.state.rocksdb import RocksStore
+from tests.crash import sales
+from tests.crash.outcome import finish, orphans_of, outcome_of, stores_of, visible
+from tests.crash.processes import after
+
+PROGRAM = sales.load_program()
+BEFORE_COMMIT = (
+    "epoch.planned",
+    "state.before_open",
+    "kernel.in_operator",
+    "kernel.slab_durable",
+    "kernel.finished",
+    "commit.verified",
+    "commit.before_commit",
+)
+
+
+@pytest.fixture
+def folder(halfway, copied):
+    return copied(halfway)
+
+
+@pytest.fixture
+def log(folder):
+    with open_log(folder) as log:
+        yield log
+
+
+def begin(log, **options):
+    return start(log.catalog, log.storage, PROGRAM, **{"records_max": 72, **options})
+
+
+def planned(planner):
+    before = planner.committed_end()
+    end = planner.next_end(before)
+    assert end is not None
+    return planner.plan(before, end, 2)
+
+
+def staged_by(planner):
+    """The reports of the next epoch, run and not committed."""
+    plan, parts = planned(planner)
+    return run_tasks(planner.program, plan, parts, planner.storage)
+
+
+# 1. One commit point
+
+
+def test_nothing_is_visible_before_the_commit_and_everything_after_it(folder, log):
+    """Outputs, changelogs, stores, positions, stream time and metrics move at once: a client sees none of them before, all after."""
+    planner = begin(log)
+    seen = {}
+    with open_log(folder) as client, ExitStack() as stack:
+
+        def look(point):
+            seen[point] = everything(client)
+
+        for point in (*BEFORE_COMMIT, "commit.after_commit"):
+            stack.enter_context(armed(point, after(1, partial(look, point))))
+        before = everything(client)
+        run_next(planner)
+    assert all(seen[point] == before for point in BEFORE_COMMIT)
+    now, stores = seen["commit.after_commit"]
+    assert all(now[part] != before[0][part] for part in now)
+    assert all(stores[name] != before[1][name] for name in ("totals", "running_totals", "counts"))
+    moved = {topic for topic, ends in now["ends"].items() if ends != before[0]["ends"][topic]}
+    assert {"totals", "running_totals", "counts", "sales-totals-changelog", "sales-counts-changelog"} <= moved
+
+
+def everything(log):
+    return visible(log), stores_of(log)
+
+
+# 2. Tasks never open the catalog
+
+
+def test_tasks_do_without_the_catalog(folder, expected):
+    """With the catalog gone from the disk, the tasks run from plans and splits that travelled as text."""
+    with open_log(folder) as log:
+        plan, parts = planned(begin(log))
+    texts = [json.dumps(value.to_json()) for value in (plan, *parts)]
+    away = [file.rename(folder.parent / file.name) for file in folder.glob("catalog*")]
+    plan, *parts = EpochPlan.from_json(json.loads(texts[0])), *(Split.from_json(json.loads(text)) for text in texts[1:])
+    reports = run_tasks(PROGRAM, plan, parts, FileStorage(str(folder)))
+    assert list(folder.glob("catalog*")) == []
+    for file in away:
+        file.rename(folder / file.name)
+    with open_log(folder) as log:
+        assert commit_epoch(log.catalog, log.storage, PROGRAM.stages, reports) is not None
+    assert finish(folder) == expected
+
+
+# 3. Fresh tokens
+
+
+class RecordingStorage(FileStorage):
+    """Remembers every path that was created, over all runs of a test."""
+
+    def __init__(self, root, created):
+        super().__init__(root)
+        self._created = created
+
+    def create(self, path, parts):
+        self._created.append(path)
+        return super().create(path, parts)
+
+
+def contents(folder):
+    files = [file for name in ("slabs", "plans") for file in (folder / name).rglob("*") if file.is_file()]
+    return {file: hashlib.sha256(file.read_bytes()).digest() for file in files}
+
+
+def test_nothing_is_written_twice(folder, log, expected):
+    """Over restarts and attempts every file has a name of its own, with a token of its own, and none ever changes."""
+    created: list[str] = []
+    storage = RecordingStorage(str(folder), created)
+    before = contents(folder)
+    for _ in range(2):
+        planner = start(log.catalog, storage, PROGRAM, records_max=40)
+        staged_by(planner)
+        run_next(planner)
+        now = contents(folder)
+        assert all(now[file] == digest for file, digest in before.items() if file in now)
+        before = now
+    tokens = [Path(path).stem.partition("-")[2] for path in created]
+    assert len(created) > 10 and len(set(tokens)) == len(created)
+    assert finish(folder) == expected
+
+
+# 4. Continue by what the catalog says
+
+
+SCHEDULES = [
+    [(2, 72), (3, 50), (1, 20), (4, 300)],
+    [(1, 100), (7, 31), (2, 1000)],
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_tasks_and_limits_may_change_between_starts(loaded, copied, schedule, expected):
+    """Starts with other numbers of tasks and other limits come to the same results."""
+    folder = copied(loaded)
+    for tasks, records_max in schedule:
+        with open_log(folder) as log:
+            planner = begin(log, tasks=tasks, records_max=records_max)
+            run_next(planner)
+            assert log.catalog.application(sales.APPLICATION).tasks == tasks
+    assert finish(folder) == expected
+
+
+def test_another_number_of_tasks_rebuilds_local_stores(folder, expected):
+    """The stores of another number of tasks are restored whole from the changelogs."""
+    with open_log(folder) as log:
+        run_next(begin(log, tasks=3))
+        restored = log.catalog.epochs(1)[-1].metrics["restored"]
+    live = sum(len(rows) for rows in expected.stores.values())
+    assert {path.name for path in (folder / "stores" / "sales" / "2").iterdir()} >= {"0-of-3", "1-of-3", "2-of-3"}
+    assert restored > live / 2
+    assert finish(folder) == expected
+
+
+def test_a_catalog_set_back_to_a_backup(folder, expected):
+    """
+    Crash point 24: after a catalog was restored from a backup, input is taken again from there, once and consistently.
+
+    What generations staged that the catalog has forgotten is collected once it has counted past them.
+    """
+    shutil.copy(folder / "catalog-of-epoch-1.db", folder / "catalog.db")
+    with open_log(folder) as log:
+        run_available(begin(log))
+        assert outcome_of(log) == expected
+    assert finish(folder) == expected
+
+
+# 5. Fencing
+
+
+def test_the_older_of_two_drivers_is_fenced(folder, log, expected):
+    """Crash points 34 and 35: a driver that a newer one overtook before its commit leaves no trace; the newer goes on."""
+    older = begin(log)
+    newer = []
+    with armed("commit.verified", lambda: newer.append(begin(log))), pytest.raises(FencedError, match="generation 4 has started"):
+        run_next(older)
+    assert log.catalog.application(sales.APPLICATION).epoch == 2
+    before = visible(log)
+    with pytest.raises(FencedError):
+        run_available(older)
+    assert visible(log) == before
+    run_available(newer[0])
+    assert outcome_of(log) == expected
+    assert {name.generation for name in orphans_of(log)} == {3}
+
+
+def test_a_fenced_driver_learns_it_also_of_an_epoch_that_is_there(log):
+    """When the newer driver has committed the same epoch, the older one hears of it as an error, not as success."""
+    older = begin(log)
+    reports = staged_by(older)
+    newer = begin(log)
+    run_next(newer)
+    before = visible(log)
+    with pytest.raises(FencedError):
+        commit_epoch(log.catalog, log.storage, PROGRAM.stages, reports)
+    assert visible(log) == before
+
+
+# 6. A store is a view
+
+
+def test_deleted_stores_are_restored(folder, expected):
+    """Without any local state, or a part of it, the results are the same."""
+    shutil.rmtree(folder / "stores" / "sales" / "1")
+    with open_log(folder) as log:
+        run_next(begin(log))
+    shutil.rmtree(folder / "stores" / "sales" / "2" / "0-of-2")
+    assert finish(folder) == expected
+
+
+def test_a_zombie_never_becomes_visible(folder, log, expected):
+    """Crash point 17 in one process: an attempt of a dead generation that writes late is never read, and collected at the next start."""
+    zombie = begin(log)
+    plan, parts = planned(zombie)
+    living = begin(log)
+    run_next(living)
+    late = run_tasks(PROGRAM, plan, parts, log.storage)
+    run_available(living)
+    slabs = {kernel.slab.path for report in late for kernel in report.kernels if kernel.slab}
+    assert slabs and all(log.storage.exists(path) for path in slabs)
+    assert not slabs & log.catalog.referenced_slabs("a1")
+    assert outcome_of(log) == expected
+    begin(log)
+    assert not any(log.storage.exists(path) for path in slabs)
+
+
+def test_a_store_that_another_process_holds(folder, log, expected):
+    """While a zombie has a store open for writing, the epoch reads it as it is and keeps what it lacks in memory."""
+    planner = begin(log)
+    run_next(planner)
+    holder = RocksStore(folder / "stores" / "sales" / "2" / "0-of-2")
+    run_available(planner)
+    assert outcome_of(log) == expected
+    holder.close()
+    assert finish(folder) == expected
+
+
+# 7. Key groups
+
+
+def test_key_groups_cannot_change(log):
+    """A start with another number of key groups is refused, and fences nobody."""
+    before = log.catalog.application(sales.APPLICATION)
+    with pytest.raises(ConfigError, match="128 key groups"):
+        start(log.catalog, log.storage, replace(PROGRAM, key_groups=64))
+    assert log.catalog.application(sales.APPLICATION) == before
+
+
+# 10. Delete only what the catalog does not name
+
+
+def test_a_start_deletes_what_is_left_over_and_nothing_else(log):
+    """What a dead generation staged goes; what the catalog names stays, as do the files of other writers and of this generation."""
+    staged, referenced = orphans_of(log), log.catalog.referenced_slabs("a1")
+    others = set(log.storage.list("slabs")) - set(log.storage.list("slabs/a1"))
+    planner = begin(log)
+    assert len(staged) == 4 and orphans_of(log) == set()
+    assert set(log.storage.list("slabs")) == referenced | others
+    staged_by(planner)
+    assert {name.generation for name in orphans_of(log)} == {3}
+    assert log.storage.list("plans") == planner.anchor.manifests
+
+
+def test_files_are_listed_before_references_are_read(folder, log, monkeypatch):
+    """A slab that is committed while a start looks for orphans was either not listed, or is found referenced."""
+    order = []
+
+    def noted(name, function):
+        def call(*arguments):
+            order.append(name)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(FileStorage, "list", noted("list", FileStorage.list))
+    monkeypatch.setattr(Catalog, "referenced_slabs", noted("references", Catalog.referenced_slabs))
+    begin(log)
+    assert order[:2] == ["list", "references"] and order.count("references") == 1
+
+
+def test_every_slab_is_named_after_its_place(log):
+    """Writer, generation and step of a slab are in its path, so that what may be deleted follows from names alone."""
+    run_available(begin(log))
+    names = [SlabName.parse(path) for path in log.storage.list("slabs/a1")]
+    assert {(name.generation, name.step) for name in names if name} == {(1, 1), (1, 2), (3, 3), (3, 4)}
+    assert set(BEFORE_COMMIT) < set(POINTS)

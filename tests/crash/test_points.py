@@ -1,0 +1,116 @@
+"""
+A process that dies at any named point leaves a log from which the next one comes to the same results (table of crash points).
+
+Each point is hit, and each is hit again while the application recovers from the first time.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkit.failpoints import POINTS
+from tests.crash.outcome import finish
+from tests.crash.processes import IS_TORTURE
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How a run comes to a point: crash points it stands for, the visit at which to die, and what else goes wrong."""
+
+    crash_points: tuple[int, ...]
+    at: int = 1
+    again_at: int = 1
+    rolled_back: bool = False
+    order: dict[str, Any] = field(default_factory=dict)
+
+
+SCENARIOS = {
+    "start.before_commit": Scenario((1,)),
+    "start.after_commit": Scenario((2,)),
+    "orphans.between_deletions": Scenario((3,), at=2),
+    "epoch.planned": Scenario((4,), at=2),
+    "state.before_open": Scenario((7,), at=6, again_at=2),
+    "state.between_writes": Scenario((8,), at=3, again_at=5),
+    "kernel.in_operator": Scenario((9,), at=20, again_at=50),
+    "storage.half_written": Scenario((10,), at=9, again_at=30),
+    "storage.before_fsync": Scenario((11,), at=4, again_at=2),
+    "storage.after_fsync": Scenario((12,), at=3, again_at=5),
+    "slab.write_failed": Scenario((13,), order={"sync_fails": True}),
+    "kernel.slab_durable": Scenario((14,), at=4, again_at=1),
+    "kernel.finished": Scenario((16,), at=2, again_at=8, order={"attempts": 2}),
+    "commit.verified": Scenario((18,)),
+    "commit.before_commit": Scenario((19,)),
+    "commit.outcome_unknown": Scenario((21,), order={"commit_fails": True}),
+    "commit.after_commit": Scenario((22,)),
+    "epoch.returned": Scenario((26,)),
+    "state.untrusted": Scenario((24, 28), rolled_back=True),
+}
+ROOT = Path(__file__).parents[2]
+CALL = re.compile(r'\breach\("([^"]+)"\)$', re.MULTILINE)
+ELSEWHERE = {
+    5: "tests/spark",  # Spark's own checkpoint is lost
+    6: "tests/spark",
+    15: "tests/spark",  # an executor dies
+    17: "tests/spark",  # a cancelled job writes on
+    20: "tests/crash/test_commit_faults.py",
+    23: "tests/spark",
+    25: "tests/spark",
+}
+LATER = {27}  # a store behind what compaction has removed: there is no compaction yet
+
+
+def test_no_crash_point_was_missed():
+    """Every crash point up to the last that a process can die at has a scenario here, or tests elsewhere."""
+    covered = [number for scenario in SCENARIOS.values() for number in scenario.crash_points]
+    assert sorted([*covered, *ELSEWHERE]) == sorted(set(range(1, 29)) - LATER)
+
+
+def test_every_point_is_in_the_code_once():
+    """The declared points are those that the code calls, each in one place."""
+    files = [
+        *(ROOT / "state").glob("*.py"),
+        *(ROOT / "streamkit" / "log").glob("*.py"),
+        *(ROOT / "streamkit" / "engine").rglob("*.py"),
+    ]
+    assert sorted(name for file in files for name in CALL.findall(file.read_text(encoding="utf-8"))) == sorted(POINTS)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_death_at_a_point(point, halfway, copied, processes, expected):
+    """
+    Killed at the point, started again: the same results, nothing left over, stores equal to their changelogs.
+
+    Under torture it dies at every visit of the point, else at one.
+    """
+    scenario, deaths = SCENARIOS[point], 0
+    for at in count(1) if IS_TORTURE else (scenario.at,):
+        folder = prepared(scenario, copied(halfway))
+        if not processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order):
+            break
+        deaths += 1
+        assert finish(folder) == expected, at
+        shutil.rmtree(folder)
+    assert deaths
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_death_at_a_point_and_again_in_the_recovery(point, halfway, copied, processes, expected):
+    """Killed at the point, and killed there again by the run that recovers: still the same results."""
+    scenario = SCENARIOS[point]
+    folder = prepared(scenario, copied(halfway))
+    for at in (scenario.at, scenario.again_at):
+        assert processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order)
+    assert finish(folder) == expected
+
+
+def prepared(scenario, folder):
+    if scenario.rolled_back:
+        shutil.copy(folder / "catalog-of-epoch-1.db", folder / "catalog.db")
+    return folder

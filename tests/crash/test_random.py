@@ -1,0 +1,67 @@
+"""Runs, deaths, restarts, deleted stores and new input in any order come to what one undisturbed run makes of the input."""
+
+from __future__ import annotations
+
+import shutil
+from random import Random
+
+import pytest
+
+from streamkit.failpoints import POINTS
+from streamkit.log.log import open_log
+from tests.crash import sales
+from tests.crash.outcome import finish
+from tests.crash.processes import IS_TORTURE
+
+SEEDS = range(200 if IS_TORTURE else 6)
+STEPS = 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_schedule(seed, copied, empty, processes, expected):
+    """Whatever happened before, the run that comes to the end of the same input comes to the same results."""
+    random, folder = Random(seed), copied(empty)
+    deaths, chunks = 0, 0
+    for step in range(STEPS):
+        wanted = random.randint(0, sales.CHUNKS) if step else 1
+        chunks = append(folder, chunks, max(chunks, wanted))
+        if random.random() < 0.3:
+            delete_a_store(folder, random)
+        deaths += processes.is_killed("run", folder=str(folder), **order(random))
+    append(folder, chunks, sales.CHUNKS)
+    assert finish(folder, tasks=random.choice((None, 1, 3)), records_max=random.choice((40, 1000))) == expected
+    assert deaths
+
+
+def order(random):
+    """A run with a death at a random visit of a random point, if it comes so far."""
+    return {
+        "point": random.choice(POINTS),
+        "at": random.choice((1, 1, 2, 3, 5, 8, 20)),
+        "tasks": random.choice((1, 2, 2, 2, 3)),
+        "records_max": random.choice((25, 72, 150, 1000)),
+        "sync_fails": random.random() < 0.2,
+        "commit_fails": random.random() < 0.1,
+        "attempts": random.choice((1, 1, 2)),
+    }
+
+
+def append(folder, done, wanted):
+    with open_log(folder) as log:
+        for number in range(done, wanted):
+            sales.append_chunk(log, number)
+    return wanted
+
+
+def delete_a_store(folder, random):
+    stores = sorted(folder.glob("stores/sales/*/*"))
+    if stores:
+        shutil.rmtree(random.choice(stores))
+
+
+@pytest.fixture(scope="module")
+def empty(fast_folder):
+    folder = fast_folder / "empty"
+    with open_log(folder) as log:
+        sales.create_inputs(log)
+    return folder
