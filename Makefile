@@ -23,7 +23,7 @@ test: $(STAMP) ## run the whole test suite
 	@$(IN) python -m pytest $(TESTS)
 
 bench: $(STAMP) ## measure, print the table, write build/bench.json
-	@$(IN) python tests/bench
+	@$(IN) python -m tests.bench
 
 torture: $(STAMP) ## kill the demo fifty times at random moments and compare
 	@$(IN) python tests/crash/torture.py

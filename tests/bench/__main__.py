@@ -2,7 +2,7 @@
 The benchmark: StreamKit against Spark on the same rows, in turn, in one run; medians, and the machine beside them.
 
     make bench            everything; writes build/bench.json
-    python tests/bench windowed latency memory     some of it
+    python -m tests.bench windowed latency memory     some of it
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-HERE = Path(__file__).parent
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))  # for Spark's workers
+ROOT = Path(__file__).parents[2]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))  # for Spark's workers
 
-from latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
-from memory import peak_megabytes  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
-from rows import Rows  # noqa: E402
-from windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
 
 from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
+from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
+from tests.bench.memory import peak_megabytes  # noqa: E402
+from tests.bench.rows import Rows  # noqa: E402
+from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
 
 ROUNDS = 3
 RECORDS = 20_000_000

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from rows import SCHEMA, Rows, fill, parquet_of
-from windowed import ROCKSDB, steady_seconds, topology
 
 import streamkit as sk
 from streamkit.log.log import open_log
 from streamkit.spark.session import CHECKPOINT_MANAGER
+from tests.bench.rows import SCHEMA, Rows, fill, parquet_of
+from tests.bench.windowed import ROCKSDB, steady_seconds, topology
 
 EPOCH_RECORDS = 1_000
 WARM_UP_EPOCHS = 20
@@ -34,7 +34,7 @@ def streamkit_latencies(session: SparkSession, rows: Rows, folder: Path, name: s
 
 def spark_latencies_apart(rows: Rows, folder: Path) -> list[float]:
     """`spark_latencies` in a process of its own: Spark's RocksDB snapshots fail on the raw local files that suit StreamKit."""
-    command = [sys.executable, __file__, str(rows.count), str(rows.keys), str(folder)]
+    command = [sys.executable, "-m", "tests.bench.latency", str(rows.count), str(rows.keys), str(folder)]
     with (folder / "latency-spark.log").open("w") as errors:
         output = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, check=True, text=True).stdout
     durations: list[float] = json.loads(output.splitlines()[-1])

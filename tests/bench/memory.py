@@ -1,7 +1,7 @@
 """
 Peak memory of driver, JVM and workers over a whole run, measured from outside.
 
-    python memory.py RECORDS FOLDER      the run itself, in a process of its own
+    python -m tests.bench.memory RECORDS FOLDER      the run itself, in a process of its own
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEGABYTE = 1 << 20
 
 def peak_megabytes(records: int, folder: Path) -> float:
     """The largest sum of private memory (USS) of a run's processes, in MiB."""
-    command = [sys.executable, __file__, str(records), str(folder)]
+    command = [sys.executable, "-m", "tests.bench.memory", str(records), str(folder)]
     output = (folder / f"memory-{records}.log").open("w")
     with output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
         peak = 0
@@ -42,10 +42,9 @@ def _private_bytes(root: psutil.Process) -> int:
 
 
 def _run(records: int, folder: Path) -> None:
-    from rows import Rows
-    from windowed import streamkit_seconds
-
     from streamkit.spark.session import get_or_create_session
+    from tests.bench.rows import Rows
+    from tests.bench.windowed import streamkit_seconds
 
     session = get_or_create_session("memory")
     streamkit_seconds(session, Rows(records), folder, 1_000_000, f"memory-{records}")

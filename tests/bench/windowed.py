@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.streaming.query import StreamingQuery
-from rows import BATCH_ROWS, SCHEMA, TOPIC, Rows, log_of, parquet_of
 
 import streamkit as sk
 from streamkit import functions as sf
 from streamkit.log.log import open_log
 from streamkit.log.slab import read_frame
 from streamkit.log.storage import FileStorage
+from tests.bench.rows import BATCH_ROWS, SCHEMA, TOPIC, Rows, log_of, parquet_of
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -129,5 +129,5 @@ class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def steady_seconds(query: StreamingQuery) -> list[float]:
     """Durations of the batches that did something, without the first."""
-    durations = [progress["durationMs"] for progress in query.recentProgress]
+    durations: list[dict[str, float]] = [progress["durationMs"] for progress in query.recentProgress]
     return [duration["triggerExecution"] / 1000 for duration in durations if duration.get("addBatch")][1:]
