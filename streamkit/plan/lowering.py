@@ -168,7 +168,8 @@ def _stateless(node: nodes.Node, rows: Step, step_id: str, building: Building) -
 def _stateless_step(node: nodes.Node, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
     if isinstance(node, nodes.Filter):
         predicate = analyzer.predicate(rows.schema, node.predicate, node.at)
-        return replace(rows, operator=program.Filter(step_id, UNSTAGED, (rows.id,), predicate, rows.table), at=node.at)
+        is_table = rows.table and node.relation != nodes.STREAM  # a stream's filter drops rows, also among a table's changes
+        return replace(rows, operator=program.Filter(step_id, UNSTAGED, (rows.id,), predicate, is_table, rows.key), at=node.at)
     columns = result_columns(node, rows.schema, rows.key, analyzer)
     if node.relation != nodes.STREAM:
         check_table_key(node, columns, rows.key)

@@ -91,11 +91,12 @@ class Source(Operator):
 
 @dataclass(frozen=True)
 class Filter(Operator):
-    """Keep rows whose predicate is true; of a table, turn the others into deletions."""
+    """Keep rows whose predicate is true; of a table, turn the others into deletions, which have the `key` columns only."""
 
     kind: ClassVar[str] = "filter"
     predicate: TypedExpression
     table: bool = False
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 import streamkit as sk
+from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
 from streamkit.engine.report import EpochClaim
 from streamkit.engine.start import start
@@ -134,3 +135,23 @@ def by_key(rows: Sequence[Emitted], key: Sequence[str]) -> dict[Key, list[tuple[
 def plain(value: Any) -> Any:
     """A moment as milliseconds, anything else as it is."""
     return round(pd.Timestamp(value).value / 1_000_000) if hasattr(value, "tzinfo") else value
+
+
+@contextmanager
+def ran(app: sk.Topology, topics: Mapping[str, str], rows: Mapping[str, Any], run: Run = Run()) -> Iterator[Log]:
+    """
+    A log on which a topology took these rows.
+
+    `topics` has schemas by name; the first column is the key, each topic has one partition. Every row has its time under `ts`.
+    """
+    with fresh_log() as log:
+        for name, schema in topics.items():
+            log.create_topic(name, schema, key=schema.split()[0], partitions=1)
+            append(log, name, rows.get(name, []))
+        execute(log, compile(app, log), run)
+        yield log
+
+
+def values(log: Log, topic: str, *columns: str) -> list[tuple[Any, ...]]:
+    """These columns of a topic, by partition and offset; a tombstone has null values."""
+    return [tuple(emitted.row[name] for name in columns) for emitted in written(log, topic)]

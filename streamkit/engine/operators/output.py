@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.context import Context, log_timestamps, runs
 from streamkit.engine.exchange import groups_of, pack
-from streamkit.engine.rows import has_order, in_canonical_order, rows_of, without_null_keys
+from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, rows_of, without_null_keys
 from streamkit.log.keys import partitions
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.program import Emit, Output, Send, Write
@@ -37,9 +37,12 @@ def emit(operator: Emit, context: Context) -> pa.RecordBatch | None:
 
 def write(operator: Write, batch: pa.RecordBatch | None, context: Context) -> None:
     """Frames for the output topic, one per partition, rows in canonical order."""
-    if batch is None or not batch.num_rows:
+    if batch is None:
         return
     output, topic = context.program.outputs[operator.output], context.plan.application.outputs[operator.output]
+    batch = _without_keyless_deletions(operator, output, batch, context)
+    if not batch.num_rows:
+        return
     if has_order(batch):
         batch = in_canonical_order(batch)
     labels: npt.NDArray[np.int64] = partitions([batch[name] for name in topic.partition_by], topic.partitions).astype(np.int64)
@@ -48,6 +51,15 @@ def write(operator: Write, batch: pa.RecordBatch | None, context: Context) -> No
     rows = _log_rows(output, batch).take(pa.array(order))
     context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
     context.count("written", output.topic, batch.num_rows)
+
+
+def _without_keyless_deletions(operator: Write, output: Output, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows without deletions of no key, as they come about where a new key is made of values."""
+    if not output.key or DELETED not in batch.schema.names:
+        return batch
+    keyless = pc.and_(batch[DELETED], is_null_key(batch, output.key))
+    context.count("null_key", operator.id, keyless.true_count)
+    return batch.filter(pc.invert(keyless)) if keyless.true_count else batch
 
 
 def _log_rows(output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -23,6 +23,7 @@ from streamkit.engine.rows import (
     numbers,
     record_columns,
     rows_of,
+    without_deletions,
     without_null_keys,
 )
 from streamkit.log.keys import encode_keys
@@ -62,6 +63,7 @@ def table_join(
     """Each stream row with the table's row of its key, as of the stream row's place in the order."""
     if left is None:
         return None
+    left = _without_deletions(operator, left, context)
     store = context.store(operator.store)
     if operator.how == "inner":
         left, dropped = without_null_keys(left, operator.on)
@@ -79,12 +81,20 @@ def global_join(operator: GlobalJoin, left: pa.RecordBatch | None, context: Cont
     """Each stream row with the global table's row for it, as the table is at the position in the plan."""
     if left is None:
         return None
+    left = _without_deletions(operator, left, context)
     table = context.global_table(operator)
     found = table.find([left[name] for name in operator.on]).to_numpy(zero_copy_only=False)
     found = np.where(np.isnan(found), -1, found).astype(np.int64) if found.dtype.kind == "f" else found.astype(np.int64)
     if len(operator.on):
         found = np.where(is_null_key(left, operator.on).to_numpy(zero_copy_only=False), -1, found)
     return _joined(operator.how, operator.columns, left, table.rows, found)
+
+
+def _without_deletions(operator: TableJoin | GlobalJoin, left: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows to join: among a table's changes a deletion has no value, and meets no row."""
+    left, deletions = without_deletions(left)
+    context.count("deletion", operator.id, deletions)
+    return left
 
 
 def key_columns(store: Store, batch: pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
