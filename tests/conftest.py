@@ -15,6 +15,7 @@ SETTINGS = {
     "spark.pyspark.python": sys.executable,
     "spark.pyspark.driver.python": sys.executable,
     "spark.python.authenticate.socketTimeout": "120s",
+    "spark.python.task.killTimeout": "20s",  # a zombie lives long enough to be one
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,7 +14,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamkit import errors
 from streamkit.dsl.topology import Topology
 from streamkit.engine.commit import check_generation
 from streamkit.engine.compile import compile as compile_topology
@@ -27,6 +26,7 @@ from streamkit.log.log import Log, open_log
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.program import Program
+from streamkit.spark.failure import failure_of
 from streamkit.spark.job import FORMAT, PACKED_DDL, Job
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.session import get_or_create_session, prepare_session
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from streamkit.state.view import StoreView
 
 ATTEMPTS_PER_EPOCH = 4
+POLL_SECONDS = 0.05
 AVAILABLE_NOW = "available_now"
 Trigger = str | timedelta | None
-_RAISED = re.compile(r"streamkit\.errors\.(\w+): (.+?)(?:\n\s*\n|\n\tat |\nJVM|\nDriver stacktrace|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Run:
         """
         while True:
             try:
-                ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # Spark takes fractions
+                ended = self._ended(timeout)
             except StreamingQueryException as exception:
                 self._remove_checkpoint()
                 error = self._cause(exception)
@@ -84,10 +84,9 @@ class Run:
             except KeyboardInterrupt:
                 self.stop()
                 raise
-            if ended is False:
-                return False
-            self._remove_checkpoint()
-            return True
+            if ended:
+                self._remove_checkpoint()
+            return ended
 
     def stop(self) -> None:
         """Stop now: the epoch under way is finished or leaves no trace."""
@@ -145,13 +144,23 @@ class Run:
         execution = self._query._jsq.streamingQuery().lastExecution()
         return str(execution.executedPlan().toString()) if execution is not None else "no epoch has run yet"
 
+    def _ended(self, timeout: float | None) -> bool:
+        """Whether the query ended within `timeout` seconds; raises what it ended with."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._query.isActive:
+            if end is not None and time.monotonic() >= end:
+                return False
+            time.sleep(POLL_SECONDS)  # not in awaitTermination: an interrupt there breaks the connection to the JVM
+        self._query.awaitTermination()
+        return True
+
     def _cause(self, exception: StreamingQueryException) -> Exception:
         """What ended the query; whatever befell a run that was fenced meanwhile, it was fenced."""
         try:
             check_generation(self.log.catalog, self.job.application)
         except FencedError as fenced:
             return fenced
-        return translated(exception)
+        return failure_of(exception, self.log.catalog)
 
     def _may_run_again(self, error: Exception) -> bool:
         """Whether to try an epoch again; failures of epochs that were committed since do not count."""
@@ -236,12 +245,8 @@ def run(
 
 def start_query(session: SparkSession, job: Job, checkpoint: Path, trigger: Trigger, *, bounded: bool) -> StreamingQuery:
     """The query itself: source, an exchange and kernel per inner stage, an exchange, the sink with the last kernel."""
-    session.dataSource.register(EpochSource)
     encoded = job.encode()
-    rows = session.readStream.format(FORMAT).option("job", encoded).load()
-    for stage in range(1, job.program.stages):
-        rows = exchanged(rows, job.application.tasks).mapInArrow(inner_kernel(encoded, stage), PACKED_DDL)
-    rows = exchanged(rows, job.application.tasks)
+    rows = rows_for_sink(session, job)
     writer = rows.writeStream.format(FORMAT).option("job", encoded).option("checkpointLocation", checkpoint.as_uri())
     if bounded:
         writer = writer.trigger(availableNow=True)
@@ -258,18 +263,19 @@ def remove_dead_checkpoints(root: str, application: Application) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def rows_for_sink(session: SparkSession, job: Job) -> DataFrame:
+    """The query up to its sink: the source, an exchange and kernel per inner stage, and the last exchange."""
+    session.dataSource.register(EpochSource)
+    encoded = job.encode()
+    rows = session.readStream.format(FORMAT).option("job", encoded).load()
+    for stage in range(1, job.program.stages):
+        rows = exchanged(rows, job.application.tasks).mapInArrow(inner_kernel(encoded, stage), PACKED_DDL)
+    return exchanged(rows, job.application.tasks)
+
+
 def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
     """The one place that decides how rows reach their task."""
     return rows.repartitionById(tasks, rows["task"])
-
-
-def translated(exception: StreamingQueryException) -> Exception:
-    """The StreamKit error behind Spark's, if there is one: Spark hands on only its text."""
-    for name, message in reversed(_RAISED.findall(str(exception))):
-        kind = getattr(errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, StreamKitError):
-            return kind(message.strip())
-    return exception
 
 
 def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:

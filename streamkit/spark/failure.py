@@ -1,0 +1,33 @@
+"""What ended a query: the StreamKit error behind Spark's, of which Spark hands on only the text."""
+
+from __future__ import annotations
+
+import re
+
+from streamkit import errors
+from streamkit.errors import StreamKitError
+from streamkit.log.catalog import Catalog
+
+_RAISED = re.compile(
+    r"streamkit\.errors\.(\w+): (.+?)(?:\n SQLSTATE: |\n\nDuring handling of |\n\nThe above exception |\n\tat |\Z)", re.DOTALL
+)
+_TOPIC_ID = re.compile(r"\btopic with id (\d+)")
+
+
+def failure_of(exception: Exception, catalog: Catalog) -> Exception:
+    """The error that a task, the planner or the commit raised last, with topics by their names; else the exception itself."""
+    for name, message in reversed(_RAISED.findall(str(exception))):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, StreamKitError):
+            return kind(_with_topic_names(message.strip(), catalog))
+    return exception
+
+
+def _with_topic_names(message: str, catalog: Catalog) -> str:
+    """Tasks know topics by their ids only."""
+    names = {topic.id: topic.name for topic in catalog.topics()}
+
+    def name(found: re.Match[str]) -> str:
+        return f"topic {names[int(found[1])]}" if int(found[1]) in names else found[0]
+
+    return _TOPIC_ID.sub(name, message)

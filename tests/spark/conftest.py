@@ -1,0 +1,107 @@
+"""Logs with flights, small and whole, and faults in the Python processes that Spark starts."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from streamkit.failpoints import VARIABLE
+from streamkit.log.log import Log, open_log
+from tests.oracle import flights as oracle
+from tests.spark.faults import FOLDER
+from topologies import flight_data
+
+SORTED_BY = ["origin", "airline", "window_start"]
+
+
+@cache
+def flights_of(days):
+    """The flights of the first days of January, as the oracle has them."""
+    table = oracle.flights()
+    return table[(table["month"] == 1) & (table["day"] <= days)].reset_index(drop=True)
+
+
+def append_flights(log, table):
+    """Append flights to their topic in the order given, with a timestamp of their own each."""
+    schema = flight_data.FLIGHTS.schema.arrow
+    with log.producer() as producer:
+        producer.send_batch("flights", pa.Table.from_pandas(table[schema.names], schema, preserve_index=False))
+
+
+def load_few(folder, days, partitions):
+    """A log with the flights of some days, all planes and all airlines."""
+    with open_log(folder) as log:
+        for topic in flight_data.TOPICS:
+            count = partitions if topic is flight_data.FLIGHTS else 1
+            log.create_topic(topic.name, topic.schema, topic.key, topic.timestamp, count)
+            if topic is not flight_data.FLIGHTS:
+                with log.producer() as producer:
+                    producer.send_batch(topic.name, flight_data.read(topic), timestamp_ms=flight_data.LOADED_AT_MS)
+        append_flights(log, flights_of(days))
+
+
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory):
+    """Folders of logs that were loaded and never run, by days and partitions; they must be copied."""
+
+    @cache
+    def load(days, partitions):
+        folder = tmp_path_factory.mktemp("loaded") / "log"
+        load_few(folder, days, partitions)
+        return folder
+
+    return load
+
+
+@pytest.fixture
+def few_flights(loaded, tmp_path):
+    """Opens a log of its own with the flights of the first days of January."""
+    opened: list[Log] = []
+
+    def open_copy(days=3, partitions=2):
+        opened.append(open_log(shutil.copytree(loaded(days, partitions), tmp_path / f"log-{len(opened)}")))
+        return opened[-1]
+
+    yield open_copy
+    for log in opened:
+        log.close()
+
+
+@pytest.fixture
+def fault(spark, tmp_path):
+    """
+    Arms fail points in the Python processes that Spark starts from now on: `fault(place__name=faults.function)`.
+
+    Another environment means other processes, so the next test has its own again.
+    """
+    environment = spark.sparkContext.environment
+    before = dict(environment)
+
+    def arm(**actions):
+        places = {place.replace("__", "."): action for place, action in actions.items()}
+        environment[VARIABLE] = ",".join(f"{place}={action.__module__}:{action.__name__}" for place, action in places.items())
+        environment[FOLDER] = str(tmp_path)
+        return tmp_path
+
+    yield arm
+    environment.clear()
+    environment.update(before)
+
+
+def delays(log):
+    """The rows of the topic daily_delays, ordered as the oracle's."""
+    table = log.read("daily_delays").to_pandas()[list(oracle.daily_delays(flights_of(1)).columns)]
+    return table.sort_values(SORTED_BY, ignore_index=True)
+
+
+def assert_equals_pandas(log, table):
+    """The topic has each row that pandas finds in these flights, once, with every figure equal."""
+    expected = oracle.daily_delays(table)
+    for name in ("window_start", "window_end"):
+        expected[name] = expected[name].astype("datetime64[us, UTC]")
+    found = delays(log).astype({name: expected[name].dtype for name in ("window_start", "window_end")})
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_exact=False, rtol=1e-12)

@@ -1,0 +1,88 @@
+"""
+What befalls the Python processes that Spark starts: fail points there are armed with the names of these functions.
+
+Each strikes once for all processes of a test: whoever creates its file first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+FOLDER = "STREAMKIT_FAULT_FOLDER"
+
+
+def is_first(name):
+    """Whether no process has come here before, under this name."""
+    return is_number(name, 1)
+
+
+def is_number(name, number):
+    """Whether this is the call with that number, over all processes."""
+    for count in range(1, number + 1):
+        try:
+            os.close(os.open(Path(os.environ[FOLDER]) / f"{name}-{count}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            continue
+        return count == number
+    return False
+
+
+def struck(folder):
+    """The names of the faults that struck."""
+    return {path.name for path in Path(folder).glob("*-[0-9]") if path.is_file()}
+
+
+def wait_until(holds, seconds=60):
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"it did not hold within {seconds} s"
+        time.sleep(0.02)
+
+
+def raise_in_operator():
+    if is_first("raise_in_operator"):
+        raise ValueError("a fault on purpose, before anything was staged")
+
+
+def raise_after_slab():
+    if is_first("raise_after_slab"):
+        raise ValueError("a fault on purpose, after the slab was staged")
+
+
+def die_when_finished():
+    if is_first("die_when_finished"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once():
+    if is_first("die_once"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_twice():
+    if is_first("die_twice") or is_first("die_twice_again"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lose_slabs():
+    """Delete every slab of the application, as if the disk of an executor had gone with it; called in the first epoch."""
+    if is_number("lose_slabs", 3):  # a task of the second kernel
+        for slab in Path(os.environ[FOLDER]).glob("log-*/slabs/a*/1/1-*.slab"):
+            slab.unlink()
+
+
+def outlive_the_job():
+    """Go on only when the test says so, when the job is long cancelled."""
+    if is_first("outlive_the_job"):
+        wait_until((Path(os.environ[FOLDER]) / "cancelled").exists)
+
+
+def kill_executor():
+    """Kill the JVM of this executor: the parent of the daemon that forked this process."""
+    if is_number("kill_executor", 3):  # a task of the second kernel, in the first epoch
+        daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1].split()
+        os.kill(int(daemon[1]), signal.SIGKILL)

@@ -1,0 +1,123 @@
+"""Errors of tasks, of the planner and of the commit, as they come out of `wait`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import CorruptionError, EvaluationError, FencedError
+from streamkit.log.log import open_log
+from streamkit.spark.run import AVAILABLE_NOW, run
+from tests.spark.conftest import assert_equals_pandas, flights_of
+from topologies import flight_delays
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
+
+WAIT_SECONDS = 200
+
+
+@pytest.fixture
+def readings(tmp_path):
+    """A log with readings, one of which is no number, and one without a sensor."""
+    with open_log(tmp_path / "log") as log:
+        log.create_topic("readings", "sensor string, value string, at timestamp", key="sensor", timestamp="at", partitions=1)
+        with log.producer() as producer:
+            for second, (sensor, value) in enumerate((("a", "1"), (None, "2"), ("b", "3"), ("b", "none"))):
+                at = dt.datetime(2024, 1, 1, 0, 0, second, tzinfo=dt.timezone.utc)
+                producer.send("readings", {"sensor": sensor, "value": value, "at": at})
+        yield log
+
+
+def sums(text="value != 'none'"):
+    app = sk.Topology("sums")
+    numbers = app.stream("readings").filter(text).select(number=F.col("value").cast("int"))
+    numbers.group_by("sensor").agg(total=F.sum("number"), store="totals").to("totals")
+    return app
+
+
+def test_dropped_records_are_counted(spark, readings):
+    """A record without a key cannot be grouped: it is dropped, counted, and in the progress."""
+    finished = run(sums(), spark, readings, tasks=1, trigger=AVAILABLE_NOW)
+
+    assert finished.wait(WAIT_SECONDS)
+    assert sum(finished.total("null_key").values()) == sum(finished.progress()[0]["null_key"].values()) == 1
+    assert sorted(readings.read("totals").select(["sensor", "total"]).to_pylist(), key=str) == [
+        {"sensor": "a", "total": 1},
+        {"sensor": "b", "total": 3},
+    ]
+
+
+def test_evaluation_error(spark, readings):
+    """A value that an expression refuses ends the run with the value in the message; nothing became visible."""
+    failing = run(sums("true"), spark, readings, tasks=1)
+
+    with pytest.raises(EvaluationError, match=r"^CAST\(value AS INT\) failed .* 'none' cannot be read as int$"):
+        failing.wait(WAIT_SECONDS)
+    assert (failing.status()["epoch"], failing.is_active) == (0, False)
+    assert readings.read("totals").num_rows == 0
+    assert list(Path(readings.root).glob("checkpoints/*/*")) == []
+
+
+@pytest.mark.parametrize("records", [None, 1], ids=["in a task", "in the planner"])
+def test_corruption_error(spark, readings, records):
+    """A damaged frame ends the run, wherever it is read, and is named: topic, partition, offset, file, position."""
+    (extent,) = readings.catalog.extents_of([readings.topic("readings").id], {}).extents
+    with (Path(readings.root) / extent.path).open("r+b") as slab:
+        slab.seek(extent.position + 160)
+        slab.write(b"\xff\x00\xff\x00")
+    failing = run(sums(), spark, readings, tasks=1, max_records_per_epoch=records)
+
+    with pytest.raises(CorruptionError) as caught:
+        failing.wait(WAIT_SECONDS)
+    assert str(caught.value) == (
+        f"the frame of topic readings, partition 0, offset 0, in {extent.path} at position {extent.position} is damaged: "
+        "the checksum of its payload does not match; restore the file from a copy"
+    )
+
+
+def test_two_drivers(spark, few_flights):
+    """Of two runs of one application the older is fenced with a clear error, and the newer's results stand."""
+    log = few_flights(days=2)
+    older = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
+    while not older.progress():
+        time.sleep(0.05)
+    newer = run(flight_delays.app, spark, log, max_records_per_epoch=800, drain=True)
+
+    with pytest.raises(FencedError, match="generation 1 cannot commit, generation 2 has started since"):
+        older.wait(WAIT_SECONDS)
+    assert newer.wait(WAIT_SECONDS)
+    assert_equals_pandas(log, flights_of(2))
+
+
+def test_idle_driver_is_fenced_too(spark, readings):
+    """A run without work learns that a newer one has taken over; it does not wait for records to come."""
+    older = run(sums(), spark, readings, tasks=1)
+    while not older.progress():
+        time.sleep(0.05)
+    run(sums(), spark, readings, trigger=AVAILABLE_NOW).wait(WAIT_SECONDS)
+
+    with pytest.raises(FencedError):
+        older.wait(WAIT_SECONDS)
+
+
+def test_interrupt_of_a_wait(spark, few_flights):
+    """An interrupt while a notebook waits stops the run; the next one goes on where it stopped."""
+    log = few_flights(days=2)
+    interrupted = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
+    while not interrupted.progress():
+        time.sleep(0.05)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.wait(WAIT_SECONDS)
+    assert not interrupted.is_active
+    assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
+    assert_equals_pandas(log, flights_of(2))
