@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.context import Context, log_timestamps, runs
+from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, rows_of, without_null_keys
 from streamkit.log.keys import partitions
@@ -45,12 +46,20 @@ def write(operator: Write, batch: pa.RecordBatch | None, context: Context) -> No
         return
     if has_order(batch):
         batch = in_canonical_order(batch)
-    labels: npt.NDArray[np.int64] = partitions([batch[name] for name in topic.partition_by], topic.partitions).astype(np.int64)
-    labels = np.where(labels < 0, groups_of(batch, topic.partition_by, topic.partitions), labels).astype(np.int64)
+    labels = _partitions_of(batch, topic)
     order = np.argsort(labels, kind="stable")
     rows = _log_rows(output, batch).take(pa.array(order))
     context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
     context.count("written", output.topic, batch.num_rows)
+
+
+def _partitions_of(batch: pa.RecordBatch, topic: OutputTopic) -> npt.NDArray[np.int64]:
+    """The partition of each row, by its key; rows without one are spread by where they come from."""
+    if not topic.partition_by:
+        return groups_of(batch, (), topic.partitions).astype(np.int64)
+    labels = partitions([batch[name] for name in topic.partition_by], topic.partitions).astype(np.int64)
+    missing = labels < 0
+    return np.where(missing, groups_of(batch, (), topic.partitions), labels) if missing.any() else labels
 
 
 def _without_keyless_deletions(operator: Write, output: Output, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
