@@ -30,10 +30,13 @@ def run(
 
 
 def explain(file: File, log: LogOption = None) -> None:
-    """Show what the topology in a file is compiled to, pass by pass."""
+    """Show what the topology in a file is compiled to, pass by pass, and the plan Spark makes of it."""
+    from streamkit.spark.plan import explain_spark
+
     topology = load_topology(file)
     with open_existing_log(log) as opened:
         print(topology.explain(opened))
+        print(f"\n== Spark ==\n{explain_spark(streamkit.compile(topology, opened))}")
 
 
 def _arguments(given: dict[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ def file(tmp_path):
 def test_explain_shows_every_pass(streamkit, file, spark):
     """An explanation goes from the topology to the program, and runs nothing."""
     output = streamkit("explain", file)
+    assert "StreamingRelation streamkit_epochs" in output.partition("== Spark ==")[2]
 
     assert (
         output.index("== topology ==")
