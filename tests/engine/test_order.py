@@ -31,7 +31,9 @@ def cut_of(partitions: list[Frames], starts: list[int], stream_time: int, limit:
         read.add((extent.topic_id, extent.position))
         return np.array(partitions[extent.topic_id][extent.position], np.int64)
 
-    backlogs = [backlog_of(number, partition, start) for number, (partition, start) in enumerate(zip(partitions, starts, strict=True))]
+    backlogs = [
+        backlog_of(number, partition, start) for number, (partition, start) in enumerate(zip(partitions, starts, strict=True))
+    ]
     return cut(backlogs, stream_time, limit, timestamps_of), read
 
 
