@@ -11,6 +11,7 @@ from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan import nodes, program
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building, StateColumns, asked_modes
+from streamkit.plan.delay import delayed_window
 from streamkit.plan.expression import Cast, Expression, Reference, TypedAggregate
 from streamkit.plan.keys import (
     check_columns,
@@ -99,11 +100,12 @@ def _(node: nodes.Aggregate, building: Building) -> Step:
                 f"the group column {name!r} has the name of a window's bound; expected another: rename it before", node.at
             )
     aggregates = building.analyzer.aggregates(grouped.schema, node.aggregates, node.at)
-    rows = _windows(node, grouped, key, building) if node.window else grouped
+    window = delayed_window(node)
+    rows = _windows(node, window, grouped, key, building) if window else grouped
     store = building.names.stores[node]
     operator = program.Aggregate(
         building.name(node), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes.get(node, ()),
-        node.window.size_ms if node.window else None, node.window.grace_ms if node.window else None,
+        window.size_ms if window else None, window.grace_ms if window else None,
     )  # fmt: skip
     _add_aggregate_store(node, store, grouped.schema.select(key), aggregates, building)
     bounds = [Column(name, "timestamp", False) for name in own]
@@ -292,9 +294,7 @@ def _grouped(node: nodes.Aggregate, rows: Step, building: Building) -> tuple[Ste
     return building.add(Step(operator, schema, key, key, False, node.at)), key
 
 
-def _windows(node: nodes.Aggregate, rows: Step, key: tuple[str, ...], building: Building) -> Step:
-    assert node.window is not None
-    window = node.window
+def _windows(node: nodes.Aggregate, window: nodes.TimeWindow, rows: Step, key: tuple[str, ...], building: Building) -> Step:
     step_id = f"{building.name(node)}:windows"
     operator = program.Windows(step_id, UNSTAGED, (rows.id,), window.size_ms, window.advance_ms, window.grace_ms, key)
     return building.add(replace(rows, operator=operator, at=node.at))
@@ -304,6 +304,6 @@ def _add_aggregate_store(
     node: nodes.Aggregate, name: str, key: Schema, aggregates: tuple[TypedAggregate, ...], building: Building
 ) -> None:
     value = make_schema([column for one in aggregates for column in building.state_columns(one)], node.at)
-    window = node.window
+    window = delayed_window(node)
     size_ms, retention_ms = (window.size_ms, window.retention_ms) if window else (None, None)
     building.add_store(name, Store(name, 0, UNSTAGED, key, value, size_ms, retention_ms))

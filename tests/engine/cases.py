@@ -11,6 +11,7 @@ from streamkit.dsl.column import Column
 from tests.engine.reference import Aggregation, Emitted, Interpreter, Record, Row, Table, Windows, count, of
 
 CUSTOMERS, KINDS, ORDERS = 0, 1, 2  # numbers of the inputs where all are read: tables first, then by name
+DELAY = 2 + 1  # final results of windows with grace 2 are that far behind stream time
 ALL_AGGREGATES = {
     "orders": count,
     "paid": of("count_if", "paid"),
@@ -251,7 +252,7 @@ class Chained(Interpreter):
         super().__init__()
         self.first = Aggregation(("customer", "item"), {"total": of("sum", "amount"), "orders": count}, Windows(10, 10, 2))
         self.cities = Aggregation(("city",), {"groups": count, "total": of("sum", "total"), "most": of("max", "orders")})
-        self.again = Aggregation(("item",), {"groups": count, "total": of("sum", "total")}, Windows(20, 20, 8))
+        self.again = Aggregation(("item",), {"groups": count, "total": of("sum", "total")}, Windows(20, 20, 8 + DELAY))
         self.table_inputs = frozenset((CUSTOMERS,))
         self.people = Table(("customer",))
         self.aggregations, self.tables = [self.first, self.cities, self.again], [self.people]

@@ -91,6 +91,6 @@ def fill(log: Log, data: RandomData, rows: int, flushes: int) -> None:
         "items": data.items(rows // 3),
     }
     for topic, rows_of_topic in wanted.items():
-        size = -(-len(rows_of_topic) // flushes)
+        size = max(1, -(-len(rows_of_topic) // flushes))
         for start in range(0, len(rows_of_topic), size):
             append(log, topic, rows_of_topic[start : start + size])

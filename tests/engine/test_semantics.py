@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import zip_longest
 from typing import Any
 
 import pytest
 
 from streamkit.engine.compile import compile
+from streamkit.engine.local import run_next
+from streamkit.engine.start import start
 from streamkit.log.log import Log
 from streamkit.plan.program import Program
 from tests.engine.cases import CASES, Case
@@ -16,7 +19,7 @@ from tests.engine.random_data import RandomData, create_topics, fill
 from tests.engine.reference import Interpreter, Key, Row, canonical_order
 
 Written = list[tuple[Any, ...]]
-ROWS = 60
+ROWS = 45
 FIRST_MS = {1: 0, 2: -40, 3: 1_000_000}  # by seed; the second begins before 1970
 CUTS = [  # how the work is cut, in how many commits the input was appended, and which data
     (Run(tasks=1, records_max=None, splits=1), 1, (1, 2, 3)),
@@ -51,6 +54,40 @@ def test_everything_written_is_the_reference_s(
             claims = execute(log, programs[case_name], run)
             expected = interpreted(CASES[case_name], log, [claim.end.records for claim in claims if claim.end.records], run.drain)
             check(log, CASES[case_name], expected)
+
+
+@pytest.mark.parametrize("seed", FIRST_MS)
+def test_the_data_has_the_edges(seed: int) -> None:
+    """The random rows are out of order and late, have ties, nulls, tombstones and keys without values, else equality would say little."""
+    with fresh_log() as log:
+        fill(log, RandomData(seed, FIRST_MS[seed]), ROWS, 4)
+        orders = canonical_order(waiting(log, ["orders"]))
+        times = [record.timestamp for record in orders]
+        assert times != sorted(times)
+        assert len(set(times)) < len(times)
+        assert any(record.deleted for record in orders)
+        found = interpreted(CASES["windowed"], log, [ROWS], drain=True)
+        assert found.late > 0
+        assert found.null_keys_dropped > 0
+        assert len(found.topics["hopping_final"]) > 10
+        assert any(change.deleted for change in written(log, "customers"))
+
+
+@pytest.mark.parametrize("case_name", CASES)
+def test_other_tasks_take_over(programs: dict[str, Program], case_name: str) -> None:
+    """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
+    case = CASES[case_name]
+    with fresh_log() as log:
+        fill(log, RandomData(5), ROWS, 3)
+        epochs: list[int] = []
+        for generation, tasks in enumerate((2, 5, 1, 7)):
+            if generation == 2:
+                shutil.rmtree(f"{log.root}/stores", ignore_errors=True)
+            planner = start(log.catalog, log.storage, programs[case_name], tasks=tasks, records_max=13)
+            for _ in range(2 if generation < 3 else 100):
+                if (claim := run_next(planner)) is not None:
+                    epochs.append(claim.end.records)
+        check(log, case, interpreted(case, log, epochs, drain=False))
 
 
 @pytest.mark.parametrize("case_name", CASES)

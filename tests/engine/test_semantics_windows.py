@@ -125,6 +125,28 @@ def test_final_results_are_grouped_again(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", CUTS, ids=repr)
+def test_final_results_are_in_time_for_windows_of_the_same_size(run: Run) -> None:
+    """What comes of closed windows is waited for as long as they were, so that it is not late for the windows it falls into."""
+    app = sk.Topology("regrouped")
+    window = sk.tumbling("10 ms", grace="5 ms")
+    first = app.stream("clicks").group_by_key().windowed_by(window).agg(n=F.count("*"))
+    second = first.emit("final").group_by("n").windowed_by(window).agg(users=F.count("*"), store="second")
+    second.emit("final").to("out")
+    rows = {
+        "clicks": [
+            {"user": user, "n": 0, "ts": ts} for ts, user in [(1, "a"), (9, "b"), (11, "a"), (12, "a"), (31, "c"), (60, "a")]
+        ]
+    }
+    with ran(app, TOPICS, rows, run) as log:
+        assert sorted(values(log, "out", "window_start", "n", "users")) == [(0, 1, 2), (10, 2, 1), (30, 1, 1), (60, 1, 1)]
+        assert metric(log, "regrouped", "late") == 0
+    with ran(app, TOPICS, {"clicks": rows["clicks"][:5]}, Run(tasks=run.tasks, drain=False)) as log:
+        # At 31 the first windows of [0, 10) and [10, 20) have closed at 15 and 25; the second ones close 5 + 1 later, at 21 and 31.
+        assert sorted(values(log, "out", "window_start", "n", "users")) == [(0, 1, 2), (10, 2, 1)]
+        assert [row["window_start"] for row in stored(log, "regrouped", "second")] == []
+
+
+@pytest.mark.parametrize("run", CUTS, ids=repr)
 def test_final_results_meet_a_table_as_of_their_moment(run: Run) -> None:
     """A final result of [0, 10) with grace 5 is there at 15, before the records of that moment, and meets the table as it is then."""
     app = sk.Topology("regrouped")
