@@ -34,10 +34,27 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of all rows; dictionaries are unified."""
     if len(batches) == 1:
         return batches[0]
-    table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+    table = pa.Table.from_batches(_alike(batches)).unify_dictionaries().combine_chunks()
     if not table.num_rows:
         return batches[0].slice(0, 0)
     return table.to_batches()[0]
+
+
+def _alike(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """The batches with a column decoded in all of them where only some have it dictionary-encoded."""
+    schemas = {batch.schema for batch in batches}
+    mixed = {
+        field.name
+        for schema in schemas
+        for field in schema
+        if pa.types.is_dictionary(field.type) and any(other.field(field.name).type != field.type for other in schemas)
+    }
+    return [with_columns(batch, {name: plain(batch[name]) for name in mixed}) for batch in batches] if mixed else batches
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column without a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:

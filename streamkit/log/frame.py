@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, SchemaError
+from streamkit.log.dictionary import with_dictionaries
 from streamkit.log.extent import Extent
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -115,6 +116,7 @@ def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: st
     where a row needs them. SchemaError if it has no rows or no such column of times.
     """
     least, greatest = _timestamp_range(batch)
+    batch = with_dictionaries(batch)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

@@ -252,7 +252,7 @@ def start_query(session: SparkSession, job: Job, checkpoint: Path, trigger: Trig
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:
         writer = writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds")
-    return writer.queryName(f"{job.application.name}-{job.application.generation}").start()
+    return writer.queryName(f"{job.application.name}-{checkpoint.name}").start()
 
 
 def remove_dead_checkpoints(root: str, application: Application) -> None:

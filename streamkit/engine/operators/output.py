@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from streamkit.engine.context import Context, log_timestamps, runs
 from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of, pack
-from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, rows_of, without_null_keys
+from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, plain, rows_of, without_null_keys
 from streamkit.log.keys import partitions
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.program import Emit, Output, Send, Write
@@ -73,7 +73,7 @@ def _without_keyless_deletions(operator: Write, output: Output, batch: pa.Record
 
 def _log_rows(output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows as the topic keeps them; a deletion keeps its key and nothing else."""
-    columns = {name: batch[name] for name in output.schema.names}
+    columns = {name: plain(batch[name]) for name in output.schema.names}
     columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
     if DELETED not in batch.schema.names or not pc.any(batch[DELETED]).as_py():
         return rows_of(columns)
