@@ -60,12 +60,12 @@ def halfway(fast_folder, loaded):
     """
     folder = shutil.copytree(loaded, fast_folder / "halfway")
     with open_log(folder) as log:
-        planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=72)
+        planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=sales.EPOCH_RECORDS)
         assert run_next(planner)
     shutil.copy(folder / "catalog.db", folder / "catalog-of-epoch-1.db")
     with open_log(folder) as log:
         assert run_next(replace(planner, catalog=log.catalog, storage=log.storage))
-        planner = start(log.catalog, log.storage, sales.load_program(), records_max=72)
+        planner = start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
         with armed("commit.verified", crash), pytest.raises(SimulatedCrash):
             run_next(planner)
     return folder
@@ -96,7 +96,7 @@ class Staged:
 def staged(fast_folder, halfway):
     folder = shutil.copytree(halfway, fast_folder / "staged")
     with open_log(folder) as log:
-        planner = start(log.catalog, log.storage, sales.load_program(), records_max=72)
+        planner = start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
         before = planner.committed_end()
         end = planner.next_end(before)
         assert end is not None

@@ -113,7 +113,7 @@ def orphans_of(log: Log) -> set[SlabName]:
     return {name for path in staged if (name := SlabName.parse(path))}
 
 
-def finish(folder: Path | str, *, tasks: int | None = None, records_max: int = 72) -> Outcome:
+def finish(folder: Path | str, *, tasks: int | None = None, records_max: int = sales.EPOCH_RECORDS) -> Outcome:
     """Start anew, run to the end of the backlog, check what must always hold, and return what came of it."""
     with open_log(folder) as log:
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max)

@@ -8,6 +8,7 @@ A fork copies RocksDB's and SQLite's handles without what stands behind them, so
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -82,7 +83,7 @@ def after(calls: int, action: Callable[[], None]) -> Callable[[], None]:
 
 
 def fail_to_sync() -> None:
-    raise OSError(5, "a fault on purpose")
+    raise OSError(errno.EIO, "a fault on purpose")
 
 
 def run(
@@ -91,7 +92,7 @@ def run(
     point: str | None = None,
     at: int = 1,
     tasks: int = 2,
-    records_max: int = 72,
+    records_max: int = sales.EPOCH_RECORDS,
     sync_fails: bool = False,
     commit_fails: bool = False,
     attempts: int = 1,

@@ -28,7 +28,9 @@ STORES = ("customers", "totals", "running_totals", "counts")
 CHUNKS = 4
 CHUNK_ORDERS, CHUNK_CUSTOMERS = 60, 12
 RECORDS = CHUNKS * (CHUNK_ORDERS + CHUNK_CUSTOMERS)
+EPOCH_RECORDS = 80  # four epochs, none of which ends with a chunk
 CHUNK_MS = 30_000
+GRID_MS = 500  # so that records have equal times, and epochs end where windows do
 START_MS = 1_700_000_000_000
 
 
@@ -83,8 +85,8 @@ def append_chunk(log: Log, number: int) -> None:
 
 def _times(random: np.random.Generator, number: int, count: int) -> pd.DatetimeIndex:
     steady = np.linspace(6_000, CHUNK_MS - 1, count).astype(np.int64)
-    late = np.where(random.random(count) < 0.2, random.integers(0, 25_000, count), random.integers(0, 3_000, count))
-    milliseconds = START_MS + number * CHUNK_MS + np.maximum(steady - late, 0)
+    late = np.where(random.random(count) < 0.3, random.integers(0, 28_000, count), random.integers(0, 3_000, count))
+    milliseconds = START_MS + number * CHUNK_MS + np.maximum(steady - late, 0) // GRID_MS * GRID_MS
     return pd.to_datetime(milliseconds, unit="ms", utc=True)
 
 

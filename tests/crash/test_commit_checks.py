@@ -13,6 +13,7 @@ import pytest
 from streamkit.engine.commit import commit_epoch
 from streamkit.errors import EpochFailedError
 from streamkit.log.log import open_log
+from tests.crash import sales
 from tests.crash.outcome import finish, visible
 
 TASKS = 2
@@ -160,7 +161,7 @@ def test_records_that_do_not_add_up(epoch, expected):
     """Readers that together took another number of records than was planned fail the epoch."""
     splits = tuple(replace(split, records=split.records - 1) if split.number == 1 else split for split in epoch.reports[0].splits)
     spoilt = [replace(report, splits=splits) for report in epoch.reports]
-    assert epoch.refuses(spoilt, "the readers took 71 records; expected 72")
+    assert epoch.refuses(spoilt, f"the readers took {sales.EPOCH_RECORDS - 1} records; expected {sales.EPOCH_RECORDS}")
     assert epoch.goes_on()
 
 
@@ -198,6 +199,16 @@ def test_an_epoch_that_starts_elsewhere(epoch):
         replace(report, claim=replace(claim, before=replace(claim.before, positions=positions))) for report in epoch.reports
     ]
     assert epoch.refuses(spoilt, "the epoch starts at offset 0, the catalog stands at")
+    assert epoch.goes_on()
+
+
+def test_an_epoch_out_of_turn(epoch):
+    """An epoch that is not the next one is refused."""
+    claim = epoch.reports[0].claim
+    later = replace(claim, end=replace(claim.end, epoch=claim.end.epoch + 1))
+    assert epoch.refuses(
+        [replace(report, claim=later) for report in epoch.reports], "epoch 4 cannot be committed, epoch 2 was the last"
+    )
     assert epoch.goes_on()
 
 

@@ -14,7 +14,7 @@ from streamkit.log.log import open_log
 from streamkit.state import task_state
 from tests.crash import sales
 from tests.crash.outcome import check, finish, orphans_of, outcome_of, visible
-from tests.crash.processes import after
+from tests.crash.processes import after, fail_to_sync
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def log(halfway, copied):
 
 @pytest.fixture
 def planner(log):
-    return start(log.catalog, log.storage, sales.load_program(), records_max=72)
+    return start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
 
 
 def failing(error):
@@ -43,7 +43,7 @@ def goes_on(log, planner, expected):
 
 def test_a_file_whose_sync_failed_is_written_anew(log, planner, expected):
     """Crash point 13: the kernel writes the same slab under another token, and nothing is left of the first."""
-    with armed("storage.before_fsync", after(1, failing(OSError(errno.EIO, "a fault on purpose")))):
+    with armed("storage.before_fsync", after(1, fail_to_sync)):
         run_next(planner)
     assert orphans_of(log) == set()
     assert goes_on(log, planner, expected)
@@ -53,7 +53,7 @@ def test_a_disk_that_fails_twice_fails_the_epoch(log, planner, expected):
     """A second failure is an error; the epoch can run again."""
     before = visible(log)
     with (
-        armed("storage.before_fsync", failing(OSError(errno.EIO, "a fault on purpose"))),
+        armed("storage.before_fsync", fail_to_sync),
         pytest.raises(OSError, match="purpose"),
     ):
         run_next(planner)

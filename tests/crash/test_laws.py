@@ -25,7 +25,7 @@ from streamkit.names import SlabName
 from streamkit.state.rocksdb import RocksStore
 from tests.crash import sales
 from tests.crash.outcome import finish, orphans_of, outcome_of, stores_of, visible
-from tests.crash.processes import after
+from tests.crash.processes import after, fail_to_sync
 
 PROGRAM = sales.load_program()
 BEFORE_COMMIT = (
@@ -51,7 +51,7 @@ def log(folder):
 
 
 def begin(log, **options):
-    return start(log.catalog, log.storage, PROGRAM, **{"records_max": 72, **options})
+    return start(log.catalog, log.storage, PROGRAM, **{"records_max": sales.EPOCH_RECORDS, **options})
 
 
 def planned(planner):
@@ -141,7 +141,8 @@ def test_nothing_is_written_twice(folder, log, expected):
     before = contents(folder)
     for _ in range(2):
         planner = start(log.catalog, storage, PROGRAM, records_max=40)
-        staged_by(planner)
+        with armed("storage.before_fsync", after(2, fail_to_sync)):
+            staged_by(planner)
         run_next(planner)
         now = contents(folder)
         assert all(now[file] == digest for file, digest in before.items() if file in now)
@@ -155,7 +156,7 @@ def test_nothing_is_written_twice(folder, log, expected):
 
 
 SCHEDULES = [
-    [(2, 72), (3, 50), (1, 20), (4, 300)],
+    [(2, 80), (3, 50), (1, 20), (4, 300)],
     [(1, 100), (7, 31), (2, 1000)],
 ]
 
@@ -170,6 +171,14 @@ def test_tasks_and_limits_may_change_between_starts(loaded, copied, schedule, ex
             run_next(planner)
             assert log.catalog.application(sales.APPLICATION).tasks == tasks
     assert finish(folder) == expected
+
+
+def test_where_the_input_is_cut_does_not_matter(loaded, copied, expected):
+    """Law 11: twenty epochs and more come to what one comes to, late records and closed windows included."""
+    folder = copied(loaded)
+    with open_log(folder) as log:
+        assert len(run_available(begin(log, tasks=1, records_max=13))) > 20
+        assert outcome_of(log) == expected
 
 
 def test_another_number_of_tasks_rebuilds_local_stores(folder, expected):
@@ -253,6 +262,21 @@ def test_a_zombie_never_becomes_visible(folder, log, expected):
     assert outcome_of(log) == expected
     begin(log)
     assert not any(log.storage.exists(path) for path in slabs)
+
+
+def test_a_store_of_another_history(folder, expected):
+    """Crash point 28: a store whose epoch the catalog knows, but under another token, is discarded, not caught up."""
+    away = (folder / "stores").rename(folder.parent / "stores")
+    shutil.copy(folder / "catalog-of-epoch-1.db", folder / "catalog.db")
+    with open_log(folder) as log:
+        planner = begin(log, records_max=50)
+        assert run_next(planner) and run_next(planner)
+    shutil.rmtree(folder / "stores")
+    away.rename(folder / "stores")
+    with open_log(folder) as log:
+        run_available(begin(log))
+        assert outcome_of(log) == expected
+    assert finish(folder) == expected
 
 
 def test_a_store_that_another_process_holds(folder, log, expected):

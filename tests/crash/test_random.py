@@ -39,7 +39,7 @@ def order(random):
         "point": random.choice(POINTS),
         "at": random.choice((1, 1, 2, 3, 5, 8, 20)),
         "tasks": random.choice((1, 2, 2, 2, 3)),
-        "records_max": random.choice((25, 72, 150, 1000)),
+        "records_max": random.choice((25, sales.EPOCH_RECORDS, 150, 1000)),
         "sync_fails": random.random() < 0.2,
         "commit_fails": random.random() < 0.1,
         "attempts": random.choice((1, 1, 2)),
