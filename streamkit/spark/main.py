@@ -6,9 +6,12 @@ import argparse
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from types import FrameType
 
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -16,8 +19,10 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
 from streamkit.log.log import open_log
 from streamkit.spark.run import AVAILABLE_NOW, Run, run
+from streamkit.spark.session import get_or_create_session
 
 POLL_SECONDS = 0.3
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
@@ -29,10 +34,11 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     options = _parser(topology).parse_args(arguments)
     console = Console(stderr=True)
     try:
-        with _stop_signals() as stopped, open_log(options.log) as log:
+        with _stop_signals() as stopped, open_log(options.log) as log, _session(topology.name, stopped) as session:
             running = run(
                 topology,
-                log=log,
+                session,
+                log,
                 tasks=options.tasks,
                 trigger=AVAILABLE_NOW if options.once else None,
                 max_records_per_epoch=options.max_records_per_epoch,
@@ -44,8 +50,10 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
         console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
         console.print(str(error), markup=False, highlight=False)
         sys.exit(1)
-    if stopped:
-        sys.exit(128 + stopped[0])
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    if stopped.arrived:
+        sys.exit(128 + stopped.arrived[0])
 
 
 def _parser(topology: Topology) -> argparse.ArgumentParser:
@@ -59,23 +67,55 @@ def _parser(topology: Topology) -> argparse.ArgumentParser:
     return parser
 
 
+@dataclass
+class StopSignals:
+    """The stop signals that arrived since it listens, instead of a traceback from wherever they hit."""
+
+    arrived: list[int] = field(default_factory=list)
+
+    def listen(self) -> None:
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.arrived.append(number)
+
+
 @contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """The stop signals that arrived meanwhile, instead of a traceback from wherever they hit."""
-    arrived: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        arrived.append(number)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+def _stop_signals() -> Iterator[StopSignals]:
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    stopped = StopSignals()
+    stopped.listen()
     try:
-        yield arrived
+        yield stopped
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _follow(running: Run, console: Console, stopped: list[int], *, bounded: bool) -> None:
+@contextmanager
+def _session(name: str, stopped: StopSignals) -> Iterator[SparkSession]:
+    """The session of the run; a new one ends with it, unless a signal is ending its JVM anyway."""
+    is_new = SparkSession.getActiveSession() is None
+    session = get_or_create_session(name)
+    stopped.listen()  # the session has a handler of its own, which raises wherever it hits
+    _silence_accumulators(session)
+    try:
+        yield session
+    finally:
+        if is_new and not stopped.arrived:
+            with suppress(Py4JError, OSError):
+                session.stop()
+
+
+def _silence_accumulators(session: SparkSession) -> None:
+    """PySpark prints a traceback when the JVM closes the socket of its accumulators first; StreamKit uses none."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
+
+
+def _follow(running: Run, console: Console, stopped: StopSignals, *, bounded: bool) -> None:
     """Show progress until the run ends; at a stop signal, end it."""
     columns = (
         TextColumn("{task.description}"),
@@ -86,12 +126,21 @@ def _follow(running: Run, console: Console, stopped: list[int], *, bounded: bool
     )
     with Progress(*columns, console=console, transient=False) as progress:
         shown = progress.add_task(running.program.application, total=running.backlog() if bounded else None, rate="")
-        while not running.wait(POLL_SECONDS):
-            if stopped:
-                running.stop()
-                break
+        while not _has_ended(running, stopped):
             _show(running, progress, shown)
         _show(running, progress, shown)
+
+
+def _has_ended(running: Run, stopped: StopSignals) -> bool:
+    """Whether the run has ended, by itself or because a signal said so."""
+    try:
+        if not stopped.arrived:
+            return running.wait(POLL_SECONDS)
+        running.stop()
+    except Exception:
+        if not stopped.arrived:  # Ctrl-C reaches all processes of a terminal; what they die of is no news
+            raise
+    return True
 
 
 def _show(running: Run, progress: Progress, shown: int) -> None:

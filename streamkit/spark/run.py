@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -147,11 +148,14 @@ class Run:
     def _ended(self, timeout: float | None) -> bool:
         """Whether the query ended within `timeout` seconds; raises what it ended with."""
         end = None if timeout is None else time.monotonic() + timeout
-        while self._query.isActive:
-            if end is not None and time.monotonic() >= end:
-                return False
-            time.sleep(POLL_SECONDS)  # not in awaitTermination: an interrupt there breaks the connection to the JVM
-        self._query.awaitTermination()
+        try:
+            while self._query.isActive:
+                if end is not None and time.monotonic() >= end:
+                    return False
+                time.sleep(POLL_SECONDS)  # not in awaitTermination: an interrupt there breaks the connection to the JVM
+            self._query.awaitTermination()
+        except (Py4JError, OSError) as error:
+            raise EpochFailedError("Spark's JVM has gone; what was committed stands: run again to go on from there") from error
         return True
 
     def _cause(self, exception: StreamingQueryException) -> Exception:

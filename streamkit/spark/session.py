@@ -8,12 +8,13 @@ import warnings
 import zipfile
 from pathlib import Path
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from streamkit.java import require_java
 
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+MASTER_UNLESS_GIVEN = "local[*]"  # what Spark takes by itself
 LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 
 AT_START = {
@@ -27,20 +28,23 @@ AT_ANY_TIME = {
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.streaming.pollingDelay": "10ms",
+    # A kernel that runs again names another slab with the same content. Spark would fail the job; the commit compares contents.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
 
 
 def get_or_create_session(name: str) -> SparkSession:
-    """The active session, else a new one on all cores with the settings that suit; values given to spark-submit win."""
+    """The active session, else a new one on all cores with the settings that suit; what spark-submit or a file sets wins."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the python3 of the PATH
     builder = SparkSession.builder.appName(name)
     given = _given_settings()
-    if "spark.master" not in given:
-        builder = builder.master("local[*,4]")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the python3 of the PATH
+    if given.get("spark.master", MASTER_UNLESS_GIVEN) == MASTER_UNLESS_GIVEN:
+        builder = builder.master("local[*,4]")  # the same, with four attempts a task
     for key, value in AT_START.items():
         if key not in given:
             builder = builder.config(key, value)
@@ -67,13 +71,10 @@ def _activate(session: SparkSession) -> None:
     SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 
-def _given_settings() -> set[str]:
-    """Settings that spark-submit handed to this process."""
-    from pyspark import SparkConf, SparkContext
-
-    if SparkContext._jvm is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return set()
-    return {key for key, _ in SparkConf().getAll()}
+def _given_settings() -> dict[str, str]:
+    """The settings of spark-submit, of spark-defaults.conf and of the environment, which only the JVM knows."""
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def _share_archive(session: SparkSession) -> None:

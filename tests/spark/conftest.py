@@ -11,11 +11,13 @@ import pytest
 
 from streamkit.failpoints import VARIABLE
 from streamkit.log.log import Log, open_log
+from streamkit.names import SlabName
 from tests.oracle import flights as oracle
 from tests.spark.faults import FOLDER
 from topologies import flight_data
 
 SORTED_BY = ["origin", "airline", "window_start"]
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts faster, and would run slower later on
 
 
 @cache
@@ -105,3 +107,14 @@ def assert_equals_pandas(log, table):
         expected[name] = expected[name].astype("datetime64[us, UTC]")
     found = delays(log).astype({name: expected[name].dtype for name in ("window_start", "window_end")})
     pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_exact=False, rtol=1e-12)
+
+
+def staged(log):
+    """The slabs the application has written, by name."""
+    return {name for path in log.storage.list("slabs") if (name := SlabName.parse(path)) and name.writer.startswith("a")}
+
+
+def orphans(log):
+    """Those of them that the catalog does not name."""
+    referenced = log.catalog.referenced_slabs("a1")
+    return {name for name in staged(log) if name.path not in referenced}

@@ -81,8 +81,21 @@ def outlive_the_job():
         wait_until((Path(os.environ[FOLDER]) / "cancelled").exists)
 
 
+def note_finished():
+    is_number("finished", 1_000)
+
+
 def kill_executor():
-    """Kill the JVM of this executor: the parent of the daemon that forked this process."""
-    if is_number("kill_executor", 3):  # a task of the second kernel, in the first epoch
-        daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1].split()
-        os.kill(int(daemon[1]), signal.SIGKILL)
+    """
+    Kill this executor's JVM, the parent of the daemon that forked this process, between the two kernels of the first epoch.
+
+    It has run an inner kernel and begun a last one; the other executor has done its last one with what this one sent.
+    """
+    if is_number("kill_executor", 3):
+        wait_until((Path(os.environ[FOLDER]) / "finished-3").exists)
+        time.sleep(0.5)  # until the driver has the report
+        os.kill(parent_of(os.getppid()), signal.SIGKILL)
+
+
+def parent_of(process):
+    return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])

@@ -7,26 +7,14 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from streamkit.names import SlabName
 from streamkit.spark.run import run, start_query
 from tests.spark import faults
-from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of
+from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of, orphans, staged
 from topologies import flight_delays
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
 
 WAIT_SECONDS = 200
-
-
-def staged(log):
-    """The slabs the application has written, by name."""
-    return {name for path in log.storage.list("slabs") if (name := SlabName.parse(path)) and name.writer.startswith("a")}
-
-
-def orphans(log):
-    """Those of them that the catalog does not name."""
-    referenced = log.catalog.referenced_slabs("a1")
-    return {name for name in staged(log) if name.path not in referenced}
 
 
 def finish(log, spark):

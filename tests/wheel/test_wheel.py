@@ -45,10 +45,8 @@ def modules_in_checkout():
                 yield ".".join((prefix, *parts)).removesuffix(".__init__")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy of the checkout so that nothing is left behind in it."""
-    folder = tmp_path_factory.mktemp("wheel")
+def build_wheel(folder):
+    """Build the wheel from a copy of the checkout, so that nothing is left behind in it."""
     for name in BUILT_FROM:
         source = ROOT / name
         if source.is_dir():
@@ -58,6 +56,12 @@ def wheel(tmp_path_factory):
             shutil.copy(source, folder / "source" / name)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", folder / "source", folder=folder)
     return next((folder / "dist").glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
