@@ -101,7 +101,9 @@ class Schema:
         seen: dict[str, str] = {}
         for column in self.columns:
             if column.name.lower() in seen:
-                raise SchemaError(f"the columns {seen[column.name.lower()]!r} and {column.name!r} have the same name; expected distinct names")
+                raise SchemaError(
+                    f"the columns {seen[column.name.lower()]!r} and {column.name!r} have the same name; expected distinct names"
+                )
             seen[column.name.lower()] = column.name
 
     def __iter__(self) -> Iterator[Column]:
@@ -152,7 +154,9 @@ def check_user_schema(schema: Schema) -> Schema:
     """Return the schema if none of its names is StreamKit's own; else SchemaError."""
     for column in schema:
         if column.name in RESERVED_COLUMNS:
-            raise SchemaError(f"the column name {column.name!r} is StreamKit's own; expected none of {', '.join(sorted(RESERVED_COLUMNS))}")
+            raise SchemaError(
+                f"the column name {column.name!r} is StreamKit's own; expected none of {', '.join(sorted(RESERVED_COLUMNS))}"
+            )
     return schema
 
 
