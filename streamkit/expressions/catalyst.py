@@ -96,7 +96,7 @@ class CatalystAnalyzer:
         return nodes
 
     def _plan(self, schema: Schema, expressions: Sequence[Expression], at: Location | None, operator: str) -> Any:
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         frame = self._frame(schema)

@@ -119,6 +119,11 @@ class FaultyStorage:
         self.storage = storage
         self.fault = Fault()
 
+    @property
+    def root(self) -> str:
+        """Where local state may be kept."""
+        return self.storage.root
+
     def create(self, path: str, parts: Iterable[Part]) -> int:
         """Create a file, unless the fault strikes."""
         kind = self.fault.strikes(WRITE)

@@ -68,7 +68,8 @@ def test_the_size_of_epochs_does_not_change_the_order(partitions: list[Frames], 
 
 
 def _by_epochs(partitions: list[Frames], limit: int) -> list[tuple[int, int, int]]:
-    starts, stream_time, processed = [0] * len(partitions), NO_TIME, []
+    starts, stream_time = [0] * len(partitions), NO_TIME
+    processed: list[tuple[int, int, int]] = []
     while True:
         found, _ = cut_of(partitions, starts, stream_time, limit)
         if not found.records:
