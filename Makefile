@@ -10,7 +10,7 @@ help: ## list the targets
 
 demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the table
 	@$(IN) python topologies/flight_data.py
-	@$(IN) spark-submit --driver-memory 2g --properties-file conf/spark-defaults.conf topologies/flight_delays.py --drain
+	@$(IN) spark-submit --driver-memory 2g --driver-java-options "-Dlog4j2.configurationFile=conf/log4j2.properties" --properties-file conf/spark-defaults.conf topologies/flight_delays.py --drain
 	@$(IN) streamkit consume daily_delays --max 20
 	@printf '%s\n' '' 'Where to look next:' \
 	    '  . .venv/bin/activate' \
