@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from streamkit.java import require_java
 
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-MASTER_UNLESS_GIVEN = "local[*]"  # what Spark takes by itself
+SET_BY_SPARK = {"spark.master": "local[*]", "spark.ui.showConsoleProgress": "true"}  # by its launcher, unless given
 LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 
 AT_START = {
@@ -43,8 +43,8 @@ def get_or_create_session(name: str) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the python3 of the PATH
     builder = SparkSession.builder.appName(name)
     given = _given_settings()
-    if given.get("spark.master", MASTER_UNLESS_GIVEN) == MASTER_UNLESS_GIVEN:
-        builder = builder.master("local[*,4]")  # the same, with four attempts a task
+    if "spark.master" not in given:
+        builder = builder.master("local[*,4]")  # four attempts a task
     for key, value in AT_START.items():
         if key not in given:
             builder = builder.config(key, value)
@@ -71,10 +71,10 @@ def _activate(session: SparkSession) -> None:
     SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 
-def _given_settings() -> dict[str, str]:
-    """The settings of spark-submit, of spark-defaults.conf and of the environment, which only the JVM knows."""
+def _given_settings() -> set[str]:
+    """What spark-submit, spark-defaults.conf or the environment sets, which only the JVM knows."""
     SparkContext._ensure_initialized()
-    return dict(SparkConf().getAll())
+    return {key for key, value in SparkConf().getAll() if SET_BY_SPARK.get(key) != value}
 
 
 def _share_archive(session: SparkSession) -> None:

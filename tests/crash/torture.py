@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -30,6 +29,7 @@ from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.log.log import Log, open_log
 from tests.crash import sales
+from tests.crash.kill_tree import family, is_java, kill, outliving
 from tests.crash.outcome import Outcome, check, finish, outcome_of
 
 ROOT = Path(__file__).parents[2]
@@ -90,16 +90,14 @@ class Life:
 
     def kill(self, target: str) -> None:
         """End a part of the tree at once; the rest must end by itself."""
-        driver = psutil.Process(self.process.pid)
-        self.family = [driver, *driver.children(recursive=True)]
-        java = [one for one in self.family if _name(one) == "java"]
-        for one in {"all": self.family, "jvm": java or self.family, "python": [driver]}[target]:
-            _kill(one)
+        self.family = family(self.process.pid)
+        java = [one for one in self.family if is_java(one)]
+        kill({"all": self.family, "jvm": java or self.family, "python": self.family[:1]}[target])
 
     def end(self) -> None:
         """Wait until all of it is gone."""
         self.process.wait(LIFE_SECONDS)
-        _, alive = psutil.wait_procs(self.family, LIFE_SECONDS)
+        alive = outliving(self.family, LIFE_SECONDS)
         assert not alive, f"{alive} outlive their driver"
 
 
@@ -216,18 +214,6 @@ def _compare(found: Outcome, expected: Outcome, place: Place) -> None:
 
 def _tail(place: Place) -> str:
     return place.output.read_text(errors="replace")[-4_000:]
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return str(process.name())
-    except psutil.NoSuchProcess:
-        return ""
-
-
-def _kill(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.kill()
 
 
 def main() -> None:

@@ -9,11 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from streamkit.failpoints import VARIABLE
 from streamkit.log.log import Log, open_log
 from streamkit.names import SlabName
 from tests.oracle import flights as oracle
-from tests.spark.faults import FOLDER
+from tests.spark import faults
 from topologies import flight_data
 
 SORTED_BY = ["origin", "airline", "window_start"]
@@ -73,25 +72,24 @@ def few_flights(loaded, tmp_path):
         log.close()
 
 
-@pytest.fixture
-def fault(spark, tmp_path):
-    """
-    Arms fail points in the Python processes that Spark starts from now on: `fault(place__name=faults.function)`.
+@pytest.fixture(scope="session", autouse=True)
+def fault_folder(spark, tmp_path_factory):
+    """Where the Python processes that Spark starts from now on look for faults that a test ordered."""
+    place = tmp_path_factory.mktemp("faults")
+    spark.sparkContext.environment.update(faults.settings(place, faults.__name__))
+    return place
 
-    Another environment means other processes, so the next test has its own again.
-    """
-    environment = spark.sparkContext.environment
-    before = dict(environment)
+
+@pytest.fixture
+def fault(fault_folder, tmp_path):
+    """Orders faults for the length of a test: `fault(place__name=faults.function)` returns the folder where they leave traces."""
 
     def arm(**actions):
-        places = {place.replace("__", "."): action for place, action in actions.items()}
-        environment[VARIABLE] = ",".join(f"{place}={action.__module__}:{action.__name__}" for place, action in places.items())
-        environment[FOLDER] = str(tmp_path)
-        return tmp_path
+        faults.order(fault_folder, actions, tmp_path)
+        return fault_folder
 
     yield arm
-    environment.clear()
-    environment.update(before)
+    faults.order(fault_folder, {}, tmp_path)
 
 
 def delays(log):

@@ -1,7 +1,8 @@
 """
-What befalls the Python processes that Spark starts: fail points there are armed with the names of these functions.
+What befalls the Python processes that Spark starts.
 
-Each strikes once for all processes of a test: whoever creates its file first.
+In all of them fail points lead to `strike`, which does nothing unless a test left a file with the name of the place; the file
+holds the name of the function that strikes there. So the same processes serve all tests: starting others takes seconds.
 """
 
 from __future__ import annotations
@@ -9,9 +10,56 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 FOLDER = "STREAMKIT_FAULT_FOLDER"
+PLACES = {
+    "epoch.planned": "planned",
+    "state.before_open": "before_open",
+    "kernel.in_operator": "in_operator",
+    "kernel.slab_durable": "slab_durable",
+    "kernel.finished": "finished",
+    "commit.after_commit": "committed",
+}
+TEST_FOLDER = "test_folder"
+
+
+def strike(place):
+    """Do what a test ordered for this place."""
+    try:
+        action = (folder() / place).read_text()
+    except FileNotFoundError:
+        return
+    globals()[action]()
+
+
+planned = partial(strike, "epoch.planned")
+before_open = partial(strike, "state.before_open")
+in_operator = partial(strike, "kernel.in_operator")
+slab_durable = partial(strike, "kernel.slab_durable")
+finished = partial(strike, "kernel.finished")
+committed = partial(strike, "commit.after_commit")
+
+
+def settings(place, module, names=tuple(PLACES)):
+    """The environment variables that lead fail points here, by the name under which the processes import this module."""
+    from streamkit.failpoints import VARIABLE
+
+    return {VARIABLE: ",".join(f"{name}={module}:{PLACES[name]}" for name in names), FOLDER: str(place)}
+
+
+def order(place, actions, test_folder):
+    """Forget earlier orders, and leave these: actions by fail point."""
+    for file in Path(place).iterdir():
+        file.unlink()
+    for name, action in actions.items():
+        (Path(place) / name.replace("__", ".")).write_text(action.__name__)
+    (Path(place) / TEST_FOLDER).write_text(str(test_folder))
+
+
+def folder():
+    return Path(os.environ[FOLDER])
 
 
 def is_first(name):
@@ -23,16 +71,16 @@ def is_number(name, number):
     """Whether this is the call with that number, over all processes."""
     for count in range(1, number + 1):
         try:
-            os.close(os.open(Path(os.environ[FOLDER]) / f"{name}-{count}", os.O_CREAT | os.O_EXCL))
+            os.close(os.open(folder() / f"{name}-{count}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             continue
         return count == number
     return False
 
 
-def struck(folder):
+def struck(place):
     """The names of the faults that struck."""
-    return {path.name for path in Path(folder).glob("*-[0-9]") if path.is_file()}
+    return {path.name for path in Path(place).glob("*-[0-9]")}
 
 
 def wait_until(holds, seconds=60):
@@ -71,14 +119,14 @@ def die_twice():
 def lose_slabs():
     """Delete every slab of the application, as if the disk of an executor had gone with it; called in the first epoch."""
     if is_number("lose_slabs", 3):  # a task of the second kernel
-        for slab in Path(os.environ[FOLDER]).glob("log-*/slabs/a*/1/1-*.slab"):
+        for slab in Path((folder() / TEST_FOLDER).read_text()).glob("log-*/slabs/a*/1/1-*.slab"):
             slab.unlink()
 
 
 def outlive_the_job():
     """Go on only when the test says so, when the job is long cancelled."""
     if is_first("outlive_the_job"):
-        wait_until((Path(os.environ[FOLDER]) / "cancelled").exists)
+        wait_until((folder() / "cancelled").exists)
 
 
 def note_finished():
@@ -92,7 +140,7 @@ def kill_executor():
     It has run an inner kernel and begun a last one; the other executor has done its last one with what this one sent.
     """
     if is_number("kill_executor", 3):
-        wait_until((Path(os.environ[FOLDER]) / "finished-3").exists)
+        wait_until((folder() / "finished-3").exists)
         time.sleep(0.5)  # until the driver has the report
         os.kill(parent_of(os.getppid()), signal.SIGKILL)
 

@@ -89,7 +89,7 @@ def test_two_drivers(spark, few_flights):
     older = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
     while not older.progress():
         time.sleep(0.05)
-    newer = run(flight_delays.app, spark, log, max_records_per_epoch=800, drain=True)
+    newer = run(flight_delays.app, spark, log, drain=True)
 
     with pytest.raises(FencedError, match="generation 1 cannot commit, generation 2 has started since"):
         older.wait(WAIT_SECONDS)

@@ -19,7 +19,7 @@ WAIT_SECONDS = 200
 
 def finish(log, spark):
     """Run to the end, as a new start would, and check that nothing of dead generations is left."""
-    assert run(flight_delays.app, spark, log, max_records_per_epoch=2_500, drain=True).wait(WAIT_SECONDS)
+    assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
     assert orphans(log) == set()
     assert log.catalog.check_manifest() == ()
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from streamkit.spark.run import run
+from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
 from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of
 from topologies import flight_delays
@@ -28,24 +28,15 @@ def started(tmp_path):
     processes = []
 
     def start(*command):
-        with (tmp_path / "output.txt").open("w") as output:
+        with (tmp_path / "output.txt").open("a") as output:
             environment = os.environ | {"JDK_JAVA_OPTIONS": QUICK_JVM}
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-        processes.append(psutil.Process(process.pid))
+        processes.append(process)
         return process
 
     yield start
     for process in processes:
-        for one in family(process):
-            one.kill()
-
-
-def family(process):
-    """A process and all that it started, while they live."""
-    try:
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+        kill(family(process.pid))
 
 
 def committed(log):
@@ -54,18 +45,26 @@ def committed(log):
     return states[0].epoch if states else 0
 
 
-@pytest.mark.parametrize(("number", "send"), [(signal.SIGTERM, os.kill), (signal.SIGINT, os.killpg)], ids=["SIGTERM", "Ctrl-C"])
-def test_signal(spark, few_flights, started, tmp_path, number, send):
-    """SIGTERM to the process and Ctrl-C in its terminal end it without a traceback; nothing stays behind but whole epochs."""
-    log = few_flights()
-    process = started(sys.executable, str(FILE), "--log", log.root, "--tasks", "2", "--max-records-per-epoch", "600")
-    faults.wait_until(lambda: committed(log) > 0 or process.poll() is not None, WAIT_SECONDS)
-    others = family(psutil.Process(process.pid))
-    send(process.pid, number)
+def wait_for_an_epoch(log, process):
+    before = committed(log)
+    faults.wait_until(lambda: committed(log) > before or process.poll() is not None, WAIT_SECONDS)
 
-    assert process.wait(WAIT_SECONDS) == 128 + number
+
+def test_signals(spark, few_flights, started, tmp_path):
+    """
+    SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
+
+    Nothing stays behind but whole epochs; the next run goes on there.
+    """
+    log = few_flights()
+    for number, send in ((signal.SIGTERM, os.kill), (signal.SIGINT, os.killpg)):
+        process = started(sys.executable, str(FILE), "--log", log.root, "--tasks", "1", "--max-records-per-epoch", "600")
+        wait_for_an_epoch(log, process)
+        others = family(process.pid)
+        send(process.pid, number)
+
+        assert process.wait(WAIT_SECONDS) == 128 + number
+        assert outliving(others, 20) == []
     assert "Traceback" not in (tmp_path / "output.txt").read_text()
-    psutil.wait_procs(others, 20)
-    assert [one for one in others if one.is_running()] == []
     assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
     assert_equals_pandas(log, flights_of(3))

@@ -12,7 +12,6 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streamkit.failpoints import VARIABLE
 from tests.spark import faults
 from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of, orphans
 from tests.wheel.test_wheel import build_wheel
@@ -84,22 +83,21 @@ def submit(archive, python, folder, *arguments, **settings):
     return answer.stderr
 
 
-def test_executor_killed_between_the_kernels(archive, bare_python, few_flights, tmp_path):
+def test_executor_killed_between_the_kernels(archive, bare_python, few_flights, fault, tmp_path):
     """
     Two executors share a log; one is killed when its first kernel is done and the other executor has used what it sent.
 
     The kernel runs again elsewhere, and stages its slab anew. One of the two slabs is adopted, and nothing differs.
     """
     log = few_flights()
+    fault_folder = fault(state__before_open=faults.kill_executor, kernel__finished=faults.note_finished)
+    environment = faults.settings(fault_folder, "faults", ("state.before_open", "kernel.finished"))  # both in executors
     output = submit(
         archive,
         bare_python,
         tmp_path,
         *("--log", log.root, "--drain", "--tasks", "2", "--max-records-per-epoch", "2500"),
-        **{
-            f"spark.executorEnv.{VARIABLE}": "state.before_open=faults:kill_executor,kernel.finished=faults:note_finished",
-            f"spark.executorEnv.{faults.FOLDER}": tmp_path,
-        },
+        **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
     )
 
     assert "Lost executor" in output
