@@ -61,7 +61,7 @@ class Topology:
         """
         Read a topic as a table: the newest row per key, deleted by a tombstone; records with a null key are dropped.
 
-        With `bootstrap`, what is committed when the application starts for the first time is read before any stream. `store` makes the
+        `bootstrap` (read what is committed at the first start before any stream) is refused when compiled, as yet. `store` makes the
         table queryable under that name. `schema` and `key` are as in `stream`.
         """
         node = nodes.TableSource(topic, _schema(schema), _key(key), bootstrap, store, name=name, at=user_location())

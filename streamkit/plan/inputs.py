@@ -58,7 +58,13 @@ def _input(source: Source, topics: Topics | None) -> Input:
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
             source.at,
         )
-    return Input(source.topic, source.relation, schema, key, isinstance(source, TableSource) and source.bootstrap)
+    if isinstance(source, TableSource) and source.bootstrap:
+        raise TopologyError(
+            f"table({source.topic!r}, bootstrap=True) is not supported yet; expected rows with event times before those of the "
+            "streams, and no bootstrap: the canonical order then reads them first",
+            source.at,
+        )
+    return Input(source.topic, source.relation, schema, key)
 
 
 def _described(source: Source, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
