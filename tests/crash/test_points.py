@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,10 @@ def test_death_at_a_point(point, halfway, copied, processes, expected):
     """
     Killed at the point, started again: the same results, nothing left over, stores equal to their changelogs.
 
-    Under torture it dies at every visit of the point, else at one.
+    Under torture it dies at every one of the first visits and many later ones, else at one.
     """
     scenario, deaths = SCENARIOS[point], 0
-    for at in count(1) if IS_TORTURE else (scenario.at,):
+    for at in chain(range(1, 30), count(30, 17)) if IS_TORTURE else (scenario.at,):
         folder = prepared(scenario, copied(halfway))
         if not processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order):
             break

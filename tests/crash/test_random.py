@@ -15,22 +15,29 @@ from tests.crash.processes import IS_TORTURE
 
 SEEDS = range(200 if IS_TORTURE else 6)
 STEPS = 6
+ALWAYS = (
+    "start.after_commit",
+    "epoch.planned",
+    "kernel.in_operator",
+    "storage.half_written",
+    "commit.before_commit",
+    "epoch.returned",
+)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_schedule(seed, copied, empty, processes, expected):
     """Whatever happened before, the run that comes to the end of the same input comes to the same results."""
     random, folder = Random(seed), copied(empty)
-    deaths, chunks = 0, 0
-    for step in range(STEPS):
-        wanted = random.randint(0, sales.CHUNKS) if step else 1
-        chunks = append(folder, chunks, max(chunks, wanted))
+    chunks = append(folder, 0, 1)
+    assert processes.is_killed("run", folder=str(folder), point=random.choice(ALWAYS))
+    for _ in range(STEPS):
+        chunks = append(folder, chunks, min(chunks + random.randint(0, 1), sales.CHUNKS))
         if random.random() < 0.3:
             delete_a_store(folder, random)
-        deaths += processes.is_killed("run", folder=str(folder), **order(random))
+        processes.is_killed("run", folder=str(folder), **order(random))
     append(folder, chunks, sales.CHUNKS)
     assert finish(folder, tasks=random.choice((None, 1, 3)), records_max=random.choice((40, 1000))) == expected
-    assert deaths
 
 
 def order(random):
