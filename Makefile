@@ -25,8 +25,9 @@ test: $(STAMP) ## run the whole test suite
 bench: $(STAMP) ## measure, print the table, write build/bench.json
 	@$(IN) python -m tests.bench
 
-torture: $(STAMP) ## kill the demo fifty times at random moments and compare
+torture: $(STAMP) ## kill a run on Spark fifty times, then die at every point of the engine, and compare
 	@$(IN) python tests/crash/torture.py
+	@STREAMKIT_TORTURE=1 $(IN) python -m pytest tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(IN) ruff check .
