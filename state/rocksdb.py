@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.state.store import Key, Value
@@ -38,12 +38,13 @@ class RocksStore:
     """
 
     def __init__(self, folder: Path, *, read_only: bool = False, memory_bytes: int = 64 << 20) -> None:
-        from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions  # a handle must not cross a fork
+        from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions  # a handle must not cross a fork
 
         self.folder = folder
         self.read_only = read_only
         self._process = os.getpid()
         self._batch = WriteBatch
+        self._read_options = ReadOptions
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property
         access = AccessType.read_only() if read_only else AccessType.read_write()
@@ -61,15 +62,10 @@ class RocksStore:
 
     def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
         self._check_process()
-        keys: list[Key] = []
-        values: list[Value] = []
-        iterator = self._database.iter()
-        iterator.seek(start)
-        while iterator.valid() and (key := iterator.key()) < end:
-            keys.append(key)
-            values.append(iterator.value())
-            iterator.next()
-        return keys, values
+        bounded = self._read_options()
+        bounded.set_iterate_upper_bound(end)
+        pairs: list[tuple[Any, Any]] = list(self._database.items(from_key=start, read_opt=bounded))
+        return [key for key, _ in pairs], [value for _, value in pairs]
 
     def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
         self._check_process()

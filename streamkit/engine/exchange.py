@@ -1,8 +1,8 @@
 """
 The exchange: rows leave by key and arrive at the task that owns their key group.
 
-What travels is packed: (task int, edge int, payload binary), one Arrow IPC stream for many rows, so that the JVM shuffles
-few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan once, a report of every
+What travels is packed: (task int, edge int, payload binary), one Arrow IPC stream for many rows, its buffers compressed, so
+that the JVM shuffles few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan once, a report of every
 reader split, and a report of every kernel attempt upstream.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ from streamkit.state.key_group import key_group_range
 
 CONTROL_EDGE = -1
 PAYLOAD_BYTES = 8 << 20
+COMPRESSION = "zstd"  # a byte through the JVM's shuffle and both sockets costs far more than to compress it
+COMPRESSED_BYTES_MIN = 16 << 10
 NULL_KEY_MULTIPLIER = 0x9E3779B1  # spreads (partition, offset) over the key groups
 
 
@@ -94,7 +96,7 @@ def groups_of(batch: pa.RecordBatch, key: tuple[str, ...], key_groups: int) -> n
 
 def fingerprint(packed: Iterable[Packed]) -> str:
     """A digest of what a kernel sent, equal for equal content."""
-    digest = blake2b(digest_size=16)
+    digest = sha256()  # processors have instructions for it: twice as fast as blake2b
     for row in packed:
         digest.update(f"{row.task},{row.edge},".encode())
         digest.update(memoryview(row.payload))
@@ -114,9 +116,11 @@ def _payloads(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
     if not batch.num_rows:
         return
     rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, batch.nbytes))
+    compression = COMPRESSION if batch.nbytes >= COMPRESSED_BYTES_MIN else None
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
     for start in range(0, batch.num_rows, rows):
         piece = batch.slice(start, rows)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, piece.schema) as writer:
+        with pa.ipc.new_stream(sink, piece.schema, options=options) as writer:
             writer.write_batch(piece)
         yield sink.getvalue()

@@ -98,8 +98,10 @@ def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     """The rows that delete nothing, without that column, and how many there were besides."""
     if DELETED not in batch.schema.names:
         return batch, 0
-    kept = batch.filter(pc.invert(batch[DELETED])).drop_columns([DELETED])
-    return kept, batch.num_rows - kept.num_rows
+    deleted, rows = batch[DELETED], batch.drop_columns([DELETED])
+    if not deleted.true_count:
+        return rows, 0
+    return rows.filter(pc.invert(deleted)), deleted.true_count
 
 
 def canonical_order(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -141,8 +141,19 @@ def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
 def _update(operator: Aggregate, groups: Groups, context: Context) -> _Updated:
     """The groups with what the store holds of them folded in."""
     keys, groups = _sorted(operator, groups, context)
-    stored = context.committed_state().get(keys)
-    return _Updated(keys, _combined(operator, groups, stored))
+    return _Updated(keys, _combined(operator, groups, _stored(keys, groups, context)))
+
+
+def _stored(keys: pa.BinaryArray, groups: Groups, context: Context) -> pa.BinaryArray:
+    """What the store holds of these groups; windows that begin after the committed stream time are not looked up, for none is there."""
+    state, newest = context.committed_state(), context.plan.before.stream_time_ms
+    known = np.ones(len(keys), bool) if groups.windows is None else groups.windows <= newest
+    if known.all():
+        return state.get(keys)
+    if not known.any():
+        return pa.nulls(len(keys), pa.binary())
+    places = np.cumsum(known) - 1
+    return state.get(keys.filter(pa.array(known))).take(pa.array(places, mask=~known))
 
 
 def _sorted(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups]:
@@ -183,7 +194,7 @@ def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -
     groups_of_rows = _groups_of_rows(operator, batch)
     codes, first = _codes(operator, groups_of_rows)
     keys, touched = _sorted(operator, groups_of_rows.take(first), context)
-    stored = context.committed_state().get(keys)
+    stored = _stored(keys, touched, context)
     rank = _rank_of_code(codes, first, keys, operator, groups_of_rows, context)
     after = _running(operator, groups_of_rows, rank[codes], stored)
     every = _results(operator, after, {name: batch[name] for name in ORDER_COLUMNS})
@@ -248,11 +259,18 @@ def _keep(operator: Aggregate, updated: _Updated, context: Context) -> None:
     keys, values, timestamps = updated.keys, pa.array([], pa.binary()), np.empty(0, np.int64)
     if updated.groups is not None:
         timestamps = updated.groups.timestamps
+        _check_not_ahead(updated.groups, context)
         values = encode_rows([pa.array(timestamps, pa.int64()), *updated.groups.states])
     retention = context.store(operator.store).retention_ms
     if operator.size_ms and retention is not None:
         keys, values, timestamps = _expire(operator, retention, updated, keys, values, timestamps, context)
     context.change(operator.store, keys, values, timestamps)
+
+
+def _check_not_ahead(groups: Groups, context: Context) -> None:
+    """No group's window begins after the epoch's stream time: `_stored` relies on it."""
+    if groups.windows is not None:
+        assert (groups.windows <= context.plan.end.stream_time_ms).all(), "a window began after the stream time of its epoch"
 
 
 def _expire(
