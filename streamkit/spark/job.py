@@ -19,6 +19,7 @@ from streamkit.engine.planner import Planner
 from streamkit.log.log import Log, open_log
 from streamkit.log.storage import FileStorage
 from streamkit.plan.program import Program
+from streamkit.spark.memory import keep_memory
 from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
 
 FORMAT = "streamkit_epochs"
@@ -90,6 +91,7 @@ def open_job_log(job: Job) -> Log:
 def job_storage(root: str) -> FileStorage:
     """The files of the log, for tasks, which never open its catalog."""
     pa.set_cpu_count(1)  # as many workers as cores run at once
+    keep_memory()
     return FileStorage(root)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.context import Context
+from streamkit.engine.context import Context, key_groups_of
 from streamkit.engine.order import NO_TIME
 from streamkit.engine.rows import in_canonical_order, numbers, rows_of, without_deletions, without_null_keys
 from streamkit.expressions.aggregates import combine, combine_functions, fold, lift, result, running, state_columns
@@ -292,8 +292,9 @@ def _expire(
     all_keys = pa.concat_arrays([keys, expired_keys])
     all_values = pa.concat_arrays([values, pa.nulls(len(expired_keys), pa.binary())])
     all_timestamps = np.concatenate([timestamps, np.full(len(expired_keys), context.plan.end.stream_time_ms, np.int64)])
-    order = pc.sort_indices(all_keys)
-    return all_keys.take(order), all_values.take(order), all_timestamps[order.to_numpy()]
+    # Within a key group expired windows come before those that are open: by group alone the keys are in order.
+    order = np.argsort(key_groups_of(all_keys).astype(np.uint16), kind="stable")
+    return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order]
 
 
 def _ranges(operator: Aggregate, context: Context, wait: int) -> list[tuple[bytes, bytes]]:
