@@ -2,8 +2,8 @@
 The exchange: rows leave by key and arrive at the task that owns their key group.
 
 What travels is packed: (task int, edge int, payload binary), one Arrow IPC stream for many rows, its buffers compressed, so
-that the JVM shuffles few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan once, a report of every
-reader split, and a report of every kernel attempt upstream.
+that the JVM shuffles few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan
+once, a report of every reader split, and a report of every kernel attempt upstream.
 """
 
 from __future__ import annotations
