@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.log.extent import Extent
-from streamkit.log.slab import read_frame
+from streamkit.log.slab import read_rows
 from streamkit.log.storage import Storage
 from streamkit.names import DELETED
 
@@ -37,7 +37,7 @@ class Changes:
 
     `ends` are the changelogs' ends after the committed epoch. `extents` cover them from `starts` on; what came before is
     in the files `manifests`, oldest first. `tokens` tell, for recent epochs, which attempt was committed: a store that names
-    another is not trusted.
+    another is not trusted. Nor is one that stands below `purged_below`: deletions that it lacks have left the changelog.
     """
 
     epoch: int
@@ -47,6 +47,7 @@ class Changes:
     extents: tuple[Extent, ...]
     tokens: Mapping[int, str]
     manifests: tuple[str, ...] = ()
+    purged_below: Offsets = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,6 +58,7 @@ class Changes:
             "extents": [extent.to_json() for extent in self.extents],
             "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
             "manifests": list(self.manifests),
+            "purged_below": offsets_to_json(self.purged_below),
         }
 
     @classmethod
@@ -69,6 +71,7 @@ class Changes:
             extents=tuple(map(Extent.from_json, value["extents"])),
             tokens={int(epoch): token for epoch, token in value["tokens"].items()},
             manifests=tuple(value["manifests"]),
+            purged_below=offsets_from_json(value["purged_below"]),
         )
 
 
@@ -114,7 +117,7 @@ def read_changes(
     for extent in extents:
         if extent.next_offset <= start:
             continue
-        batch = read_frame(storage, extent, None).slice(max(0, start - extent.base_offset))
+        batch, _ = read_rows(storage, extent, start, extent.next_offset)
         keys, values = _keys_and_values(batch)
         wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
         if not pc.all(wanted).as_py():

@@ -222,7 +222,7 @@ def _arrived(position: Position, share: Share, changes: Changes) -> Position:
 
 def _is_trusted(storage: Storage, position: Position, share: Share, changes: Changes) -> bool:
     same_share = (position.first_group, position.last_group) == (share.groups.start, share.groups.stop)
-    if not same_share or position.epoch > changes.epoch:
+    if not same_share or position.epoch > changes.epoch or _is_below_purge(position, share, changes):
         return False
     if position.epoch == 0:
         return True
@@ -232,6 +232,14 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
             break
         token = Manifest.read(storage, path).tokens.get(position.epoch)
     return token == position.token
+
+
+def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
+    """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
+    purged = changes.purged_below
+    return position.epoch > 0 and any(
+        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places
+    )
 
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:

@@ -8,6 +8,7 @@ StreamKitError
 ├── SchemaError                mend the data or the schema: which row, which column
 ├── TopicNotFoundError         create the topic, or mend its name
 ├── TopicExistsError           choose another name, or use the topic that is there
+├── OffsetOutOfRangeError      seek to an offset that is still there: retention has deleted this one
 ├── EvaluationError            mend the data or the expression: division by zero, overflow, bad cast
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
@@ -69,6 +70,10 @@ class TopicNotFoundError(StreamKitError):
 
 class TopicExistsError(StreamKitError):
     """A topic of that name exists already and differs from the one asked for."""
+
+
+class OffsetOutOfRangeError(StreamKitError):
+    """The offset asked for is not there any more, or not there yet; the message names the earliest and the end."""
 
 
 class EvaluationError(StreamKitError):

@@ -7,24 +7,43 @@ that far behind. When the plans grow, the anchor moves on.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
 from streamkit.names import application_writer, fresh_token, plan_path
-from streamkit.state.changelog import Manifest, Offsets
+from streamkit.state.changelog import Manifest, Offsets, offsets_from_json, offsets_to_json
 
 EXTENTS_MAX = 512  # some 50 KB in a plan
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """Up to the epoch `epoch`, which left the changelogs at `ends`, they are in the files `manifests`, oldest first."""
+    """
+    Up to the epoch `epoch`, which left the changelogs at `ends`, they are in the files `manifests`, oldest first.
+
+    `layouts` count, by changelog, how often extents had been replaced then: when one grows, the files name slabs that leave.
+    """
 
     manifests: tuple[str, ...] = ()
     epoch: int = 0
     ends: Offsets = field(default_factory=dict)
+    layouts: Mapping[int, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "manifests": list(self.manifests),
+            "epoch": self.epoch,
+            "ends": offsets_to_json(self.ends),
+            "layouts": {str(topic_id): layout for topic_id, layout in self.layouts.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Anchor:
+        layouts = {int(topic_id): layout for topic_id, layout in value["layouts"].items()}
+        return cls(tuple(value["manifests"]), value["epoch"], offsets_from_json(value["ends"]), layouts)
 
     def moved(
         self,
@@ -35,15 +54,18 @@ class Anchor:
         extents_max: int = EXTENTS_MAX,
     ) -> Anchor:
         """
-        The anchor at the committed epoch, if there are more than `extents_max` extents since this one.
+        The anchor at the committed epoch, if there are more than `extents_max` extents since this one, or the changelogs were
+        merged or compacted.
 
         `application` is its id and generation; the new manifest is written under a fresh token.
         """
         added = catalog.extents_of(changelog_ids, self.ends)
+        if self.manifests and added.layouts != self.layouts:
+            return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
         if len(added.extents) <= extents_max:
             return self
         application_id, generation = application
         tokens = catalog.epoch_tokens(application_id, self.epoch)
         path = plan_path(application_writer(application_id), generation, fresh_token())
         Manifest(self.ends, added.extents, tokens).write(storage, path)
-        return Anchor((*self.manifests, path), max(tokens, default=0), added.end_offsets)
+        return Anchor((*self.manifests, path), max(tokens, default=0), added.end_offsets, added.layouts)

@@ -20,6 +20,7 @@ from streamkit.log.extent import Extent
 NO_TIME = -(2**63)  # before every event time
 
 Timestamps = npt.NDArray[np.int64]
+Records = tuple[Timestamps, npt.NDArray[np.int64]]  # event times and offsets
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class Backlog:
     @property
     def end(self) -> int:
         return self.extents[-1].next_offset if self.extents else self.start
+
+    @property
+    def records(self) -> int:
+        """How many records wait; of a frame with holes that was begun, all are counted."""
+        begun = sum(
+            self.start - extent.base_offset for extent in self.extents[:1] if extent.is_dense and extent.base_offset < self.start
+        )
+        return sum(extent.rows for extent in self.extents) - begun
 
 
 @dataclass(frozen=True)
@@ -54,15 +63,15 @@ def cut(
     backlogs: Sequence[Backlog],
     stream_time_ms: int,
     records_max: int,
-    timestamps_of: Callable[[Extent], Timestamps],
+    records_of: Callable[[Extent, int], Records],
 ) -> Cut:
     """
     Cut the first `records_max` records off the merged backlogs; all of them if there are no more.
 
-    Backlogs come in the order of (input, partition). `timestamps_of` reads the event times of one frame, all its rows; it
-    is asked for the frames in which the cut falls, and for no others.
+    Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
+    on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
     """
-    lanes = [_Lane(backlog, stream_time_ms, timestamps_of) for backlog in backlogs]
+    lanes = [_Lane(backlog, stream_time_ms, records_of) for backlog in backlogs]
     available = sum(lane.total for lane in lanes)
     if available <= records_max:
         reached = max((lane.last_key for lane in lanes if lane.total), default=stream_time_ms)
@@ -99,14 +108,13 @@ def _taken(lanes: Sequence[_Lane], last_key: int, records: int) -> list[int]:
 class _Lane:
     """One backlog with the running maximum at the end of each frame; a frame is read only if a count falls inside it."""
 
-    def __init__(self, backlog: Backlog, floor: int, timestamps_of: Callable[[Extent], Timestamps]) -> None:
+    def __init__(self, backlog: Backlog, floor: int, records_of: Callable[[Extent, int], Records]) -> None:
         self.backlog = backlog
         self._floor = floor
-        self._timestamps_of = timestamps_of
-        self._keys: dict[int, Timestamps] = {}
-        starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
-        rows = [extent.next_offset - start for extent, start in zip(backlog.extents, starts, strict=True)]
-        self._starts = starts
+        self._records_of = records_of
+        self._records: dict[int, Records] = {}
+        self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
+        rows = [self._rows(frame) for frame in range(len(backlog.extents))]
         self._rows_before = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
 
     @property
@@ -120,7 +128,8 @@ class _Lane:
             return np.empty(0, np.int64)
         largest = [extent.max_timestamp for extent in self.backlog.extents]
         if self.backlog.start > self.backlog.extents[0].base_offset:
-            largest[0] = int(self._read(0)[-1])
+            keys = self._read(0)[0]
+            largest[0] = int(keys[-1]) if len(keys) else self._floor
         return order_keys(np.array(largest, np.int64), self._floor)
 
     @property
@@ -136,7 +145,7 @@ class _Lane:
         whole = int(np.searchsorted(self._frame_keys, key, side="right"))
         count = int(self._rows_before[whole])
         if whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
-            count += int(np.searchsorted(self._read(whole), key, side="right"))
+            count += int(np.searchsorted(self._read(whole)[0], key, side="right"))
         return count
 
     def offset_after(self, count: int) -> int:
@@ -144,16 +153,25 @@ class _Lane:
         if count == 0:
             return self.backlog.start
         frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1
-        return int(self._starts[frame] + count - self._rows_before[frame])
+        within = int(count - self._rows_before[frame])
+        if self.backlog.extents[frame].is_dense:
+            return int(self._starts[frame]) + within
+        return int(self._read(frame)[1][within - 1]) + 1
 
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
         before = int(self._frame_keys[frame - 1]) if frame else self._floor
         return max(before, self.backlog.extents[frame].min_timestamp) <= key
 
-    def _read(self, frame: int) -> Timestamps:
-        if frame not in self._keys:
-            extent = self.backlog.extents[frame]
-            timestamps = self._timestamps_of(extent)[self._starts[frame] - extent.base_offset :]
+    def _rows(self, frame: int) -> int:
+        extent, start = self.backlog.extents[frame], self._starts[frame]
+        if start == extent.base_offset or extent.is_dense:
+            return extent.rows - (start - extent.base_offset)
+        return len(self._read(frame)[1])
+
+    def _read(self, frame: int) -> Records:
+        """Order keys and offsets of the records of a frame that wait."""
+        if frame not in self._records:
+            timestamps, offsets = self._records_of(self.backlog.extents[frame], self._starts[frame])
             before = int(self._frame_keys[frame - 1]) if frame else self._floor
-            self._keys[frame] = order_keys(timestamps, before)
-        return self._keys[frame]
+            self._records[frame] = order_keys(timestamps, before), offsets
+        return self._records[frame]

@@ -17,10 +17,11 @@ import pyarrow as pa
 from streamkit.clock import Clock
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
-from streamkit.engine.order import NO_TIME, Backlog, Timestamps, cut
+from streamkit.engine.order import NO_TIME, Backlog, Records, cut
+from streamkit.errors import OffsetOutOfRangeError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
-from streamkit.log.slab import read_frame
+from streamkit.log.slab import read_rows
 from streamkit.log.storage import Storage
 from streamkit.names import TIMESTAMP
 from streamkit.plan.program import Aggregate, Program
@@ -49,7 +50,7 @@ class Planner:
 
     def backlog(self) -> int:
         """How many records of streams and tables wait."""
-        return sum(backlog.end - backlog.start for backlog in self._backlogs(self.committed_end(), None))
+        return sum(backlog.records for backlog in self._backlogs(self.committed_end(), None))
 
     def committed_end(self) -> EpochEnd:
         """Where the last committed epoch stopped."""
@@ -62,7 +63,7 @@ class Planner:
         backlogs = self._backlogs(before, until)
         if not any(backlog.extents for backlog in backlogs):
             return None
-        found = cut(backlogs, before.stream_time_ms, self.records_max, self._timestamps)
+        found = cut(backlogs, before.stream_time_ms, self.records_max, self._records)
         positions = self._moved(before.positions, backlogs, found.ends)
         return EpochEnd(before.epoch + 1, positions, found.stream_time_ms, found.records, self.clock.now_ms())
 
@@ -104,12 +105,22 @@ class Planner:
         manifest = self.catalog.extents_of(list(since), since)
         return {
             (number, partition): (
-                since[self.topic_ids[number]].get(partition, 0),
-                manifest.of(self.topic_ids[number], partition),
+                self._start(number, partition, since[topic_id].get(partition), earliest),
+                manifest.of(topic_id, partition),
             )
             for number in numbers
-            for partition in manifest.end_offsets[self.topic_ids[number]]
+            for topic_id in [self.topic_ids[number]]
+            for partition, earliest in manifest.start_offsets[topic_id].items()
         }
+
+    def _start(self, number: int, partition: int, position: int | None, earliest: int) -> int:
+        """Where to go on; a partition that was never read begins at its earliest offset."""
+        if position is None or position >= earliest:
+            return earliest if position is None else position
+        raise OffsetOutOfRangeError(
+            f"application {self.application.name} stands at offset {position} of topic {self.program.inputs[number].topic}, partition "
+            f"{partition}, and retention has deleted what lies before {earliest}; reset the application, or keep the topic's data for longer"
+        )
 
     def _moved(self, positions: Offsets, backlogs: Sequence[Backlog], ends: Sequence[int]) -> Offsets:
         moved = {topic_id: dict(offsets) for topic_id, offsets in positions.items()}
@@ -117,9 +128,9 @@ class Planner:
             moved.setdefault(self.topic_ids[backlog.input], {})[backlog.partition] = end
         return moved
 
-    def _timestamps(self, extent: Extent) -> Timestamps:
-        timestamps: Timestamps = read_frame(self.storage, extent, [TIMESTAMP])[TIMESTAMP].cast(pa.int64()).to_numpy()
-        return timestamps
+    def _records(self, extent: Extent, start: int) -> Records:
+        batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, [TIMESTAMP])
+        return batch[TIMESTAMP].cast(pa.int64()).to_numpy(), offsets
 
     def _slices(self, before: EpochEnd, end: EpochEnd) -> list[Slice]:
         slices: list[Slice] = []
@@ -142,6 +153,7 @@ class Planner:
             extents=manifest.extents,
             tokens=tokens,
             manifests=self.anchor.manifests,
+            purged_below=manifest.purged_below,
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:

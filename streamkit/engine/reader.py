@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.context import Context
@@ -23,7 +24,7 @@ from streamkit.engine.operators.windows import assign_windows
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
 from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
-from streamkit.log.slab import read_frame
+from streamkit.log.slab import read_rows
 from streamkit.log.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, SUBINDEX, TIMESTAMP
 from streamkit.plan.program import Filter, Fold, GlobalJoin, Operator, Program, Project, Send, Source, Windows
@@ -100,15 +101,15 @@ def _slice_batches(program: Program, piece: Slice, context: Context) -> Iterator
     ordered = needs_order(program, piece.input)
     floor = piece.floor_ms
     for extent in piece.extents:
-        batch = read_frame(context.storage, extent, [*columns, TIMESTAMP, DELETED])
-        start = max(piece.start, extent.base_offset)
-        batch = batch.slice(start - extent.base_offset, min(piece.end, extent.next_offset) - start)
+        batch, offsets = read_rows(context.storage, extent, piece.start, piece.end, [*columns, TIMESTAMP, DELETED])
+        if not batch.num_rows:
+            continue
         timestamps = batch[TIMESTAMP].cast(pa.int64())
         keys = order_keys(timestamps.to_numpy(), floor)
         floor = int(keys[-1])
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
         if ordered:
-            record |= _origin(piece, start, batch.num_rows)
+            record |= _origin(piece, offsets)
         rows = rows_of({**{name: batch[name] for name in columns}, **record, DELETED: batch[DELETED]})
         if not is_table:
             rows, deletions = without_deletions(rows)
@@ -116,11 +117,12 @@ def _slice_batches(program: Program, piece: Slice, context: Context) -> Iterator
         yield rows
 
 
-def _origin(piece: Slice, start: int, rows: int) -> dict[str, pa.Array]:
+def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+    rows = len(offsets)
     return {
         INPUT: constant(piece.input, rows, pa.int16()),
         PARTITION: constant(piece.partition, rows, pa.int32()),
-        OFFSET: pa.array(np.arange(start, start + rows, dtype=np.int64)),
+        OFFSET: pa.array(offsets),
         SUBINDEX: constant(0, rows, pa.int32()),
     }
 

@@ -12,13 +12,14 @@ from typing import TypeVar
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, manifest, producers, tables, topics
+from streamkit.log import applications, epochs, manifest, producers, replacements, tables, topics
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
 from streamkit.log.manifest import ManifestSlice
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
+from streamkit.log.replacements import Replacement
 from streamkit.log.topic import Topic
 
 Result = TypeVar("Result")
@@ -68,6 +69,10 @@ class Catalog:
         """The next offset of each partition of a topic."""
         return self._read(lambda transaction: manifest.end_offsets(transaction, topic_id))
 
+    def start_offsets(self, topic_id: int) -> dict[int, int]:
+        """The earliest offset of each partition of a topic that retention has left."""
+        return self._read(lambda transaction: manifest.start_offsets(transaction, topic_id))
+
     def extents(self, topic_id: int, partition: int, start_offset: int = 0, end_offset: int | None = None) -> list[Extent]:
         """The extents that hold offsets from `start_offset` to before `end_offset`, by offset."""
         return self._read(lambda transaction: manifest.extents(transaction, topic_id, partition, start_offset, end_offset))
@@ -85,6 +90,21 @@ class Catalog:
     def referenced_slabs(self, writer: str) -> set[str]:
         """The paths of all slabs of a writer that the manifest refers to."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
+
+    def replace_extents(self, replacement: Replacement) -> tuple[Extent, ...]:
+        """Put what maintenance wrote in the place of what it read, or raise and leave everything as it was."""
+        return self._commit(
+            lambda transaction: replacements.commit(transaction, replacement, self._clock.now_ms()),
+            lambda transaction: replacements.is_committed(transaction, replacement),
+        )
+
+    def trash(self, dropped_before_ms: int) -> list[str]:
+        """The paths of the slabs that have been in the trash since before that time."""
+        return self._read(lambda transaction: manifest.trash(transaction, dropped_before_ms))
+
+    def forget_trash(self, paths: Sequence[str]) -> None:
+        """Take paths out of the trash, after their files were deleted."""
+        self._write(lambda transaction: manifest.forget_trash(transaction, paths))
 
     def check_manifest(self) -> tuple[str, ...]:
         """What is wrong with the manifest, in words; empty if offsets are dense and ends fit."""

@@ -10,7 +10,11 @@ from streamkit.names import SlabName
 
 @dataclass(frozen=True)
 class Extent:
-    """Offsets `base_offset` up to and without `next_offset` of a topic partition, in one frame of a slab; times in ms."""
+    """
+    Offsets `base_offset` up to and without `next_offset` of a topic partition, in one frame of a slab; times in ms.
+
+    `rows` is less than the offsets are where compaction has left holes.
+    """
 
     topic_id: int
     partition: int
@@ -21,10 +25,12 @@ class Extent:
     length: int
     min_timestamp: int
     max_timestamp: int
+    rows: int
 
     @property
-    def rows(self) -> int:
-        return self.next_offset - self.base_offset
+    def is_dense(self) -> bool:
+        """Whether there is a row at each offset."""
+        return self.rows == self.next_offset - self.base_offset
 
     @property
     def token(self) -> bytes | None:
@@ -36,7 +42,7 @@ class Extent:
         """The extent as a list of scalars, in the order of the fields."""
         return [
             self.topic_id, self.partition, self.base_offset, self.next_offset, self.path, self.position, self.length,
-            self.min_timestamp, self.max_timestamp,
+            self.min_timestamp, self.max_timestamp, self.rows,
         ]  # fmt: skip
 
     @classmethod

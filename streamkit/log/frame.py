@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import google_crc32c
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +21,7 @@ from streamkit.errors import ConfigError, CorruptionError, SchemaError
 from streamkit.log.dictionary import with_dictionaries
 from streamkit.log.extent import Extent
 from streamkit.log.topic import Topic
-from streamkit.names import DELETED, HEADERS, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP
 
 MAGIC = b"SKF1"
 VERSION = 1
@@ -32,7 +33,7 @@ COMPRESSIONS = ("none", "lz4", "zstd")
 
 TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool_(), HEADERS: HEADERS_TYPE}
+LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool_(), HEADERS: HEADERS_TYPE, OFFSET: pa.int64()}
 
 _HEADER = struct.Struct("<4sHHIIIIQQQqq16sI40s")
 _CHECKSUM = struct.Struct("<I")
@@ -215,7 +216,19 @@ class _FrameReader:
         if [batch.num_rows for batch in batches] != [self.extent.rows]:
             self.refuse(f"it holds batches of {[batch.num_rows for batch in batches]} rows instead of one of {self.extent.rows}")
         self._check_schema(batches[0].schema)
+        self._check_offsets(batches[0])
         return batches[0]
+
+    def _check_offsets(self, batch: pa.RecordBatch) -> None:
+        extent = self.extent
+        if (OFFSET in batch.schema.names) == extent.is_dense:
+            self.refuse(f"it {'has' if extent.is_dense else 'lacks'} a column {OFFSET}, with {extent.rows} rows for its offsets")
+        if extent.is_dense:
+            return
+        offsets = batch[OFFSET].to_numpy(zero_copy_only=False)
+        is_ascending = bool((np.diff(offsets) > 0).all())
+        if not is_ascending or offsets[0] < extent.base_offset or offsets[-1] >= extent.next_offset:
+            self.refuse(f"its offsets are not ascending from {extent.base_offset} to before {extent.next_offset}")
 
     def _check_schema(self, schema: pa.Schema) -> None:
         if self.topic is None:

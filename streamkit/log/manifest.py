@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from streamkit.errors import EpochFailedError
 from streamkit.log.database import Transaction
@@ -13,7 +14,7 @@ from streamkit.log.reference import FrameReference, SlabReference
 Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
 _LAST = (1 << 63) - 1
 _EXTENTS = """
-    SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp
+    SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
     FROM extent e JOIN slab s ON s.id = e.slab_id
     WHERE e.topic_id = ? AND e.partition = ? AND e.base_offset >= coalesce(
         (SELECT max(base_offset) FROM extent WHERE topic_id = ? AND partition = ? AND base_offset <= ?), 0)
@@ -23,10 +24,18 @@ _EXTENTS = """
 
 @dataclass(frozen=True)
 class ManifestSlice:
-    """One snapshot of some topics: their extents from given offsets on, and where each partition ends."""
+    """
+    One snapshot of some topics: their extents from given offsets on, and where each partition starts and ends.
+
+    `purged_below`, where it is not 0: below it, deletions have left the partition for good, so that who stands there has to
+    begin anew. `layouts` count, by topic id, how often extents were replaced or dropped.
+    """
 
     extents: tuple[Extent, ...]
     end_offsets: Offsets
+    start_offsets: Offsets
+    purged_below: Offsets
+    layouts: dict[int, int]
 
     def of(self, topic_id: int, partition: int) -> tuple[Extent, ...]:
         """The extents of one topic partition, by offset."""
@@ -38,6 +47,15 @@ def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
     return dict(
         transaction.execute(
             "SELECT partition, next_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition", (topic_id,)
+        )
+    )
+
+
+def start_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
+    """The earliest offset of each partition of a topic that retention has left; empty if the topic does not exist."""
+    return dict(
+        transaction.execute(
+            "SELECT partition, start_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition", (topic_id,)
         )
     )
 
@@ -55,14 +73,28 @@ def cut(
     transaction: Transaction, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None
 ) -> ManifestSlice:
     """The extents of the topics from the offsets `since` on (0 where none is given), at most `limit` a partition."""
-    ends = {topic_id: end_offsets(transaction, topic_id) for topic_id in topic_ids}
+    chosen = list(topic_ids)
+    ends = {topic_id: end_offsets(transaction, topic_id) for topic_id in chosen}
     found = [
         extent
         for topic_id, partitions in ends.items()
         for partition, end in partitions.items()
         for extent in _extents_before(transaction, topic_id, partition, since.get(topic_id, {}).get(partition, 0), end, limit)
     ]
-    return ManifestSlice(tuple(found), ends)
+    starts = {topic_id: start_offsets(transaction, topic_id) for topic_id in chosen}
+    purged = {topic_id: _purged_below(transaction, topic_id) for topic_id in chosen}
+    return ManifestSlice(tuple(found), ends, starts, purged, {topic_id: layout(transaction, topic_id) for topic_id in chosen})
+
+
+def _purged_below(transaction: Transaction, topic_id: int) -> dict[int, int]:
+    statement = "SELECT partition, purged_below FROM topic_partition WHERE topic_id = ? AND purged_below > 0"
+    return dict(transaction.execute(statement, (topic_id,)))
+
+
+def layout(transaction: Transaction, topic_id: int) -> int:
+    """How often extents of a topic were replaced or dropped; -1 if it does not exist."""
+    rows = transaction.execute("SELECT layout FROM topic WHERE id = ?", (topic_id,))
+    return int(rows[0][0]) if rows else -1
 
 
 def _extents_before(
@@ -82,7 +114,7 @@ def adopt(transaction: Transaction, slabs: Sequence[SlabReference]) -> tuple[Ext
     adopted: list[Extent] = []
     for slab in slabs:
         rows = _extents_of(slab, ends)
-        _insert(transaction, slab, rows)
+        insert(transaction, slab, rows)
         adopted += rows
     changed = [(end, *place) for place, end in ends.items() if end != first[place]]
     transaction.execute_many("UPDATE topic_partition SET next_offset = ? WHERE topic_id = ? AND partition = ?", changed)
@@ -110,11 +142,12 @@ def _extents_of(slab: SlabReference, ends: dict[tuple[int, int], int]) -> list[E
 def _extent(slab: SlabReference, frame: FrameReference, base: int) -> Extent:
     return Extent(
         frame.topic_id, frame.partition, base, base + frame.rows, slab.path, frame.position, frame.length,
-        frame.min_timestamp, frame.max_timestamp,
+        frame.min_timestamp, frame.max_timestamp, frame.rows,
     )  # fmt: skip
 
 
-def _insert(transaction: Transaction, slab: SlabReference, rows: Sequence[Extent]) -> None:
+def insert(transaction: Transaction, slab: SlabReference, rows: Sequence[Extent]) -> None:
+    """Record a slab and the extents that lie in it."""
     if not rows:
         return
     ((slab_id,),) = transaction.execute(
@@ -122,16 +155,50 @@ def _insert(transaction: Transaction, slab: SlabReference, rows: Sequence[Extent
         (slab.path, slab.writer, slab.size, slab.checksum),
     )
     transaction.execute_many(
-        "INSERT INTO extent (slab_id, topic_id, partition, base_offset, next_offset, position, length, min_timestamp, max_timestamp) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?7, ?8, ?9, ?10)",  # 6 is the path, which the slab has
-        [(slab_id, *row.to_json()) for row in rows],
+        "INSERT INTO extent (slab_id, topic_id, partition, base_offset, next_offset, position, length, min_timestamp, max_timestamp, rows) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(slab_id, *_without_path(row)) for row in rows],
     )
+
+
+def _without_path(row: Extent) -> list[Any]:
+    fields = row.to_json()
+    return fields[:4] + fields[5:]
+
+
+def remove(transaction: Transaction, rows: Sequence[Extent], now_ms: int) -> None:
+    """Take extents of one topic out of the manifest; slabs that nothing refers to any more go to the trash."""
+    if not rows:
+        return
+    paths = sorted({row.path for row in rows})
+    transaction.execute_many(
+        "DELETE FROM extent WHERE topic_id = ? AND partition = ? AND base_offset = ?",
+        [(row.topic_id, row.partition, row.base_offset) for row in rows],
+    )
+    for path in paths:
+        for _ in transaction.execute(
+            "DELETE FROM slab WHERE path = ? AND NOT EXISTS (SELECT 1 FROM extent WHERE slab_id = slab.id) RETURNING id", (path,)
+        ):
+            transaction.execute("INSERT INTO trash (path, dropped_ms) VALUES (?, ?)", (path, now_ms))
+    transaction.execute("UPDATE topic SET layout = layout + 1 WHERE id = ?", (rows[0].topic_id,))
+
+
+def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:
+    """The paths of the slabs that have been in the trash since before that time."""
+    return [
+        path for (path,) in transaction.execute("SELECT path FROM trash WHERE dropped_ms < ? ORDER BY path", (dropped_before_ms,))
+    ]
+
+
+def forget_trash(transaction: Transaction, paths: Sequence[str]) -> None:
+    """Take paths out of the trash, after their files were deleted."""
+    transaction.execute_many("DELETE FROM trash WHERE path = ?", [(path,) for path in paths])
 
 
 def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
     """The extents that refer to a slab, in the order of its frames."""
     statement = """
-        SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp
+        SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
         FROM extent e JOIN slab s ON s.id = e.slab_id WHERE s.path = ? ORDER BY e.position
     """
     return tuple(Extent(*row) for row in transaction.execute(statement, (path,)))
@@ -145,24 +212,38 @@ def referenced(transaction: Transaction, writer: str) -> set[str]:
 def partition_sizes(transaction: Transaction, topic_id: int) -> list[tuple[int, int, int, int, int]]:
     """Per partition: its number, first offset, next offset, rows and bytes of frames."""
     statement = """
-        SELECT p.partition, coalesce(min(e.base_offset), p.next_offset), p.next_offset,
-               coalesce(sum(e.next_offset - e.base_offset), 0), coalesce(sum(e.length), 0)
+        SELECT p.partition, p.start_offset, p.next_offset, coalesce(sum(e.rows), 0), coalesce(sum(e.length), 0)
         FROM topic_partition p LEFT JOIN extent e ON e.topic_id = p.topic_id AND e.partition = p.partition
-        WHERE p.topic_id = ? GROUP BY p.partition ORDER BY p.partition
+        WHERE p.topic_id = ? GROUP BY p.partition, p.start_offset, p.next_offset ORDER BY p.partition
     """
     return [(row[0], row[1], row[2], row[3], row[4]) for row in transaction.execute(statement, (topic_id,))]
 
 
 def check(transaction: Transaction) -> tuple[str, ...]:
-    """What is wrong with the manifest, in words: overlaps, and ends that differ from the last extent. Empty if it is sound."""
-    statement = """
-        SELECT topic_id, partition, base_offset, next_offset, following, end FROM (
-            SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, p.next_offset AS end,
-                   lead(e.base_offset) OVER (PARTITION BY e.topic_id, e.partition ORDER BY e.base_offset) AS following
-            FROM extent e JOIN topic_partition p ON p.topic_id = e.topic_id AND p.partition = e.partition
-        ) WHERE next_offset <> coalesce(following, end)
     """
-    return tuple(
-        f"topic id {topic_id}, partition {partition}: offsets {base} to {next_offset} are followed by {end if following is None else following}"
-        for topic_id, partition, base, next_offset, following, end in transaction.execute(statement)
+    What is wrong with the manifest, in words; empty if it is sound.
+
+    Extents do not overlap, lie between a partition's start and end, and leave no gaps but those of compaction, which end at
+    `cleaned_offset` at the latest.
+    """
+    places = (
+        "SELECT topic_id, partition, start_offset, cleaned_offset, next_offset FROM topic_partition ORDER BY topic_id, partition"
     )
+    return tuple(
+        f"topic id {topic_id}, partition {partition}: {complaint}"
+        for topic_id, partition, *bounds in transaction.execute(places)
+        for complaint in _complaints(transaction, topic_id, partition, *bounds)
+    )
+
+
+def _complaints(transaction: Transaction, topic_id: int, partition: int, start: int, cleaned: int, end: int) -> Iterator[str]:
+    statement = "SELECT base_offset, next_offset FROM extent WHERE topic_id = ? AND partition = ? ORDER BY base_offset"
+    reached = start
+    for base, following in [*transaction.execute(statement, (topic_id, partition)), (end, end)]:
+        if base < reached:
+            yield f"offset {base} comes again after {reached}"
+        if base > max(reached, cleaned):
+            yield f"the offsets {max(reached, cleaned)} to {base} are missing"
+        reached = max(reached, following)
+    if reached > end:
+        yield f"extents reach {reached}, the partition ends at {end}"

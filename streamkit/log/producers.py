@@ -72,13 +72,18 @@ def commit(transaction: Transaction, batch: ProducerCommit) -> tuple[Extent, ...
     """
     if is_committed(transaction, batch):
         return tuple(extent for slab in batch.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
-    _check_turn(transaction, batch)
+    check_turn(transaction, batch)
     extents = manifest.adopt(transaction, batch.slabs)
     bases = first_offsets(extents)
     for sequenced in batch.sequences:
         _record_sequence(transaction, batch.producer_id, sequenced, bases)
-    transaction.execute("UPDATE producer SET step = ?, token = ? WHERE id = ?", (batch.step, batch.token, batch.producer_id))
+    record_step(transaction, batch)
     return extents
+
+
+def record_step(transaction: Transaction, batch: ProducerCommit) -> None:
+    """Remember a commit as the last of its producer."""
+    transaction.execute("UPDATE producer SET step = ?, token = ? WHERE id = ?", (batch.step, batch.token, batch.producer_id))
 
 
 def is_committed(transaction: Transaction, batch: ProducerCommit) -> bool:
@@ -90,7 +95,8 @@ def is_committed(transaction: Transaction, batch: ProducerCommit) -> bool:
     )
 
 
-def _check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
+def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
+    """FencedError or EpochFailedError unless this commit is the next of its producer, with slabs of its own."""
     ((name, epoch, step),) = transaction.execute("SELECT name, epoch, step FROM producer WHERE id = ?", (batch.producer_id,))
     if epoch != batch.epoch:
         raise FencedError(

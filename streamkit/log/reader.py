@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.errors import ConfigError, SchemaError
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
-from streamkit.log.slab import read_frame
+from streamkit.log.slab import SlabMissingError, read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
@@ -36,17 +36,23 @@ class Reader:
         self._storage = storage
         self._topic = topic
         self._columns = _check_columns(topic, columns)
+        self._catalog = catalog
         chosen = _check_partitions(topic, partitions)
         self._start = _check_bounds(topic, "start", start)
         self._end = _check_bounds(topic, "end", end)
         since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
         snapshot = catalog.extents_of([topic.id], since)
-        self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._rows_of(extent)]
+        for partition, offset in self._start.items():
+            check_offset(topic, partition, offset, snapshot.start_offsets[topic.id][partition])
+        self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a frame at a time: the columns, then `_timestamp`, `_partition`, `_offset` and `_deleted`."""
         for extent in self._extents:
-            yield self._batch(extent)
+            try:
+                yield self._batch(extent)
+            except SlabMissingError:
+                yield from self._moved(extent)
 
     def table(self) -> pa.Table:
         """All rows at once; `_deleted` is left out when no row is."""
@@ -56,19 +62,30 @@ class Reader:
             return table
         return table.drop_columns([DELETED])
 
-    def _rows_of(self, extent: Extent) -> range:
-        """The rows of a frame that are asked for, counted in the frame."""
+    def _bounds_of(self, extent: Extent) -> tuple[int, int]:
+        """The offsets of a frame that are asked for."""
         first = max(self._start.get(extent.partition, 0), extent.base_offset)
-        following = min(self._end.get(extent.partition, extent.next_offset), extent.next_offset)
-        return range(first - extent.base_offset, following - extent.base_offset)
+        return first, min(self._end.get(extent.partition, extent.next_offset), extent.next_offset)
 
-    def _batch(self, extent: Extent) -> pa.RecordBatch:
-        rows = self._rows_of(extent)
+    def _is_wanted(self, extent: Extent) -> bool:
+        first, following = self._bounds_of(extent)
+        return first < following
+
+    def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
+        """The rows of an extent whose file has gone since the snapshot: they were merged or compacted into others, or dropped."""
+        first, following = self._bounds_of(extent)
+        check_offset(
+            self._topic, extent.partition, first, self._catalog.start_offsets(self._topic.id).get(extent.partition, first)
+        )
+        for successor in self._catalog.extents(self._topic.id, extent.partition, first, following):
+            yield self._batch(successor, (first, following))
+
+    def _batch(self, extent: Extent, bounds: tuple[int, int] | None = None) -> pa.RecordBatch:
         names = [name for name in self._columns if name != DELETED]
-        frame = read_frame(self._storage, extent, [*names, TIMESTAMP, DELETED], self._topic).slice(rows.start, len(rows))
+        columns = [*names, TIMESTAMP, DELETED]
+        frame, offsets = read_rows(self._storage, extent, *(bounds or self._bounds_of(extent)), columns, self._topic)
         *values, deleted = frame.columns
-        offsets = np.arange(extent.base_offset + rows.start, extent.base_offset + rows.stop, dtype=np.int64)
-        partition = np.full(len(rows), extent.partition, np.int32)
+        partition = np.full(len(offsets), extent.partition, np.int32)
         plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in values]
         return pa.RecordBatch.from_arrays([*plain, pa.array(partition), pa.array(offsets), deleted], schema=self._schema())
 
@@ -76,6 +93,14 @@ class Reader:
         fields = [pa.field(name, _type(self._topic, name)) for name in self._columns if name != DELETED]
         places = [(TIMESTAMP, TIMESTAMP_TYPE), (PARTITION, pa.int32()), (OFFSET, pa.int64()), (DELETED, pa.bool_())]
         return pa.schema([*fields, *places])
+
+
+def check_offset(topic: Topic, partition: int, offset: int, start_offset: int) -> None:
+    """OffsetOutOfRangeError if retention has deleted what was at this offset."""
+    if offset < start_offset:
+        raise OffsetOutOfRangeError(
+            f"topic {topic.name}, partition {partition}: offset {offset} was deleted by retention; the earliest one left is {start_offset}"
+        )
 
 
 def _type(topic: Topic, name: str) -> pa.DataType:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
@@ -22,7 +24,7 @@ from streamkit.log.frame import Payload, decode, encode, header, padding
 from streamkit.log.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage import Part, Storage
 from streamkit.log.topic import Topic
-from streamkit.names import SlabName, fresh_token
+from streamkit.names import OFFSET, SlabName, fresh_token
 
 MAGIC = b"SKS1"
 VERSION = 1
@@ -31,6 +33,10 @@ _HEADER = struct.Struct("<4sH2x16s36x")
 _TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
 FrameInput = tuple[int, int, pa.RecordBatch]
+
+
+class SlabMissingError(CorruptionError):
+    """A slab is not there: it was lost, or it left the manifest and has been deleted since."""
 
 
 def write_slab(
@@ -145,13 +151,38 @@ def read_frame(
     The rows of one frame, memory-mapped: without a copy when it is not compressed.
 
     `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, stored
-    columns are checked against its schema. CorruptionError if the file is missing or any check fails.
+    columns are checked against its schema. SlabMissingError if there is no such file, CorruptionError if any check fails.
     """
     try:
         file = storage.map(extent.path)
     except FileNotFoundError:
-        raise CorruptionError(
+        raise SlabMissingError(
             f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
             f"{topic.name if topic else extent.topic_id} is missing; restore it from a copy"
         ) from None
     return decode(file, extent, columns, topic)
+
+
+def read_rows(
+    storage: Storage,
+    extent: Extent,
+    start: int,
+    end: int,
+    columns: Sequence[str] | None = None,
+    topic: Topic | None = None,
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """
+    The rows of one frame at the offsets from `start` to before `end`, and the offset of each; see `read_frame`.
+
+    Offsets without a row, which compaction leaves, are passed over.
+    """
+    if extent.is_dense:
+        first = min(max(start, extent.base_offset), extent.next_offset)
+        following = max(min(end, extent.next_offset), first)
+        batch = read_frame(storage, extent, columns, topic).slice(first - extent.base_offset, following - first)
+        return batch, np.arange(first, following, dtype=np.int64)
+    batch = read_frame(storage, extent, None if columns is None else [*columns, OFFSET], topic)
+    offsets = batch[OFFSET].to_numpy()
+    first, following = (int(row) for row in np.searchsorted(offsets, (start, end)))
+    wanted = [name for name in batch.schema.names if name != OFFSET]
+    return batch.select(wanted).slice(first, following - first), offsets[first:following]

@@ -5,20 +5,24 @@ from __future__ import annotations
 from streamkit.errors import FormatVersionError
 from streamkit.log.database import Database, Transaction
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 TABLES = (
     "CREATE TABLE log (id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, settled INTEGER NOT NULL)",
     # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
     """
     CREATE TABLE topic (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, declaration TEXT NOT NULL, created_ms INTEGER NOT NULL
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, declaration TEXT NOT NULL, created_ms INTEGER NOT NULL,
+        layout INTEGER NOT NULL DEFAULT 0
     )
     """,
     """
     CREATE TABLE topic_partition (
         topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, partition INTEGER NOT NULL,
-        next_offset INTEGER NOT NULL CHECK (next_offset >= 0), PRIMARY KEY (topic_id, partition)
+        next_offset INTEGER NOT NULL CHECK (next_offset >= 0), start_offset INTEGER NOT NULL DEFAULT 0,
+        cleaned_offset INTEGER NOT NULL DEFAULT 0, purged_below INTEGER NOT NULL DEFAULT 0,
+        horizon_offset INTEGER NOT NULL DEFAULT 0, horizon_ms INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (topic_id, partition), CHECK (start_offset <= next_offset)
     ) WITHOUT ROWID
     """,
     """
@@ -32,13 +36,14 @@ TABLES = (
     CREATE TABLE extent (
         topic_id INTEGER NOT NULL, partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, next_offset INTEGER NOT NULL,
         slab_id INTEGER NOT NULL REFERENCES slab (id), position INTEGER NOT NULL, length INTEGER NOT NULL,
-        min_timestamp INTEGER NOT NULL, max_timestamp INTEGER NOT NULL,
+        min_timestamp INTEGER NOT NULL, max_timestamp INTEGER NOT NULL, rows INTEGER NOT NULL,
         PRIMARY KEY (topic_id, partition, base_offset),
         FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE,
-        CHECK (base_offset < next_offset)
+        CHECK (rows >= 1 AND base_offset + rows <= next_offset)
     ) WITHOUT ROWID
     """,
     "CREATE INDEX extent_by_slab ON extent (slab_id)",
+    "CREATE TABLE trash (path TEXT PRIMARY KEY, dropped_ms INTEGER NOT NULL)",
     """
     CREATE TABLE application (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, epoch INTEGER NOT NULL,
@@ -93,6 +98,10 @@ def _is_prepared(transaction: Transaction) -> bool:
     if not transaction.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"):
         return False
     ((version,),) = transaction.execute("SELECT format FROM log")
-    if version != FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise FormatVersionError(f"the log has format {version}; this StreamKit uses format {FORMAT_VERSION}: upgrade StreamKit")
+    if version < FORMAT_VERSION:
+        raise FormatVersionError(
+            f"the log has format {version}, from before the first release; this StreamKit uses format {FORMAT_VERSION}: load the data into a new log"
+        )
     return True

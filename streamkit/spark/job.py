@@ -46,7 +46,7 @@ class Job:
             **self.__dict__,
             "program": self.program.to_json(),
             "application": self.application.to_json(),
-            "anchor": {**self.anchor.__dict__, "ends": offsets_to_json(self.anchor.ends)},
+            "anchor": self.anchor.to_json(),
             "until": None if self.until is None else offsets_to_json(self.until),
         }
         return json.dumps(value)
@@ -69,14 +69,13 @@ class Job:
 def decode_job(text: str) -> Job:
     """The inverse of `Job.encode`; the same text is decoded once per process."""
     value = json.loads(text)
-    anchor = value["anchor"]
     return Job(
         **{
             **value,
             "program": Program.from_json(value["program"]),
             "application": Application.from_json(value["application"]),
             "topic_ids": tuple(value["topic_ids"]),
-            "anchor": Anchor(tuple(anchor["manifests"]), anchor["epoch"], offsets_from_json(anchor["ends"])),
+            "anchor": Anchor.from_json(value["anchor"]),
             "until": None if value["until"] is None else offsets_from_json(value["until"]),
         }
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.order import NO_TIME, Backlog, Cut, cut, order_keys
+from streamkit.engine.order import NO_TIME, Backlog, Cut, Records, cut, order_keys
 from streamkit.log.extent import Extent
 
 Frames = list[list[int]]  # event times, frame by frame
@@ -19,7 +19,7 @@ partitions = st.lists(frames, min_size=1, max_size=4)
 def backlog_of(number: int, partition: Frames, start: int = 0) -> Backlog:
     extents, offset = [], 0
     for index, times in enumerate(partition):
-        extents.append(Extent(number, 0, offset, offset + len(times), "", index, 0, min(times), max(times)))
+        extents.append(Extent(number, 0, offset, offset + len(times), "", index, 0, min(times), max(times), len(times)))
         offset += len(times)
     return Backlog(number, 0, start, tuple(extent for extent in extents if extent.next_offset > start))
 
@@ -27,14 +27,15 @@ def backlog_of(number: int, partition: Frames, start: int = 0) -> Backlog:
 def cut_of(partitions: list[Frames], starts: list[int], stream_time: int, limit: int) -> tuple[Cut, set[tuple[int, int]]]:
     read: set[tuple[int, int]] = set()
 
-    def timestamps_of(extent: Extent) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def records_of(extent: Extent, start: int) -> Records:
         read.add((extent.topic_id, extent.position))
-        return np.array(partitions[extent.topic_id][extent.position], np.int64)
+        times = np.array(partitions[extent.topic_id][extent.position], np.int64)
+        return times[start - extent.base_offset :], np.arange(start, extent.next_offset, dtype=np.int64)
 
     backlogs = [
         backlog_of(number, partition, start) for number, (partition, start) in enumerate(zip(partitions, starts, strict=True))
     ]
-    return cut(backlogs, stream_time, limit, timestamps_of), read
+    return cut(backlogs, stream_time, limit, records_of), read
 
 
 def in_order(partitions: list[Frames], starts: list[int], stream_time: int) -> list[tuple[int, int, int]]:

@@ -49,6 +49,7 @@ def frame_of(batch, position=0, compression="none", topic_id=7, partition=3):
         payload.frame_length,
         payload.min_timestamp,
         payload.max_timestamp,
+        batch.num_rows,
     )
     return data, extent
 
@@ -163,7 +164,8 @@ def test_zeroed_blocks_are_refused(compression, width):
         ({"path": f"slabs/p1/1/1-{'f' * 32}.slab"}, "belongs to the slab"),
         ({"topic_id": 8}, "the catalog"),
         ({"partition": 2}, "the catalog"),
-        ({"next_offset": 13}, "the catalog"),
+        ({"next_offset": 13, "rows": 3}, "the catalog"),
+        ({"next_offset": 13}, "lacks a column _offset"),
         ({"min_timestamp": -6}, "the catalog"),
         ({"max_timestamp": 0}, "the catalog"),
         ({"length": 128}, "bytes of payload"),

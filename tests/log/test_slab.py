@@ -42,7 +42,7 @@ def storage(tmp_path):
 def extents_of(reference):
     """Extents for the frames, as if offsets began at 0 in each."""
     return [
-        Extent(f.topic_id, f.partition, 0, f.rows, reference.path, f.position, f.length, f.min_timestamp, f.max_timestamp)
+        Extent(f.topic_id, f.partition, 0, f.rows, reference.path, f.position, f.length, f.min_timestamp, f.max_timestamp, f.rows)
         for f in reference.frames
     ]
 

@@ -63,7 +63,9 @@ class Changelog:
         slab = write_slab(self.storage, SlabName("a1", 1, epoch, fresh_token()), [(TOPIC, partition, batch)])
         frame, base = slab.frames[0], self.ends[partition]
         self.ends[partition] = base + len(rows)
-        self.extents.append(Extent(TOPIC, partition, base, self.ends[partition], slab.path, frame.position, frame.length, 0, 0))
+        self.extents.append(
+            Extent(TOPIC, partition, base, self.ends[partition], slab.path, frame.position, frame.length, 0, 0, frame.rows)
+        )
         for key, value in rows:
             self.folded.pop(key, None)
             if value is not None:
