@@ -16,8 +16,9 @@ from streamkit.engine.commit import commit_epoch
 from streamkit.engine.epoch import EpochPlan, Split
 from streamkit.engine.local import run_available, run_next, run_tasks
 from streamkit.engine.start import start
-from streamkit.errors import ConfigError, FencedError
+from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import POINTS, armed
+from streamkit.log import manifest
 from streamkit.log.catalog import Catalog
 from streamkit.log.log import open_log
 from streamkit.log.storage import FileStorage
@@ -288,6 +289,38 @@ def test_a_store_that_another_process_holds(folder, log, expected):
     assert outcome_of(log) == expected
     holder.close()
     assert finish(folder) == expected
+
+
+def test_input_that_retention_deleted_is_not_skipped(log):
+    """An application that stands below the earliest offset of an input stops with an error that names both."""
+    planner = begin(log)
+    orders = log.topic("orders")
+    position = planner.committed_end().positions[orders.id][0]
+    _delete_before(log, orders.id, 0, position + 1)
+    earliest = log.catalog.start_offsets(orders.id)[0]
+    with pytest.raises(OffsetOutOfRangeError, match=f"at offset {position} of topic orders, partition 0.* before {earliest}"):
+        run_next(planner)
+
+
+def test_a_new_application_begins_at_the_earliest_offset(log):
+    """Where retention has deleted the head of an input, an application that never read it takes what is left."""
+    log.catalog.reset_application(sales.APPLICATION)
+    _delete_before(log, log.topic("orders").id, 0, 1)
+    left = log.read("orders").num_rows + log.read("customers").num_rows
+    assert 0 < left < sales.RECORDS
+    planner = begin(log)
+    assert planner.backlog() == left == sum(claim.end.records for claim in run_available(planner))
+
+
+def _delete_before(log, topic_id, partition, offset):
+    """Drop the extents up to the one that holds the offset before `offset`."""
+    extents = [extent for extent in log.catalog.extents(topic_id, partition) if extent.base_offset < offset]
+    with log.catalog._database.write() as transaction:
+        manifest.remove(transaction, extents, 0)
+        transaction.execute(
+            "UPDATE topic_partition SET start_offset = ? WHERE topic_id = ? AND partition = ?",
+            (extents[-1].next_offset, topic_id, partition),
+        )
 
 
 # 7. Key groups

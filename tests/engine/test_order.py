@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -78,6 +80,58 @@ def _by_epochs(partitions: list[Frames], limit: int) -> list[tuple[int, int, int
         waiting = in_order(partitions, starts, stream_time)
         processed += [row for row in waiting if row[2] < found.ends[row[1]]]
         starts, stream_time = list(found.ends), found.stream_time_ms
+
+
+holes = st.lists(st.lists(st.tuples(st.integers(0, 50), st.booleans()), min_size=1, max_size=6), max_size=5)
+
+
+@given(st.lists(holes, min_size=1, max_size=3), st.integers(1, 9))
+def test_holes_are_no_records(partitions: list[list[list[tuple[int, bool]]]], limit: int) -> None:
+    """With holes that compaction left, epochs take the same records in the same order as if there were none."""
+    dense = [[[time for time, stays in frame if stays] for frame in partition] for partition in partitions]
+    dense = [[frame for frame in partition if frame] for partition in dense]
+    expected = [(number, rank) for _, number, rank in in_order(dense, [0] * len(dense), NO_TIME)]
+    offsets = [[offset for offset, (_, stays) in enumerate(chain(*partition)) if stays] for partition in partitions]
+    assert _by_epochs_with_holes(partitions, limit) == [(number, offsets[number][rank]) for number, rank in expected]
+
+
+def _by_epochs_with_holes(partitions: list[list[list[tuple[int, bool]]]], limit: int) -> list[tuple[int, int]]:
+    starts, stream_time = [0] * len(partitions), NO_TIME
+    processed: list[tuple[int, int]] = []
+    while True:
+        backlogs = [sparse_backlog(number, partition, starts[number]) for number, partition in enumerate(partitions)]
+        found = cut(backlogs, stream_time, limit, lambda extent, start: sparse_records(partitions, extent, start))
+        assert found.records <= sum(backlog.records for backlog in backlogs)
+        if not found.records:
+            return processed
+        taken = []
+        for backlog, end in zip(backlogs, found.ends, strict=True):
+            reached = stream_time
+            for extent in backlog.extents:
+                for time, offset in zip(*sparse_records(partitions, extent, max(backlog.start, extent.base_offset)), strict=True):
+                    reached = max(reached, int(time))
+                    taken += [(reached, backlog.input, int(offset))] if offset < end else []
+        assert len(taken) == found.records
+        processed += [(number, offset) for _, number, offset in sorted(taken)]
+        starts, stream_time = list(found.ends), found.stream_time_ms
+
+
+def sparse_backlog(number: int, partition: list[list[tuple[int, bool]]], start: int) -> Backlog:
+    extents, offset = [], 0
+    for index, frame in enumerate(partition):
+        times = [time for time, stays in frame if stays]
+        if times:
+            place = (number, 0, offset, offset + len(frame), "", index, 0)
+            extents.append(Extent(*place, min(times), max(times), len(times)))
+        offset += len(frame)
+    return Backlog(number, 0, start, tuple(extent for extent in extents if extent.next_offset > start))
+
+
+def sparse_records(partitions: list[list[list[tuple[int, bool]]]], extent: Extent, start: int) -> Records:
+    frame = partitions[extent.topic_id][extent.position]
+    rows = [(time, extent.base_offset + rank) for rank, (time, stays) in enumerate(frame) if stays]
+    rows = [(time, offset) for time, offset in rows if offset >= start]
+    return np.array([time for time, _ in rows], np.int64), np.array([offset for _, offset in rows], np.int64)
 
 
 def test_only_the_frames_in_which_the_cut_falls_are_read() -> None:
