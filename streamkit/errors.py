@@ -14,6 +14,7 @@ StreamKitError
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
 ├── FencedError                stop: a newer generation has taken over
 ├── StorageFullError           free disk space, then run again
+├── NotEnoughReplicasError     mend or mount a disk, then write again: too few copies could be made
 ├── OrphanedStateError         accept the change of topology, or undo it
 ├── StoreNotFoundError         mend the store's name, or start the application first
 ├── EpochFailedError           run the epoch again: its attempts did not agree or did not arrive whole
@@ -94,6 +95,12 @@ class FencedError(StreamKitError):
 
 class StorageFullError(StreamKitError):
     """The disk is full; what was committed before stays readable."""
+
+    is_retryable = True
+
+
+class NotEnoughReplicasError(StreamKitError):
+    """Fewer copies of a file could be made than `min.insync.replicas`; nothing became visible, and reading goes on."""
 
     is_retryable = True
 

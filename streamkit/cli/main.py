@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, stores, topics
+from streamkit.cli import applications, consume, run, storage, stores, topics
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -26,6 +26,7 @@ program.command("run")(run.run)
 program.command("explain")(run.explain)
 program.add_typer(applications.program, name="apps")
 program.add_typer(stores.program, name="store")
+program.add_typer(storage.program, name="storage")
 
 
 def _show_version(wanted: bool) -> None:

@@ -9,9 +9,10 @@ import decimal
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +21,7 @@ from rich.text import Text
 from streamkit.names import DELETED
 
 FLOAT_DIGITS = 6
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",") -> None:
@@ -46,6 +48,11 @@ def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name:<{width}}  {_cell(value)}")
+
+
+def show_json(value: Any) -> None:
+    """Print a value as JSON on one line, for programs to read."""
+    print(json.dumps(value, default=plain, ensure_ascii=False))
 
 
 def write_json(batches: Iterable[pa.RecordBatch]) -> None:

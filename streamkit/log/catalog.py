@@ -12,7 +12,7 @@ from typing import TypeVar
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, manifest, producers, replacements, tables, topics
+from streamkit.log import applications, epochs, manifest, producers, replacements, replication, tables, topics
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
@@ -20,6 +20,7 @@ from streamkit.log.extent import Extent
 from streamkit.log.manifest import ManifestSlice
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.replacements import Replacement
+from streamkit.log.replication import Replication
 from streamkit.log.topic import Topic
 
 Result = TypeVar("Result")
@@ -106,9 +107,23 @@ class Catalog:
         """Take paths out of the trash, after their files were deleted."""
         self._write(lambda transaction: manifest.forget_trash(transaction, paths))
 
+    def slabs(self) -> list[str]:
+        """The paths of all slabs that the manifest refers to, sorted."""
+        return self._read(manifest.slabs)
+
     def check_manifest(self) -> tuple[str, ...]:
         """What is wrong with the manifest, in words; empty if offsets are dense and ends fit."""
         return self._read(manifest.check)
+
+    # Replication
+
+    def replication(self) -> Replication:
+        """Over which storage roots the log's files are spread, and in how many copies."""
+        return self._read(replication.get)
+
+    def change_replication(self, changed: Replication) -> None:
+        """Set the replication of the log."""
+        self._write(lambda transaction: replication.change(transaction, changed))
 
     # Applications
 

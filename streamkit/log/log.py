@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
@@ -16,11 +16,14 @@ from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.producer import Producer
 from streamkit.log.reader import Bounds, Reader
+from streamkit.log.repair import RepairReport, repair
+from streamkit.log.replicated_storage import ReplicatedStorage, create_root, open_storage
+from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.storage import MemoryStorage, Storage
 from streamkit.log.topic import Topic, declare_topic
-from streamkit.names import CATALOG_FILE
+from streamkit.names import CATALOG_FILE, fresh_token
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -115,6 +118,33 @@ class Log:
         """The offset after the last committed row, by partition."""
         return self.catalog.end_offsets(self.catalog.topic(topic).id)
 
+    def set_storage(self, roots: Sequence[str], replication_factor: int | None = None, min_insync_replicas: int = 1) -> None:
+        """
+        Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
+
+        Each slab is written `replication_factor` times (once per root and the log's own folder unless given) and
+        acknowledged when `min_insync_replicas` copies are durable. It holds for whoever opens the log from now on; `repair`
+        copies what is there already. ConfigError for a folder that has files of its own, or numbers that do not fit.
+        """
+        known = {root.path: root for root in self.catalog.replication().roots}
+        folders = [os.path.abspath(os.path.expanduser(root)) for root in roots]
+        factor = 1 + len(folders) if replication_factor is None else replication_factor
+        Replication(factor, min_insync_replicas, tuple(StorageRoot(folder, "") for folder in folders))  # checks before it creates
+        chosen = tuple(known.get(folder) or create_root(folder, fresh_token()) for folder in folders)
+        replication = Replication(factor, min_insync_replicas, chosen)
+        self.catalog.change_replication(replication)
+        self.storage = open_storage(self.root, replication)
+
+    def repair(self, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None) -> RepairReport:
+        """
+        Check every copy of every slab, and make missing and damaged ones anew from a whole one; `is_dry` only looks.
+
+        ConfigError if the log keeps one copy only: there is nothing to repair from.
+        """
+        if not isinstance(self.storage, ReplicatedStorage):
+            raise ConfigError(f"{self!r} keeps one copy of its files; add storage roots first: streamkit storage set")
+        return repair(self.storage, self.catalog, is_dry=is_dry, progress=progress)
+
     def producer(self, id: str | None = None) -> Producer:
         """
         A producer of rows; use it in a `with` block. With an `id` it fences every older instance of that id.
@@ -173,16 +203,13 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be.
     """
     settings = load_settings()
+    chosen = clock or SystemClock()
     location = os.fspath(path_or_url) if path_or_url is not None else settings.log
     if location == IN_MEMORY:
-        return _assemble(location, MemoryStorage(), SqliteDatabase(IN_MEMORY), clock, settings)
+        return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
     root = _directory(location)
-    return _assemble(root, FileStorage(root), SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs), clock, settings)
-
-
-def _assemble(root: str, storage: Storage, database: SqliteDatabase, clock: Clock | None, settings: Settings) -> Log:
-    chosen = clock or SystemClock()
-    return Log(root, storage, Catalog(database, chosen), chosen, settings)
+    catalog = Catalog(SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs), chosen)
+    return Log(root, open_storage(root, catalog.replication()), catalog, chosen, settings)
 
 
 def _directory(location: str) -> str:

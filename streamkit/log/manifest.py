@@ -209,6 +209,11 @@ def referenced(transaction: Transaction, writer: str) -> set[str]:
     return {path for (path,) in transaction.execute("SELECT path FROM slab WHERE writer = ?", (writer,))}
 
 
+def slabs(transaction: Transaction) -> list[str]:
+    """The paths of all slabs, sorted."""
+    return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path")]
+
+
 def partition_sizes(transaction: Transaction, topic_id: int) -> list[tuple[int, int, int, int, int]]:
     """Per partition: its number, first offset, next offset, rows and bytes of frames."""
     statement = """

@@ -20,7 +20,7 @@ import pyarrow as pa
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
-from streamkit.log.frame import Payload, decode, encode, header, padding
+from streamkit.log.frame import Payload, check, decode, encode, header, padding
 from streamkit.log.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage import Part, Storage
 from streamkit.log.topic import Topic
@@ -104,14 +104,21 @@ def pack_header(token: bytes) -> bytes:
 
 
 def read_reference(storage: Storage, path: str) -> SlabReference:
-    """The reference of a slab, from its own footer; CorruptionError if the file is missing, cut or changed."""
+    """The reference of a slab, from its own footer; CorruptionError if no copy of the file is there, whole and unchanged."""
+    failure = None
+    for file in storage.copies(path):
+        try:
+            return reference_in(file, path)
+        except CorruptionError as error:
+            failure = failure or error
+    raise failure or SlabMissingError(f"the slab {path} is missing; restore it from a copy")
+
+
+def reference_in(file: pa.Buffer, path: str) -> SlabReference:
+    """The reference of the slab whose bytes these are, from its footer; CorruptionError if they were cut or changed."""
     name = SlabName.parse(path)
     if name is None:
         raise CorruptionError(f"{path} is not the path of a slab; expected slabs/WRITER/GENERATION/STEP-TOKEN.slab")
-    try:
-        file = storage.map(path)
-    except FileNotFoundError:
-        raise CorruptionError(f"the slab {path} is missing; restore it from a copy") from None
     head = pack_header(bytes.fromhex(name.token))
     if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != head:
         raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
@@ -120,6 +127,18 @@ def read_reference(storage: Storage, path: str) -> SlabReference:
     if footer != footer_bytes(name, frames):
         raise CorruptionError(f"the footer of {path} names another writer, generation or step; restore the slab from a copy")
     return SlabReference(path, file.size, checksum, name.writer, name.generation, name.step, name.token, frames)
+
+
+def check_slab(file: pa.Buffer, path: str) -> None:
+    """CorruptionError unless every checksum in a slab is right: header, frames and footer."""
+    for frame in reference_in(file, path).frames:
+        check(
+            file,
+            Extent(
+                frame.topic_id, frame.partition, 0, frame.rows, path, frame.position, frame.length,
+                frame.min_timestamp, frame.max_timestamp, frame.rows,
+            ),
+        )  # fmt: skip
 
 
 def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
@@ -151,16 +170,19 @@ def read_frame(
     The rows of one frame, memory-mapped: without a copy when it is not compressed.
 
     `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, stored
-    columns are checked against its schema. SlabMissingError if there is no such file, CorruptionError if any check fails.
+    columns are checked against its schema. Where a copy is missing or damaged, the next one is read. SlabMissingError if there
+    is no such file, CorruptionError if any check fails.
     """
-    try:
-        file = storage.map(extent.path)
-    except FileNotFoundError:
-        raise SlabMissingError(
-            f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
-            f"{topic.name if topic else extent.topic_id} is missing; restore it from a copy"
-        ) from None
-    return decode(file, extent, columns, topic)
+    failure = None
+    for file in storage.copies(extent.path):
+        try:
+            return decode(file, extent, columns, topic)
+        except CorruptionError as error:
+            failure = failure or error
+    raise failure or SlabMissingError(
+        f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
+        f"{topic.name if topic else extent.topic_id} is missing; restore it from a copy"
+    )
 
 
 def read_rows(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from streamkit.errors import ConfigError, StorageFullError
 from streamkit.failpoints import reach
+from streamkit.names import fresh_token
 
 Part: TypeAlias = bytes | pa.Buffer
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -42,6 +43,9 @@ class Storage(Protocol):
 
     def map(self, path: str) -> pa.Buffer:
         """The bytes of a file without a copy; FileNotFoundError if there is none."""
+
+    def copies(self, path: str) -> Iterator[pa.Buffer]:
+        """Every copy that is kept of a file, each as `map` gives it; none if there is none."""
 
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths of all files below a folder, sorted; empty if there is no such folder."""
@@ -97,6 +101,20 @@ class FileStorage:
             return pa.py_buffer(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
         finally:
             os.close(descriptor)
+
+    def copies(self, path: str) -> Iterator[pa.Buffer]:
+        """The one copy of a file."""
+        with suppress(FileNotFoundError):
+            yield self.map(path)
+
+    def set_aside(self, path: str) -> str:
+        """Rename a damaged file, so that a whole one can take its name; returns where it is now."""
+        kept = f"damaged/{path}.{fresh_token()}"
+        self._secure_folder(os.path.dirname(self._full_path(kept)))
+        os.rename(self._full_path(path), self._full_path(kept))
+        for changed in (path, kept):
+            _sync_folder(os.path.dirname(self._full_path(changed)))
+        return os.path.join(self.root, kept)
 
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths of all files below a folder, sorted."""
@@ -215,6 +233,11 @@ class MemoryStorage:
         if check_path(path) not in self._files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return self._files[path]
+
+    def copies(self, path: str) -> Iterator[pa.Buffer]:
+        """The one copy of a file."""
+        with suppress(FileNotFoundError):
+            yield self.map(path)
 
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths of all files below a folder, sorted."""

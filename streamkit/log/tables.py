@@ -8,7 +8,13 @@ from streamkit.log.database import Database, Transaction
 FORMAT_VERSION = 2
 
 TABLES = (
-    "CREATE TABLE log (id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, settled INTEGER NOT NULL)",
+    """
+    CREATE TABLE log (
+        id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, settled INTEGER NOT NULL,
+        replication_factor INTEGER NOT NULL DEFAULT 1, min_insync_replicas INTEGER NOT NULL DEFAULT 1
+    )
+    """,
+    "CREATE TABLE storage_root (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, token TEXT NOT NULL)",
     # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
     """
     CREATE TABLE topic (

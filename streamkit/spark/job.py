@@ -6,7 +6,7 @@ import gc
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
@@ -17,7 +17,9 @@ from streamkit.engine.epoch import Application
 from streamkit.engine.exchange import Packed
 from streamkit.engine.planner import Planner
 from streamkit.log.log import Log, open_log
-from streamkit.log.storage import FileStorage
+from streamkit.log.replicated_storage import open_storage
+from streamkit.log.replication import Replication
+from streamkit.log.storage import Storage
 from streamkit.plan.program import Program
 from streamkit.spark.memory import keep_memory
 from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
@@ -40,6 +42,7 @@ class Job:
     splits: int
     until: Offsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
+    replication: Replication = field(default_factory=Replication)  # in how many copies, and where
 
     def encode(self) -> str:
         value = {
@@ -47,6 +50,7 @@ class Job:
             "program": self.program.to_json(),
             "application": self.application.to_json(),
             "anchor": self.anchor.to_json(),
+            "replication": self.replication.to_json(),
             "until": None if self.until is None else offsets_to_json(self.until),
         }
         return json.dumps(value)
@@ -76,6 +80,7 @@ def decode_job(text: str) -> Job:
             "application": Application.from_json(value["application"]),
             "topic_ids": tuple(value["topic_ids"]),
             "anchor": Anchor.from_json(value["anchor"]),
+            "replication": Replication.from_json(value["replication"]),
             "until": None if value["until"] is None else offsets_from_json(value["until"]),
         }
     )
@@ -87,11 +92,11 @@ def open_job_log(job: Job) -> Log:
 
 
 @lru_cache(maxsize=4)
-def job_storage(root: str) -> FileStorage:
+def job_storage(root: str, replication: Replication) -> Storage:
     """The files of the log, for tasks, which never open its catalog."""
     pa.set_cpu_count(1)  # as many workers as cores run at once
     keep_memory()
-    return FileStorage(root)
+    return open_storage(root, replication)
 
 
 def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:

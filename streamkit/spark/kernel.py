@@ -17,7 +17,9 @@ def inner_kernel(job: str, stage: int) -> Callable[[Iterator[pa.RecordBatch]], I
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoded = decode_job(job)
         yield from packed_batches(
-            run_inner_kernel(decoded.program, stage, current_task(), arrived_rows(batches), job_storage(decoded.root))
+            run_inner_kernel(
+                decoded.program, stage, current_task(), arrived_rows(batches), job_storage(decoded.root, decoded.replication)
+            )
         )
         freeze_garbage_collector()
 

@@ -197,6 +197,7 @@ class Run:
         bounded = options.trigger == AVAILABLE_NOW or options.drain
         self.job = Job(
             root=self.log.root,
+            replication=self.log.catalog.replication(),
             program=self.program,
             application=planner.application,
             topic_ids=planner.topic_ids,

@@ -31,7 +31,9 @@ class EpochWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> EpochMessage:
         job = decode_job(self._encoded)
-        report = run_last_kernel(job.program, job.program.stages, current_task(), arrived_rows(iterator), job_storage(job.root))
+        report = run_last_kernel(
+            job.program, job.program.stages, current_task(), arrived_rows(iterator), job_storage(job.root, job.replication)
+        )
         freeze_garbage_collector()
         return EpochMessage(json.dumps(report.to_json()) if report else "")
 

@@ -110,7 +110,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         job = self._job
         plan = EpochPlan.from_json(json.loads(partition.plan))
         split = Split.from_json(json.loads(partition.split))
-        yield from packed_batches(read_split(job.program, plan, split, job_storage(job.root)))
+        yield from packed_batches(read_split(job.program, plan, split, job_storage(job.root, job.replication)))
         freeze_garbage_collector()
 
 

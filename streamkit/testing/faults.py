@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,6 +141,10 @@ class FaultyStorage:
     def map(self, path: str) -> pa.Buffer:
         """The bytes of a file."""
         return self.storage.map(path)
+
+    def copies(self, path: str) -> Iterator[pa.Buffer]:
+        """Every copy of a file."""
+        return self.storage.copies(path)
 
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths below a folder."""

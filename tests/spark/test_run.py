@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -119,6 +121,17 @@ def test_late_records_are_counted(spark, few_flights):
     assert late.sum() > 100
     assert sum(second.total("late").values()) == late.sum()
     assert sum(second.progress()[1]["late"].values()) == late.sum()
+
+
+def test_copies_on_other_roots(spark, few_flights, tmp_path):
+    """Tasks write copies to every storage root: with those in the log's own folder lost, the results are read from the others."""
+    log = few_flights(days=1)
+    log.set_storage([str(tmp_path / "second")])
+    assert log.repair().lacking == ()
+    finished = run(flight_delays.app, spark, log, max_records_per_epoch=1_000, drain=True)
+    assert finished.wait(WAIT_SECONDS)
+    shutil.rmtree(Path(log.root) / "slabs")
+    assert_equals_pandas(log, flights_of(1))
 
 
 def test_session_that_lacks_a_setting(spark, few_flights):

@@ -1,0 +1,86 @@
+"""`streamkit storage`: the folders that hold copies of the log's files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.log.replicated_storage import check_root
+from streamkit.log.replication import StorageRoot
+
+program = typer.Typer(help="Folders that hold copies of the log's files.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@program.command("list")
+def list_roots(as_json: JsonOption = False, log: LogOption = None) -> None:
+    """Show the storage roots, and whether they can be used now."""
+    with open_existing_log(log) as opened:
+        replication = opened.catalog.replication()
+        rows = [(opened.root, "the log's own"), *((root.path, _state(root)) for root in replication.roots)]
+    if as_json:
+        roots = [{"path": path, "state": state} for path, state in rows]
+        show_json({"replication.factor": replication.factor, "min.insync.replicas": replication.min_insync, "roots": roots})
+        return
+    show_facts((("replication.factor", replication.factor), ("min.insync.replicas", replication.min_insync)))
+    show_table(("storage root", "state"), rows)
+
+
+@program.command("set")
+def set_roots(
+    roots: Annotated[list[str] | None, typer.Argument(help="All folders that are to hold copies beside the log's own.")] = None,
+    factor: Annotated[int | None, typer.Option("--factor", help="Copies of each file; one per root unless given.")] = None,
+    min_insync: Annotated[int, typer.Option("--min-insync", help="Copies that must be durable before a write counts.")] = 1,
+    log: LogOption = None,
+) -> None:
+    """Keep copies of the log's files in these folders from now on; `storage repair` copies what is there already."""
+    with open_existing_log(log) as opened:
+        opened.set_storage(roots or [], factor, min_insync)
+        replication = opened.catalog.replication()
+    print(
+        f"{replication.factor} copies of each file, of which {replication.min_insync} must be durable; next: streamkit storage repair"
+    )
+
+
+@program.command("repair")
+def repair_copies(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Check every copy of every file and make missing and damaged ones anew; ends with 1 if copies still lack."""
+    console = Console(stderr=True)
+    with open_existing_log(log) as opened, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("checking", total=None)
+        report = opened.repair(is_dry=dry_run, progress=lambda done, total: bar.update(task, completed=done, total=total))
+    if as_json:
+        show_json(asdict(report))
+    else:
+        set_aside = [path for slab in report.slabs for path in slab.set_aside]
+        show_facts(
+            (
+                ("files checked", len(report.slabs)),
+                ("copies made", report.restored),
+                ("damaged, set aside", len(set_aside)),
+                ("with too few copies", len(report.lacking)),
+                ("without a whole copy", len(report.lost)),
+            )
+        )
+        for path in (*set_aside, *report.lost):
+            print(path)
+    if report.lost or report.lacking:
+        raise typer.Exit(1)
+
+
+def _state(root: StorageRoot) -> str:
+    try:
+        check_root(root)
+    except OSError as error:
+        return f"cannot be used: {error.strerror or error}"
+    return f"{os.statvfs(root.path).f_bavail * os.statvfs(root.path).f_frsize / 1e9:.1f} GB free"

@@ -1,0 +1,232 @@
+"""Copies on several storage roots: written before they are acknowledged, read when another is damaged, made anew by repair."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFullError
+from streamkit.log.log import open_log
+from streamkit.log.replicated_storage import MARKER, ReplicatedStorage, create_root
+from streamkit.log.replication import Replication
+from streamkit.log.slab import check_slab
+from streamkit.log.storage import FileStorage, full_error
+
+PATH = f"slabs/p1/1/1-{'a' * 32}.slab"
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return [tmp_path / name for name in ("log", "second", "third")]
+
+
+@pytest.fixture
+def log(folders):
+    with open_log(folders[0]) as log:
+        log.create_topic("t", "v bigint", partitions=2)
+        log.set_storage([str(folder) for folder in folders[1:]])
+        yield log
+
+
+def storage_of(folders, factor=3, min_insync=1):
+    roots = tuple(create_root(str(folder), f"token-{number}") for number, folder in enumerate(folders[1:]))
+    return ReplicatedStorage(str(folders[0]), Replication(factor, min_insync, roots))
+
+
+def send(log, first=0, count=10):
+    with log.producer() as producer:
+        producer.send_batch("t", [{"v": value} for value in range(first, first + count)])
+
+
+def values(log):
+    return sorted(log.read("t")["v"].to_pylist())
+
+
+def copies_of(folders, path=None):
+    """Where copies of a slab, or of all, lie."""
+    found = [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
+    return [file for file in found if path is None or str(file).endswith(path)]
+
+
+def damage(file):
+    data = bytearray(file.read_bytes())
+    data[200] = (data[200] + 1) % 256
+    file.chmod(0o600)
+    file.write_bytes(data)
+
+
+def unmount(folder):
+    """Leave an empty folder where the disk was."""
+    folder.rename(folder.with_name(f"{folder.name}-away"))
+    folder.mkdir()
+
+
+def mount(folder):
+    shutil.rmtree(folder)
+    folder.with_name(f"{folder.name}-away").rename(folder)
+
+
+def test_each_slab_has_its_copies(log, folders):
+    """Three copies of a slab are there when it is acknowledged, byte for byte, and another process finds the same storage."""
+    send(log)
+    assert len(copies_of(folders)) == 3 and len({file.read_bytes() for file in copies_of(folders)}) == 1
+    with open_log(folders[0]) as other:
+        assert isinstance(other.storage, ReplicatedStorage) and other.storage.replication == log.catalog.replication()
+        assert values(other) == list(range(10))
+
+
+def test_fewer_copies_than_roots_are_spread(folders):
+    """With two copies on three roots, each file has two, and no root is without its share."""
+    storage = storage_of(folders, factor=2)
+    paths = [f"slabs/p1/1/{number}-{'b' * 32}.slab" for number in range(30)]
+    for path in paths:
+        storage.create(path, [path.encode()])
+    held = [set(FileStorage(str(folder)).list("slabs")) for folder in folders]
+    assert sum(len(files) for files in held) == 60 and min(len(files) for files in held) > 5
+    assert storage.list("slabs") == tuple(sorted(paths))
+    assert all(storage.map(path).to_pybytes() == path.encode() for path in paths)
+
+
+@pytest.mark.parametrize("harm", [damage, os.unlink, lambda file: os.truncate(file, 100), lambda file: os.truncate(file, 0)])
+def test_reading_falls_over_to_a_whole_copy(log, folders, harm):
+    """With two of three copies damaged, missing or cut, all rows are read from the third; with none, the damage is named."""
+    send(log)
+    for file in random.Random(3).sample(copies_of(folders), 2):
+        harm(file)
+    assert values(log) == list(range(10))
+    for file in copies_of(folders):
+        harm(file)
+    with pytest.raises(CorruptionError, match=r"\.slab"):
+        log.read("t")
+
+
+def test_repair_makes_copies_whole_again(log, folders):
+    """After one disk was replaced and a copy elsewhere damaged, repair makes three whole copies of every slab, and keeps the damaged one aside."""
+    for number in range(3):
+        send(log, 10 * number)
+    damaged = copies_of(folders[:1])[0]
+    damage(damaged)
+    shutil.rmtree(folders[2] / "slabs")
+
+    assert log.repair(is_dry=True).restored == 0 and len(copies_of(folders)) == 6
+    report = log.repair()
+    assert (len(report.slabs), report.restored, report.lost, report.lacking) == (3, 4, (), ())
+    (aside,) = [path for slab in report.slabs for path in slab.set_aside]
+    assert Path(aside).is_file() and "damaged" in aside
+    for file in copies_of(folders):
+        check_slab(pa.py_buffer(file.read_bytes()), file.relative_to(next(f for f in folders if f in file.parents)).as_posix())
+    assert len(copies_of(folders)) == 9 and log.repair().restored == 0
+    assert values(log) == list(range(30))
+
+
+def test_repair_tells_what_is_lost(log, folders):
+    """A slab of which no copy is whole is named, its copies are left as they are, and the other slabs are repaired."""
+    send(log)
+    for file in copies_of(folders):
+        damage(file)
+    send(log, 10)
+    report = log.repair()
+    assert len(report.lost) == 1 and len(copies_of(folders, report.lost[0])) == 3
+
+
+def test_below_the_minimum_nothing_is_written(folders):
+    """With fewer usable roots than min.insync.replicas a write is refused, leaves no copy, and reading goes on; mounted again, it works."""
+    with open_log(folders[0]) as log:
+        log.create_topic("t", "v bigint", partitions=1)
+        log.set_storage([str(folder) for folder in folders[1:]], min_insync_replicas=2)
+        send(log)
+        unmount(folders[1])
+        send(log, 10)
+        unmount(folders[2])
+        producer = log.producer()
+        producer.send("t", {"v": 20})
+        with pytest.raises(NotEnoughReplicasError, match=r"1 copies of slabs.* min.insync.replicas is 2.*second.*third"):
+            producer.flush()
+        assert values(log) == list(range(20)) and not list(folders[1].iterdir())
+        mount(folders[1])
+        producer.flush()
+        assert values(log) == list(range(21))
+        mount(folders[2])
+        assert log.repair().restored == 2
+
+
+def test_a_spare_root_takes_the_place_of_a_failed_one(folders):
+    """With two copies on three roots, a failed root costs no copy."""
+    storage = storage_of(folders, factor=2, min_insync=2)
+    unmount(folders[1])
+    for number in range(10):
+        path = f"slabs/p1/1/{number}-{'c' * 32}.slab"
+        storage.create(path, [b"x"])
+        assert len(list(storage.copies(path))) == 2
+
+
+def test_a_full_disk_is_told_apart(folders, monkeypatch):
+    """Where nothing lacks but room, the error says so, as it does without replication."""
+    storage = storage_of(folders)
+
+    def refuse(self, path, parts):
+        raise full_error(path, OSError(28, "No space left on device"))
+
+    monkeypatch.setattr(FileStorage, "create", refuse)
+    with pytest.raises(StorageFullError, match="0 copies"):
+        storage.create(PATH, [b"x"])
+
+
+def test_a_root_of_another_log_is_not_written_to(folders):
+    """A folder whose marker is not the one on record counts as a failed root."""
+    storage = storage_of(folders, factor=3, min_insync=3)
+    (folders[1] / MARKER).chmod(0o600)
+    (folders[1] / MARKER).write_text("token-9")
+    with pytest.raises(NotEnoughReplicasError, match="that of another storage root"):
+        storage.create(PATH, [b"x"])
+    assert not storage.exists(PATH)
+
+
+def test_nothing_is_overwritten(folders):
+    """A second file of the same path is refused, and the first stays."""
+    storage = storage_of(folders)
+    storage.create(PATH, [b"first"])
+    with pytest.raises(FileExistsError):
+        storage.create(PATH, [b"second"])
+    assert [copy.to_pybytes() for copy in storage.copies(PATH)] == [b"first"] * 3
+
+
+@pytest.mark.parametrize(
+    ("factor", "min_insync", "reason"),
+    [(4, 1, "expected 1 to 3"), (0, 1, "replication.factor=0"), (2, 3, "min.insync.replicas=3"), (2, 0, "expected 1 to 2")],
+)
+def test_numbers_that_do_not_fit(log, folders, factor, min_insync, reason):
+    """More copies than roots, or a minimum above the copies, are refused, and nothing changes."""
+    before = log.catalog.replication()
+    with pytest.raises(ConfigError, match=reason):
+        log.set_storage([str(folder) for folder in folders[1:]], factor, min_insync)
+    assert log.catalog.replication() == before
+
+
+def test_a_folder_in_use_is_no_root(log, folders, tmp_path):
+    """A folder that has files is not made a storage root."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(ConfigError, match=r"has files already, such as thesis\.txt"):
+        log.set_storage([str(tmp_path / "mine")])
+
+
+def test_roots_can_be_added_and_left_out(log, folders, tmp_path):
+    """A root that stays keeps its marker; one that is left out is not written to any more; repair fills a new one."""
+    send(log)
+    log.set_storage([str(folders[1]), str(tmp_path / "fourth")])
+    send(log, 10)
+    assert len(copies_of([folders[2]])) == 1
+    assert log.repair().restored == 1
+    assert len(copies_of([folders[0], folders[1], tmp_path / "fourth"])) == 6
+
+
+def test_a_log_with_one_copy_cannot_be_repaired(tmp_path):
+    """Repair needs copies to repair from."""
+    with open_log(tmp_path / "log") as log, pytest.raises(ConfigError, match="add storage roots first"):
+        log.repair()
