@@ -75,6 +75,7 @@ class OutputTopic:
     name: str
     partitions: int
     partition_by: tuple[str, ...]
+    compression: str = "none"
 
 
 @dataclass(frozen=True)

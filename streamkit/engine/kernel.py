@@ -159,7 +159,8 @@ def _write(context: Context, storage: Storage) -> SlabReference | None:
         return None
     application = context.plan.application
     name = SlabName(application_writer(application.id), application.generation, context.plan.epoch, fresh_token())
-    slab = write_slab(storage, name, context.frames)
+    compressions = {topic.id: topic.compression for topic in application.outputs}
+    slab = write_slab(storage, name, context.frames, compressions)
     reach("kernel.slab_durable")
     return slab
 

@@ -71,7 +71,9 @@ def start(
             store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id)
             for store in program.stores
         },
-        outputs=tuple(OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by) for topic in outputs),
+        outputs=tuple(
+            OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by, topic.compression) for topic in outputs
+        ),
     )
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)

@@ -15,7 +15,7 @@ from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.producer import Producer
-from streamkit.log.reader import Bounds, Reader
+from streamkit.log.reader import Bounds, Moment, Reader, Times
 from streamkit.log.repair import RepairReport, repair
 from streamkit.log.replicated_storage import ReplicatedStorage, create_root, open_storage
 from streamkit.log.replication import Replication, StorageRoot
@@ -160,14 +160,17 @@ class Log:
         partitions: Iterable[int] | None = None,
         start: Bounds = None,
         end: Bounds = None,
+        start_time: Moment = None,
+        end_time: Moment = None,
     ) -> pa.Table:
         """
         The committed rows of a topic as one snapshot, ordered by partition and offset.
 
         The table has the columns, then `_timestamp`, `_partition`, `_offset`, and `_deleted` if a row is a tombstone.
-        `start` and `end` are an offset for all partitions, or offsets by partition; `end` is not included.
+        `start` and `end` are an offset for all partitions, or offsets by partition; `start_time` and `end_time` bound the event
+        time, as a datetime or in ms. Neither end is included. Frames outside of either are not read.
         """
-        return self._reader(topic, columns, partitions, start, end).table()
+        return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).table()
 
     def scan(
         self,
@@ -176,9 +179,11 @@ class Log:
         partitions: Iterable[int] | None = None,
         start: Bounds = None,
         end: Bounds = None,
+        start_time: Moment = None,
+        end_time: Moment = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
-        return self._reader(topic, columns, partitions, start, end).batches()
+        return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).batches()
 
     def store(self, application: str, name: str) -> StoreView:
         """
@@ -190,9 +195,15 @@ class Log:
         return view
 
     def _reader(
-        self, topic: str, columns: Sequence[str] | None, partitions: Iterable[int] | None, start: Bounds, end: Bounds
+        self,
+        topic: str,
+        columns: Sequence[str] | None,
+        partitions: Iterable[int] | None,
+        start: Bounds,
+        end: Bounds,
+        times: Times,
     ) -> Reader:
-        return Reader(self.storage, self.catalog, self.catalog.topic(topic), columns, partitions, start, end)
+        return Reader(self.storage, self.catalog, self.catalog.topic(topic), columns, partitions, start, end, times)
 
 
 def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from streamkit.log.catalog import Catalog
@@ -17,7 +20,32 @@ from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 Bounds = int | Mapping[int, int] | None
+Moment = int | dt.datetime | None  # ms since 1970, or a time with a zone
 _PLACE = (TIMESTAMP, PARTITION, OFFSET)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Event times from `start_ms` to before `end_ms`."""
+
+    start_ms: int = -(1 << 63)
+    end_ms: int = (1 << 63) - 1
+
+    @classmethod
+    def of(cls, start: Moment, end: Moment) -> Times:
+        """The times between two moments, None for no bound; ConfigError for a time without a zone."""
+        return cls(cls.start_ms if start is None else _milliseconds(start), cls.end_ms if end is None else _milliseconds(end))
+
+
+EVER = Times()
+
+
+def _milliseconds(moment: int | dt.datetime) -> int:
+    if not isinstance(moment, dt.datetime):
+        return moment
+    if moment.tzinfo is None:
+        raise ConfigError(f"the time {moment} has no zone; give one, such as {moment}+00:00")
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(milliseconds=1)
 
 
 class Reader:
@@ -32,7 +60,9 @@ class Reader:
         partitions: Iterable[int] | None = None,
         start: Bounds = None,
         end: Bounds = None,
+        times: Times = EVER,
     ) -> None:
+        self._times = times
         self._storage = storage
         self._topic = topic
         self._columns = _check_columns(topic, columns)
@@ -50,7 +80,7 @@ class Reader:
         """The rows, a frame at a time: the columns, then `_timestamp`, `_partition`, `_offset` and `_deleted`."""
         for extent in self._extents:
             try:
-                yield self._batch(extent)
+                yield self._timely(extent, self._batch(extent))
             except SlabMissingError:
                 yield from self._moved(extent)
 
@@ -69,7 +99,15 @@ class Reader:
 
     def _is_wanted(self, extent: Extent) -> bool:
         first, following = self._bounds_of(extent)
-        return first < following
+        return first < following and extent.max_timestamp >= self._times.start_ms and extent.min_timestamp < self._times.end_ms
+
+    def _timely(self, extent: Extent, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows whose times are asked for; a frame that lies within them is left as it is."""
+        start, end = self._times.start_ms, self._times.end_ms
+        if start <= extent.min_timestamp and extent.max_timestamp < end:
+            return batch
+        times = batch.column(TIMESTAMP).view(pa.int64())
+        return batch.filter(pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
 
     def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
         """The rows of an extent whose file has gone since the snapshot: they were merged or compacted into others, or dropped."""
@@ -78,7 +116,7 @@ class Reader:
             self._topic, extent.partition, first, self._catalog.start_offsets(self._topic.id).get(extent.partition, first)
         )
         for successor in self._catalog.extents(self._topic.id, extent.partition, first, following):
-            yield self._batch(successor, (first, following))
+            yield self._timely(successor, self._batch(successor, (first, following)))
 
     def _batch(self, extent: Extent, bounds: tuple[int, int] | None = None) -> pa.RecordBatch:
         names = [name for name in self._columns if name != DELETED]

@@ -20,6 +20,7 @@ from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import POINTS, armed
 from streamkit.log import manifest
 from streamkit.log.catalog import Catalog
+from streamkit.log.frame import HEADER_SIZE, FrameHeader
 from streamkit.log.log import open_log
 from streamkit.log.storage import FileStorage
 from streamkit.names import SlabName
@@ -372,3 +373,17 @@ def test_every_slab_is_named_after_its_place(log):
     names = [SlabName.parse(path) for path in log.storage.list("slabs/a1")]
     assert {(name.generation, name.step) for name in names if name} == {(1, 1), (1, 2), (3, 3), (3, 4)}
     assert set(BEFORE_COMMIT) < set(POINTS)
+
+
+def test_results_are_compressed_as_their_topic_says(log, expected):
+    """An application writes the frames of an output topic with the compression the topic is set to."""
+    topic = log.topic("totals")
+    with log.catalog._database.write() as transaction:
+        changed = replace(topic, config=(*topic.config, ("compression.type", "zstd")))
+        transaction.execute("UPDATE topic SET declaration = ? WHERE id = ?", (json.dumps(changed.to_json()), topic.id))
+    before = log.end_offsets("totals")
+    run_available(begin(log))
+    for extent in log.catalog.extents_of([topic.id], {topic.id: before}).extents:
+        frame = log.storage.map(extent.path).slice(extent.position, HEADER_SIZE).to_pybytes()
+        assert FrameHeader.unpack(frame).compression == "zstd"
+    assert outcome_of(log) == expected and log.end_offsets("totals") != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import pickle
 import stat
@@ -14,6 +15,8 @@ from streamkit.errors import ConfigError, CorruptionError, SchemaError, StreamKi
 from streamkit.log.log import open_log
 from streamkit.log.producer import Producer
 from streamkit.names import HEADERS
+
+UTC = dt.timezone.utc
 
 
 @pytest.fixture
@@ -239,3 +242,51 @@ def test_compression_is_invisible(tmp_path):
             assert log.read(kind)["s"].to_pylist() == ["again and again"] * 5000
             sizes[kind] = log.describe(kind)["bytes"]
     assert sizes["none"] > sizes["lz4"] > sizes["zstd"]
+
+
+@pytest.fixture
+def timed():
+    """A topic of five frames with a hundred rows each, whose times overlap, and the times by value."""
+    with open_log(":memory:") as log:
+        log.create_topic("timed", "n bigint", partitions=2)
+        times: dict[int, int] = {}
+        with log.producer() as producer:
+            for frame in range(5):
+                rows = {n: frame * 1_000 + (n * 37) % 1_500 for n in range(frame * 100, frame * 100 + 100)}
+                producer.send_batch(
+                    "timed", [{"n": n, "_timestamp": dt.datetime.fromtimestamp(ms / 1000, UTC)} for n, ms in rows.items()]
+                )
+                producer.flush()
+                times |= rows
+        yield log, times
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(None, None), (1_000, None), (None, 2_500), (1_700, 1_701), (9_000, None), (2_000, 4_000)]
+)
+def test_rows_are_chosen_by_time(timed, start, end):
+    """A range of times gives just the rows in it, its end excluded, also together with offsets and without the column itself."""
+    log, times = timed
+    expected = {n for n, ms in times.items() if (start is None or ms >= start) and (end is None or ms < end)}
+    assert set(log.read("timed", start_time=start, end_time=end)["n"].to_pylist()) == expected
+    scanned = [n for batch in log.scan("timed", ["n"], start_time=start, end_time=end, start=10) for n in batch["n"].to_pylist()]
+    offsets = dict(zip(*(log.read("timed")[name].to_pylist() for name in ("n", "_offset")), strict=True))
+    assert set(scanned) == {n for n in expected if offsets[n] >= 10}
+
+
+def test_a_moment_has_a_zone(timed):
+    """Times are given in ms or as a datetime with a zone; without one they are refused."""
+    log, times = timed
+    moment = dt.datetime.fromtimestamp(1.7, UTC)
+    assert log.read("timed", end_time=moment).num_rows == sum(ms < 1_700 for ms in times.values())
+    with pytest.raises(ConfigError, match="has no zone"):
+        log.read("timed", start_time=moment.replace(tzinfo=None))
+
+
+def test_frames_outside_of_the_times_are_not_read(timed):
+    """Files whose frames lie outside of the range may even be gone."""
+    log, times = timed
+    for extent in log.catalog.extents_of([log.topic("timed").id], {}).extents:
+        if extent.max_timestamp < 4_000:
+            log.storage.delete(extent.path)
+    assert log.read("timed", start_time=4_000).num_rows == sum(ms >= 4_000 for ms in times.values())
