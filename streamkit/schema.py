@@ -157,6 +157,8 @@ def check_user_schema(schema: Schema) -> Schema:
     """Return the schema if its names can be written down and none is StreamKit's own, in any case; else SchemaError."""
     for column in schema:
         _check_characters(column.name)
+        if column.type == "void" and not column.nullable:
+            raise SchemaError(f"the column {column.name!r} is void and NOT NULL, which no value can be; expected another type")
         if column.name.lower() in RESERVED_COLUMNS:
             raise SchemaError(
                 f"the column name {column.name!r} is StreamKit's own; expected none of {', '.join(sorted(RESERVED_COLUMNS))}"

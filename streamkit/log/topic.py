@@ -107,6 +107,10 @@ def declare_topic(
     check_name(name, "topic")
     if format is not None:
         schema, key = _check_opaque(name, format, schema, key)
+    elif schema is None:
+        raise SchemaError(
+            f'topic {name}: found neither schema= nor format=; expected columns, as in schema="user string", or a format'
+        )
     parsed = check_user_schema(Schema.parse(schema))
     keys = _check_columns(name, parsed, "key", key)
     chosen = _check_columns(name, parsed, "partition_by", partition_by) or keys
