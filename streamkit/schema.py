@@ -67,7 +67,7 @@ def from_arrow(data_type: pa.DataType) -> str:
     if pa.types.is_dictionary(data_type):
         return from_arrow(data_type.value_type)
     if pa.types.is_decimal(data_type):
-        return f"decimal({data_type.precision},{data_type.scale})"
+        return normalise_type(f"decimal({data_type.precision},{data_type.scale})")
     if pa.types.is_timestamp(data_type):
         return "timestamp" if data_type.tz else "timestamp_ntz"
     if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):

@@ -61,6 +61,8 @@ def test_any_text_is_a_schema_or_refused(text):
         (pa.schema([("", pa.int32())]), "a column has an empty name"),
         (pa.schema([("a", pa.list_(pa.int32()))]), "cannot hold Arrow's list"),
         ("a void not null", "'a' is void and NOT NULL"),
+        (pa.schema([("a", pa.decimal128(5, -2))]), r"type 'decimal\(5,-2\)' cannot be a column's"),
+        (pa.schema([("a", pa.decimal256(50, 2))]), r"type 'decimal\(50,2\)' cannot be a column's"),
         ("_Offset int", "'_Offset' is StreamKit's own"),
         (None, "found None as a schema"),
         (5, "found 5 as a schema"),
