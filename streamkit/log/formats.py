@@ -12,13 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.avro import avro_codec, check_avro_schema
 from streamkit.schema import Schema
 
 FORMATS = ("json", "avro", "string", "bytes")
@@ -52,7 +51,7 @@ def declare_format(name: str | None, schema: str | Mapping[str, Any] | Sequence[
         raise ConfigError(f"there is no format {name!r}; expected one of {', '.join(FORMATS)}")
     if (schema is None) == (name == "avro"):
         raise ConfigError(f"found format={name!r} and format_schema={schema!r}; expected a schema for avro, and for avro only")
-    return Format(name, None if schema is None else _check_avro_schema(schema))
+    return Format(name, None if schema is None else check_avro_schema(schema))
 
 
 def encode(format: Format, values: Sequence[Any], column: str = VALUE) -> pa.Array:
@@ -90,7 +89,7 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
     name = format.name if column == VALUE or format.name == "bytes" else "string"
     if name == "avro":
         assert format.schema is not None
-        return _avro_codec(format.schema)
+        return avro_codec(format.schema)
     return {"json": (_to_json, _from_json), "string": (_to_text, _from_text), "bytes": (_to_bytes, _as_is)}[name]
 
 
@@ -124,41 +123,3 @@ def _to_bytes(value: Any) -> bytes:
 
 def _as_is(data: bytes) -> bytes:
     return data
-
-
-def _check_avro_schema(schema: str | Mapping[str, Any] | Sequence[Any]) -> str:
-    """The schema as JSON text."""
-    try:
-        text = json.dumps(json.loads(schema) if isinstance(schema, str) else schema)
-        _avro_codec(text)
-    except (ImportError, MemoryError):
-        raise
-    except Exception as error:  # what fastavro raises has no common root
-        raise SchemaError(f"the Avro schema {schema!r} cannot be read: {type(error).__name__}: {error}") from error
-    return text
-
-
-@lru_cache(maxsize=64)
-def _avro_codec(text: str) -> tuple[Encoder, Decoder]:
-    import fastavro
-    from fastavro.validation import ValidationError
-
-    schema = fastavro.parse_schema(json.loads(text))
-
-    def encode_avro(value: Any) -> bytes:
-        sink = BytesIO()
-        try:
-            fastavro.validate(value, schema)  # the writer alone would take numbers out of range
-        except ValidationError as error:
-            raise ValueError(str(error)) from error
-        fastavro.schemaless_writer(sink, schema, value, strict_allow_default=True)
-        return sink.getvalue()
-
-    def decode_avro(data: bytes) -> Any:
-        source = BytesIO(data)
-        value = fastavro.schemaless_reader(source, schema, None)
-        if source.tell() != len(data):
-            raise ValueError(f"{len(data) - source.tell()} bytes are left over")
-        return value
-
-    return encode_avro, decode_avro

@@ -72,6 +72,8 @@ class Reader:
         self._end = _check_bounds(topic, "end", end)
         since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
         snapshot = catalog.extents_of([topic.id], since)
+        if not snapshot.end_offsets[topic.id]:
+            catalog.topic_by_id(topic.id)  # raises: it was deleted since it was looked up
         for partition, offset in self._start.items():
             check_offset(topic, partition, offset, snapshot.start_offsets[topic.id][partition])
         self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from streamkit.engine.global_table import GlobalTable
 from streamkit.engine.local import run_available, run_next
 from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError, SchemaError, TopicNotFoundError
 from streamkit.log.log import open_log
+from streamkit.plan.program import Input
 from streamkit.schema import Schema
 from tests.crash import sales
 from tests.crash.outcome import outcome_of
@@ -152,6 +154,21 @@ def test_a_running_application_notices_that_an_input_is_gone(log, topic):
     positions = log.catalog.application("sales").positions[log.topic(topic).id]
     assert positions == log.end_offsets(topic)
     assert set(log.catalog.application("sales").positions) == {log.topic(name).id for name in ("orders", "customers")}
+
+
+def test_a_global_table_has_rows_of_every_version(log):
+    """A global table reads rows of before a change as null in columns that came later, and in wider types."""
+    log.create_topic("t", "k string, n int", "k", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("t", [{"k": "a", "n": 1}, {"k": "b", "n": 2}])
+    topic = log.alter_topic("t", schema="k string, n bigint, note string")
+    with log.producer() as producer:
+        producer.send("t", {"k": "b", "n": 2**40, "note": "new"})
+
+    source = Input("t", "global_table", topic.schema, topic.key)
+    table = GlobalTable.read(log.storage, source, log.catalog.extents(topic.id, 0), ())
+    rows = [{"k": "a", "n": 1, "note": None}, {"k": "b", "n": 2**40, "note": "new"}]
+    assert table.rows.select(topic.schema.names).to_pylist() == rows
 
 
 def test_new_partitions_are_read(log):

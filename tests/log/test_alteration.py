@@ -12,6 +12,7 @@ from streamkit.errors import ConfigError, EpochFailedError, SchemaError, TopicEx
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.log import open_log
+from streamkit.log.reader import Reader
 from streamkit.log.topic import declare_topic
 from streamkit.names import fresh_token
 
@@ -246,6 +247,8 @@ def test_a_topic_created_anew_is_another_one(log):
         log.create_topic("t", "user string, n int", key="user", partitions=2)
         with pytest.raises(TopicNotFoundError, match="deleted and created anew"):
             list(reader)
+        with pytest.raises(TopicNotFoundError, match="deleted and created anew"):
+            Reader(log.storage, log.catalog, old, start=0)
         producer.send("t", {"user": "b", "n": 2})
         with pytest.raises(EpochFailedError, match="which does not exist"):
             producer.flush()

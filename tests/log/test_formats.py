@@ -145,12 +145,33 @@ def test_bytes_of_another_format_are_refused(name, data):
         ("avro", {"type": "nonsense"}, SchemaError, "cannot be read: UnknownType"),
         ("avro", 5, SchemaError, "cannot be read"),
         ("avro", {"type": {1, 2}}, SchemaError, "cannot be read"),
+        ("avro", {"type": "array", "items": "null"}, SchemaError, "array of items that take no bytes"),
+        (
+            "avro",
+            {"type": "map", "values": [{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}]},
+            SchemaError,
+            "no bytes",
+        ),
+        ("avro", [{"type": "record", "name": "E", "fields": []}, {"type": "array", "items": "E"}], SchemaError, "no bytes"),
     ],
 )
 def test_formats_that_cannot_be_are_refused(name, schema, error, reason):
     """An unknown format, or a schema that Avro does not read, is refused when the topic is declared."""
     with pytest.raises(error, match=reason):
         declare_format(name, schema)
+
+
+def test_avro_takes_records_that_refer_to_themselves():
+    """A record without fields, and one that holds itself, are sound where a value of them has an end."""
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "next", "type": ["null", "Node"]}, {"name": "all", "type": {"type": "array", "items": "Node"}}],
+    }
+    chosen = declare_format("avro", [{"type": "record", "name": "Nothing", "fields": []}, node])
+    values = [{}, {"next": {"next": None, "all": []}, "all": [{"next": None, "all": []}]}]
+
+    assert decode(chosen, encode(chosen, values)) == values
 
 
 def test_an_opaque_topic_has_one_shape(log):
