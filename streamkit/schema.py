@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -130,6 +131,11 @@ class Schema:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def arrow_types(self) -> dict[str, pa.DataType]:
+        """The Arrow type of each column, by its name."""
+        return {column.name: to_arrow(column.type) for column in self.columns}
 
     @property
     def arrow(self) -> pa.Schema:

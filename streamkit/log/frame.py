@@ -255,7 +255,7 @@ class _FrameReader:
             return
         for field in schema:
             kind, expected = _kind(field.type), self._type(field.name)
-            if expected in (None, kind) or is_wider(expected, kind):
+            if expected is None or kind == expected or is_wider(expected, kind):
                 continue
             if is_wider(kind, expected):
                 self._refuse_newer(field.name, kind)
@@ -263,9 +263,8 @@ class _FrameReader:
 
     def _type(self, name: str) -> pa.DataType | None:
         """The type in which a column is handed out; None if the topic does not know it, as when a newer version has it."""
-        if self.topic is not None and name in self.topic.schema:
-            return self.topic.schema[name].arrow.type
-        return LOG_TYPES.get(name)
+        known = None if self.topic is None else self.topic.schema.arrow_types.get(name)
+        return known or LOG_TYPES.get(name)
 
     def _refuse_newer(self, column: str, kind: pa.DataType) -> NoReturn:
         assert self.topic is not None
@@ -285,7 +284,7 @@ class _FrameReader:
         index = batch.schema.get_field_index(name)
         if index >= 0:
             stored, kind = batch.column(index), self._type(name)
-            return stored if kind in (None, _kind(stored.type)) else widened(stored, kind)
+            return stored if kind is None or kind == _kind(stored.type) else widened(stored, kind)
         if name == DELETED:
             return pa.repeat(False, batch.num_rows)
         if name == HEADERS:

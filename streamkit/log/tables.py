@@ -26,7 +26,7 @@ TABLES = (
     CREATE TABLE topic_schema (
         topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, version INTEGER NOT NULL, schema TEXT NOT NULL,
         created_ms INTEGER NOT NULL, PRIMARY KEY (topic_id, version)
-    )
+    ) WITHOUT ROWID
     """,
     """
     CREATE TABLE topic_partition (

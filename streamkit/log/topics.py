@@ -112,7 +112,7 @@ def alter(transaction: Transaction, name: str, alteration: Alteration, now_ms: i
         return topic
     _check_stores(transaction, topic, altered)
     if altered.partitions > topic.partitions:
-        _check_keys_may_move(transaction, topic)
+        _check_keys_may_move(transaction, topic, altered)
         _add_partitions(transaction, altered, topic.partitions)
     if altered.version > topic.version:
         _add_schema(transaction, altered, now_ms)
@@ -130,7 +130,7 @@ def _check_stores(transaction: Transaction, topic: Topic, altered: Topic) -> Non
         )
 
 
-def _check_keys_may_move(transaction: Transaction, topic: Topic) -> None:
+def _check_keys_may_move(transaction: Transaction, topic: Topic, altered: Topic) -> None:
     """ConfigError if something depends on all rows of a key being in one partition."""
     if not topic.key:
         return
@@ -145,7 +145,7 @@ def _check_keys_may_move(transaction: Transaction, topic: Topic) -> None:
         names = ", ".join(application for (application,) in readers)
         raise ConfigError(f"{reason}, and the state of {names} depends on their order; reset the application first, or {advice}")
     rows = "SELECT 1 FROM topic_partition WHERE topic_id = ? AND next_offset > 0"
-    if topic.is_compacted and transaction.execute(rows, (topic.id,)):
+    if (topic.is_compacted or altered.is_compacted) and transaction.execute(rows, (topic.id,)):
         raise ConfigError(f"{reason}, and compaction would keep both; {advice}")
 
 

@@ -199,6 +199,9 @@ def test_keys_do_not_move_under_compaction(log):
     send(log, "table")
     with pytest.raises(ConfigError, match="compaction would keep both; create a topic with more partitions"):
         log.alter_topic("table", partitions=4)
+    send(log)
+    with pytest.raises(ConfigError, match="compaction would keep both"):
+        log.alter_topic("t", partitions=4, config={"cleanup.policy": "compact"})
 
 
 def test_alterations_at_the_same_time_add_up(tmp_path):
