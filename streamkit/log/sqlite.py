@@ -59,6 +59,10 @@ class SqliteTransaction:
         """Run a statement once per row of parameters."""
         self._connection.executemany(statement, [tuple(row) for row in parameters])
 
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return bool(self.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)))
+
 
 class SqliteDatabase:
     """
