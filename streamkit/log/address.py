@@ -76,7 +76,7 @@ def _directory(storage: str) -> str:
 
 
 def _with_options(base: str, options: list[tuple[str, str]]) -> str:
-    return f"{base}?{urlencode(options, safe="/", quote_via=quote)}" if options else base
+    return f"{base}?{urlencode(options, safe='/', quote_via=quote)}" if options else base
 
 
 def _with_own(server: str, schema: str, storage: str) -> str:

@@ -70,7 +70,8 @@ class PostgresTransaction:
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name in the log's schema."""
-        return self.execute("SELECT to_regclass(?) IS NOT NULL", (f"{self._schema}.{name}",)) == [(True,)]
+        # Not to_regclass: what it remembers of the time before the writer's lock may be out of date.
+        return bool(self.execute("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", (self._schema, name)))
 
 
 class PostgresDatabase:
@@ -166,17 +167,19 @@ class PostgresDatabase:
         return connection
 
     def _commit(self, connection: psycopg.Connection[Row]) -> None:
-        session = self._session
         try:
             done = connection.execute(b"COMMIT").statusmessage
         except psycopg.Error as error:
-            self._unsettled = session
+            self._mark_unsettled()
             raise OutcomeUnknownError(self._translate(error)) from error
         except BaseException:
-            self._unsettled = session
+            self._mark_unsettled()
             raise
         if done != "COMMIT":
             raise StreamKitError(f"a statement failed, and so {self._place} took the whole transaction back; run again")
+
+    def _mark_unsettled(self) -> None:
+        self._unsettled = self._session
 
     def _roll_back(self) -> None:
         connection = self._connection
@@ -216,15 +219,19 @@ class PostgresDatabase:
                 return self._connect()
             except psycopg.OperationalError as error:
                 if time.monotonic() >= end:
-                    raise StreamKitError(f"{self._place} cannot be reached: {_words(error)}; run again when the server is back") from None
+                    raise StreamKitError(
+                        f"{self._place} cannot be reached: {_words(error)}; run again when the server is back"
+                    ) from None
             time.sleep(RECONNECT_PAUSE_S)
 
     def _create_schema(self) -> None:
+        find, create = "SELECT 1 FROM pg_namespace WHERE nspname = ?", f"CREATE SCHEMA {self.address.schema}"
         with self.read() as transaction:
-            if transaction.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.address.schema,)):
+            if transaction.execute(find, (self.address.schema,)):
                 return
         with self.write() as transaction:
-            transaction.execute(f"CREATE SCHEMA IF NOT EXISTS {self.address.schema}")
+            if not transaction.execute(find, (self.address.schema,)):
+                transaction.execute(create)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -259,7 +266,10 @@ class PostgresDatabase:
         if self._is_closed:
             raise StreamKitError(f"{self._place} is closed; open the log again")
         connection = self._connection
-        if connection is not None and connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+        if connection is not None and connection.info.transaction_status in (
+            TransactionStatus.INTRANS,
+            TransactionStatus.INERROR,
+        ):
             raise StreamKitError(f"{self._place}: a transaction cannot begin inside another one")
 
 
