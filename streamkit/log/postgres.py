@@ -124,8 +124,8 @@ class PostgresDatabase:
             connection = self._reconnect()
             if self._unsettled is not None:
                 connection.execute(_END_SESSION, self._unsettled)
-            connection.execute(self._begin_write)
-            connection.execute(b"ROLLBACK")
+            connection.execute(self._begin_write, prepare=False)
+            connection.execute(b"ROLLBACK", prepare=False)
             self._unsettled = None
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class PostgresDatabase:
         connection = self._connection
         if connection is not None:
             try:
-                connection.execute(begin)
+                connection.execute(begin, prepare=False)
             except psycopg.Error:
                 if not connection.closed:
                     raise
@@ -163,12 +163,12 @@ class PostgresDatabase:
                 return connection
         # The server may have started again since the last transaction; this one has done nothing yet.
         connection = self._reconnect()
-        connection.execute(begin)
+        connection.execute(begin, prepare=False)
         return connection
 
     def _commit(self, connection: psycopg.Connection[Row]) -> None:
         try:
-            done = connection.execute(b"COMMIT").statusmessage
+            done = connection.execute(b"COMMIT", prepare=False).statusmessage
         except psycopg.Error as error:
             self._mark_unsettled()
             raise OutcomeUnknownError(self._translate(error)) from error
@@ -186,7 +186,7 @@ class PostgresDatabase:
         if connection is None:
             return
         with suppress(psycopg.Error):
-            connection.execute(b"ROLLBACK")
+            connection.execute(b"ROLLBACK", prepare=False)
         if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
             self._disconnect()
 
@@ -250,7 +250,7 @@ class PostgresDatabase:
             return ConfigError(f"{self._place} cannot be used: {words}; {_HINTS[state]}")
         if state in _HINTS:
             return StreamKitError(f"{self._place}: {words}; {_HINTS[state]}")
-        if isinstance(error, psycopg.OperationalError) or state == "25P03":
+        if _is_lost(error):
             return ConnectionLostError(f"the connection to {self._place} was lost: {words}; run again")
         return StreamKitError(f"{self._place} failed: {type(error).__name__}: {words}")
 
@@ -275,7 +275,14 @@ class PostgresDatabase:
 
 def _words(error: psycopg.Error) -> str:
     """What the server or libpq said, in one line."""
-    return " ".join(str(error).split())
+    said = [error.diag.message_primary, error.diag.message_detail] if error.diag.message_primary else [str(error)]
+    return " ".join(" ".join(part for part in said if part).split())
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    """Whether the session has ended: cut off (no state), ended by the server, or for having stood still too long."""
+    state = error.sqlstate
+    return isinstance(error, psycopg.OperationalError) if state is None else state.startswith(("08", "57P")) or state == "25P03"
 
 
 def _lock_number(schema: str) -> int:

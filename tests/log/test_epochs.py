@@ -176,7 +176,7 @@ def test_a_slab_is_adopted_once(app):
     slab = app.slab(1, (0, "a"))
     before = snapshot(app)
 
-    with pytest.raises(StreamKitError, match="(?i)unique"):
+    with pytest.raises(StreamKitError, match=r"(?i)unique"):
         app.catalog.commit_epoch(app.epoch(1, slab, slab))
     assert snapshot(app) == before
 
