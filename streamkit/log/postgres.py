@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PGconn, Ping, TransactionStatus
 from psycopg.raw_cursor import RawCursor
 from psycopg.types.numeric import Int8Dumper
 
@@ -33,6 +33,8 @@ from streamkit.log.dialect import for_postgres
 LOCK_TIMEOUT_MS = 30_000  # for the writer before
 STATEMENT_TIMEOUT_MS = 60_000
 IDLE_TIMEOUT_MS = 30_000  # within a transaction: a process that was stopped or cut off must not keep all others from writing
+OPEN_TIMEOUT_S = 5.0  # for a server that does not answer the first time
+PING_TIMEOUT_S = 2
 RECONNECT_TIMEOUT_S = 30.0  # for a server that starts again
 RECONNECT_PAUSE_S = 0.1
 CONNECTION: dict[str, Any] = {  # unless the URL says otherwise: a server or a host that has gone is noticed in half a minute
@@ -91,7 +93,8 @@ class PostgresDatabase:
         self._session = (0, "")
         self._connection: psycopg.Connection[Row] | None = None
         try:
-            self._connect()
+            self._conninfo = make_conninfo("", **(CONNECTION | conninfo_to_dict(address.server)))
+            self._connect_patiently(OPEN_TIMEOUT_S)
         except psycopg.Error as error:
             raise ConfigError(f"{self._place} cannot be opened: {_words(error)}; mend the URL, or start the server") from None
         with self._translated():
@@ -192,8 +195,7 @@ class PostgresDatabase:
 
     def _connect(self) -> psycopg.Connection[Row]:
         self._disconnect()
-        conninfo = make_conninfo("", **(CONNECTION | conninfo_to_dict(self.address.server)))
-        connection: psycopg.Connection[Row] = psycopg.connect(conninfo, autocommit=True, cursor_factory=RawCursor)
+        connection: psycopg.Connection[Row] = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=RawCursor)
         try:
             _adapt(connection)
             started = connection.execute(_settings(self.address.schema))
@@ -213,15 +215,23 @@ class PostgresDatabase:
 
     def _reconnect(self) -> psycopg.Connection[Row]:
         """Connect, once a server that starts again lets us."""
-        end = time.monotonic() + RECONNECT_TIMEOUT_S
+        try:
+            return self._connect_patiently(RECONNECT_TIMEOUT_S)
+        except psycopg.OperationalError as error:
+            raise StreamKitError(f"{self._place} cannot be reached: {_words(error)}; run again when the server is back") from None
+
+    def _connect_patiently(self, patience_s: float) -> psycopg.Connection[Row]:
+        """Connect; a server that does not answer gets so much time, one that is starting what it needs, a refusal is final."""
+        start, refusals = time.monotonic(), 0
         while True:
             try:
                 return self._connect()
-            except psycopg.OperationalError as error:
-                if time.monotonic() >= end:
-                    raise StreamKitError(
-                        f"{self._place} cannot be reached: {_words(error)}; run again when the server is back"
-                    ) from None
+            except psycopg.OperationalError:
+                state = PGconn.ping(make_conninfo(self._conninfo, connect_timeout=PING_TIMEOUT_S).encode())
+                refusals += state == Ping.OK  # the first one may have come just before the server was ready
+                limit_s = RECONNECT_TIMEOUT_S if state == Ping.REJECT else patience_s
+                if refusals > 1 or time.monotonic() - start >= limit_s:
+                    raise
             time.sleep(RECONNECT_PAUSE_S)
 
     def _create_schema(self) -> None:

@@ -24,7 +24,7 @@ def statements():
         parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
         texts = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         for node in texts:
-            if file.name not in OWN and id(node) not in parts and STATEMENT.match(node.value):
+            if file.name not in OWN and id(node) not in parts and STATEMENT.match(str(node.value)):
                 yield pytest.param(node.value, id=f"{file.name}:{node.lineno}")
 
 

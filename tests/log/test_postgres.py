@@ -308,7 +308,7 @@ def test_a_password_opens_the_log_and_is_never_shown(guest, postgres, tmp_path):
     with open_log(url) as log:
         assert log.has_password and "guest@" in log.location
         shown = [log.location, log.root, repr(log), repr(log.catalog._database), repr(parse_address(url)), repr(log.storage)]
-        log.catalog._database._connection.close()
+        vars(log.catalog._database)["_connection"].close()
         assert log.topics() == []
     with pytest.raises(StreamKitError) as closed:
         log.topics()
@@ -330,8 +330,9 @@ def test_a_user_without_rights_is_told(guest, postgres, tmp_path):
         open_postgres(postgres.url(storage=tmp_path).replace("streamkit@", f"guest:{ENCODED}@"))
 
 
-def test_a_server_that_is_not_there_is_named(tmp_path):
+def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
     """The error of the first connection names the server and both ways to mend it."""
+    monkeypatch.setattr("streamkit.log.postgres.OPEN_TIMEOUT_S", 0.2)
     with pytest.raises(ConfigError, match=r"the catalog postgresql://nobody@/db\?host=.* cannot be opened: .*mend the URL"):
         open_log(f"postgresql://nobody@/db?host={tmp_path}&storage={tmp_path}")
     assert list(tmp_path.iterdir()) == []
