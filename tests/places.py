@@ -1,4 +1,4 @@
-"""The kinds of place where a catalog can live. What holds for one is tested with all of them, so a new kind is added here."""
+"""The kinds of place where a catalog, or the files of a log, can live. What holds for one is tested with all of them, so a new kind is added here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from streamkit.log.address import parse_address
 from streamkit.log.database import Database
+from streamkit.log.replicated_storage import ReplicatedStorage, create_root
+from streamkit.log.replication import Replication
 from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import FileStorage, MemoryStorage, Storage
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -38,6 +41,18 @@ def file_place(folder: Path) -> Place:
 def postgres_place(server: Server, folder: Path) -> Place:
     url = server.url(storage=folder / "shared")
     return Place("postgres", url, lambda: open_postgres(url))
+
+
+def replicated_storage(folder: Path) -> Storage:
+    roots = tuple(create_root(str(folder / name), name) for name in ("second", "third"))
+    return ReplicatedStorage(str(folder / "log"), Replication(3, 2, roots))
+
+
+STORAGES: dict[str, Callable[[Path], Storage]] = {
+    "memory": lambda folder: MemoryStorage(),
+    "file": lambda folder: FileStorage(str(folder / "log")),
+    "replicated": replicated_storage,
+}
 
 
 def open_postgres(url: str) -> Database:
