@@ -42,6 +42,7 @@ CONNECTION: dict[str, Any] = {  # unless the URL says otherwise: a server or a h
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
 }  # fmt: skip
 _SNAPSHOT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_SESSION_START = b"SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"  # pids come again
 _END_SESSION = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2"
 _HINTS = {
     "25006": "it takes no writes; name the primary server",
@@ -76,6 +77,23 @@ class PostgresTransaction:
         return bool(self.execute("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", (self._schema, name)))
 
 
+def connect(address: Address) -> psycopg.Connection[Row]:
+    """A new session, set up for the log's schema; psycopg's errors as they are."""
+    connection: psycopg.Connection[Row] = psycopg.connect(conninfo(address), autocommit=True, cursor_factory=RawCursor)
+    try:
+        _adapt(connection)
+        connection.execute(_settings(address.schema))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def conninfo(address: Address, **changes: Any) -> str:
+    """What libpq is told, password included."""
+    return make_conninfo("", **(CONNECTION | conninfo_to_dict(address.server) | changes))
+
+
 class PostgresDatabase:
     """
     A schema of a PostgreSQL database as a Database; one transaction at a time in a process, any number of processes and hosts.
@@ -93,10 +111,9 @@ class PostgresDatabase:
         self._session = (0, "")
         self._connection: psycopg.Connection[Row] | None = None
         try:
-            self._conninfo = make_conninfo("", **(CONNECTION | conninfo_to_dict(address.server)))
             self._connect_patiently(OPEN_TIMEOUT_S)
         except psycopg.Error as error:
-            raise ConfigError(f"{self._place} cannot be opened: {_words(error)}; mend the URL, or start the server") from None
+            raise ConfigError(f"{self._place} cannot be opened: {words_of(error)}; mend the URL, or start the server") from None
         with self._translated():
             self._create_schema()
 
@@ -195,16 +212,8 @@ class PostgresDatabase:
 
     def _connect(self) -> psycopg.Connection[Row]:
         self._disconnect()
-        connection: psycopg.Connection[Row] = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=RawCursor)
-        try:
-            _adapt(connection)
-            started = connection.execute(_settings(self.address.schema))
-            while started.nextset():
-                pass
-            ((start,),) = started.fetchall()
-        except BaseException:
-            connection.close()
-            raise
+        connection = connect(self.address)
+        ((start,),) = connection.execute(_SESSION_START).fetchall()
         self._connection, self._session = connection, (connection.info.backend_pid, start)
         return connection
 
@@ -218,7 +227,9 @@ class PostgresDatabase:
         try:
             return self._connect_patiently(RECONNECT_TIMEOUT_S)
         except psycopg.OperationalError as error:
-            raise StreamKitError(f"{self._place} cannot be reached: {_words(error)}; run again when the server is back") from None
+            raise StreamKitError(
+                f"{self._place} cannot be reached: {words_of(error)}; run again when the server is back"
+            ) from None
 
     def _connect_patiently(self, patience_s: float) -> psycopg.Connection[Row]:
         """Connect; a server that does not answer gets so much time, one that is starting what it needs, a refusal is final."""
@@ -227,7 +238,7 @@ class PostgresDatabase:
             try:
                 return self._connect()
             except psycopg.OperationalError:
-                state = PGconn.ping(make_conninfo(self._conninfo, connect_timeout=PING_TIMEOUT_S).encode())
+                state = PGconn.ping(conninfo(self.address, connect_timeout=PING_TIMEOUT_S).encode())
                 refusals += state == Ping.OK  # the first one may have come just before the server was ready
                 limit_s = RECONNECT_TIMEOUT_S if state == Ping.REJECT else patience_s
                 if refusals > 1 or time.monotonic() - start >= limit_s:
@@ -251,7 +262,7 @@ class PostgresDatabase:
             raise self._translate(error) from error
 
     def _translate(self, error: psycopg.Error) -> Exception:
-        state, words = error.sqlstate or "", _words(error)
+        state, words = error.sqlstate or "", words_of(error)
         if state == "53100":
             return StorageFullError(f"no room for {self._place}: {words}; nothing became visible, free disk space and run again")
         if state in ("XX001", "XX002"):
@@ -283,7 +294,7 @@ class PostgresDatabase:
             raise StreamKitError(f"{self._place}: a transaction cannot begin inside another one")
 
 
-def _words(error: psycopg.Error) -> str:
+def words_of(error: psycopg.Error) -> str:
     """What the server or libpq said, in one line."""
     said = [error.diag.message_primary, error.diag.message_detail] if error.diag.message_primary else [str(error)]
     return " ".join(" ".join(part for part in said if part).split())
@@ -301,14 +312,12 @@ def _lock_number(schema: str) -> int:
 
 
 def _settings(schema: str) -> bytes:
-    """What a session needs, in one go; its row is the start of the session, by which the server tells it from later ones."""
     return f"""
         SET search_path TO {schema};
         SET lock_timeout TO {LOCK_TIMEOUT_MS};
         SET statement_timeout TO {STATEMENT_TIMEOUT_MS};
         SET idle_in_transaction_session_timeout TO {IDLE_TIMEOUT_MS};
-        SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
-        SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()
+        SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
     """.encode()
 
 

@@ -13,7 +13,7 @@ from streamkit.log.dialect import for_postgres
 from tests.places import open_postgres
 
 LOG = Path(__file__).parents[2] / "streamkit" / "log"
-OWN = {"sqlite.py", "postgres.py", "heartbeats.py"}  # what a module says to its own database
+OWN = {"sqlite.py", "postgres.py", "heartbeats.py", "postgres_heartbeats.py"}  # what a module says to its own database
 STATEMENT = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH) ")
 
 
