@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 
 import pyarrow as pa
@@ -91,12 +92,32 @@ def test_an_outcome_is_settled_whichever_it_was(url, database, wire, cut):
     with pytest.raises(OutcomeUnknownError), client.write() as transaction:
         transaction.execute(INSERT)
         wire.cut = cut
+    start = time.monotonic()
     client.settle()
 
+    assert time.monotonic() - start < 10, "settling waited for a session that nobody needs any more"
     found = count(client)
     assert found == (1 if cut == ANSWER_LOST else 0)
     wire.release()
     assert count(client) == count(database) == found
+    client.close()
+
+
+def test_settling_waits_for_a_session_that_it_cannot_end(url, database, wire, monkeypatch):
+    """Where the server does not end the old session, settling lasts until its COMMIT has come, and then tells the truth."""
+    monkeypatch.setattr("streamkit.log.postgres._END_SESSION", b"SELECT $1::int, $2::text")
+    client = open_postgres(through(wire, url))
+    with pytest.raises(OutcomeUnknownError), client.write() as transaction:
+        transaction.execute(INSERT)
+        wire.cut = HELD_BACK
+    settling = threading.Thread(target=client.settle)
+    settling.start()
+    settling.join(0.5)
+    assert settling.is_alive() and count(database) == 0
+    wire.release()
+    settling.join()
+
+    assert count(client) == count(database) == 1
     client.close()
 
 
