@@ -54,7 +54,9 @@ class PostgresHeartbeats:
                 try:
                     return work(session)
                 except errors.UndefinedTable:
-                    with suppress(errors.UniqueViolation, errors.DuplicateTable):  # made by another one just now
+                    with suppress(
+                        errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject
+                    ):  # made by another one just now
                         session.execute(_TABLE)
                     return work(session)
         except psycopg.Error as error:
