@@ -7,21 +7,23 @@ Every method is one transaction. Only drivers and clients open it; tasks get wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import applications, epochs, identity, manifest, producers, replacements, replication, tables, topics
 from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
-from streamkit.log.database import Database, OutcomeUnknownError, Transaction
+from streamkit.log.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
 from streamkit.log.manifest import ManifestSlice
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
+from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.log.topics import SchemaVersion
 
@@ -39,6 +41,12 @@ class Catalog:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+    def claim_storage(self, storage: Storage) -> None:
+        """Pair the log with its storage at the first time, check the pair later; ConfigError if the two do not belong together."""
+        if not self._read(lambda transaction: identity.is_claimed(transaction, storage)):
+            self._write(identity.give)
+            self._write(lambda transaction: identity.claim(transaction, storage))
 
     # Topics
 
@@ -220,21 +228,27 @@ class Catalog:
     # Transactions
 
     def _read(self, work: Callable[[Transaction], Result]) -> Result:
-        with self._database.read() as transaction:
-            return work(transaction)
+        return self._run(self._database.read, work)
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
-        with self._database.write() as transaction:
-            return work(transaction)
+        return self._run(self._database.write, work)
+
+    def _run(self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result]) -> Result:
+        try:
+            with begin() as transaction:
+                return work(transaction)
+        except ConnectionLostError:  # a server that was started again: nothing was committed
+            with begin() as transaction:
+                return work(transaction)
 
     def _commit(self, work: Callable[[Transaction], Result], is_done: Callable[[Transaction], bool]) -> Result:
         try:
             return self._write(work)
         except OutcomeUnknownError as unknown:
             reach("commit.outcome_unknown")
-            if not self._settled(unknown, is_done):
+            if not self._settled(unknown, is_done) and not isinstance(unknown.reason, ConnectionLostError):
                 raise unknown.reason from unknown
-            return self._write(work)  # which finds it done
+            return self._write(work)  # which finds it done, or does it on a new connection
 
     def _settled(self, unknown: OutcomeUnknownError, is_done: Callable[[Transaction], bool]) -> bool:
         try:
