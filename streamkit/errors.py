@@ -8,11 +8,12 @@ StreamKitError
 ├── SchemaError                mend the data or the schema: which row, which column
 ├── TopicNotFoundError         create the topic, or mend its name
 ├── TopicExistsError           choose another name, or use the topic that is there
-├── OffsetOutOfRangeError      seek to an offset that is still there: retention has deleted this one
+├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
 ├── EvaluationError            mend the data or the expression: division by zero, overflow, bad cast
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
 ├── FencedError                stop: a newer generation has taken over
+│   └── MembershipLostError    poll again, which joins anew: the group gave the partitions to others
 ├── StorageFullError           free disk space, then run again
 ├── NotEnoughReplicasError     mend or mount a disk, then write again: too few copies could be made
 ├── OrphanedStateError         accept the change of topology, or undo it
@@ -91,6 +92,10 @@ class FormatVersionError(StreamKitError):
 
 class FencedError(StreamKitError):
     """A newer generation of the application or producer has taken over."""
+
+
+class MembershipLostError(FencedError):
+    """The group took this consumer for dead, or gave the partition to another; what was not committed is read again by its new owner."""
 
 
 class StorageFullError(StreamKitError):

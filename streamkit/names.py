@@ -5,6 +5,7 @@ Files of a log, below its root:
 
     catalog.db                                   the catalog, when it is SQLite
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
+    heartbeats.db                                when members of groups were last alive; may be deleted at any time
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 
 from streamkit.errors import ConfigError
 
+TOPIC = "_topic"  # name of the topic a polled record came from
 TIMESTAMP = "_timestamp"  # event time, ms since 1970 UTC
 PARTITION = "_partition"  # partition of the topic the record came from
 OFFSET = "_offset"  # its offset there
@@ -35,10 +37,11 @@ WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
-RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
+RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
 
 CATALOG_FILE = "catalog.db"
 IDENTITY_FOLDER = "identity"
+HEARTBEATS_FILE = "heartbeats.db"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
@@ -107,6 +110,11 @@ def application_writer(application_id: int) -> str:
 
 def producer_writer(producer_id: int) -> str:
     return f"p{producer_id}"
+
+
+def heartbeat_name(group: str, member_id: str = "") -> str:
+    """The name under which a member of a group beats; without a member, what all of them begin with."""
+    return f"{group}/{member_id}"
 
 
 def slab_folder(writer: str) -> str:

@@ -1,5 +1,5 @@
 """
-The catalog: the transactional authority on topics, manifest, applications and producers.
+The catalog: the transactional authority on topics, manifest, applications, producers and consumer groups.
 
 Every method is one transaction. Only drivers and clients open it; tasks get what they need by plan.
 """
@@ -13,13 +13,28 @@ from typing import TypeVar
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, identity, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import (
+    applications,
+    epochs,
+    group_description,
+    groups,
+    identity,
+    manifest,
+    producers,
+    replacements,
+    replication,
+    tables,
+    topics,
+)
 from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
+from streamkit.log.assignors import Place
 from streamkit.log.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
-from streamkit.log.manifest import ManifestSlice
+from streamkit.log.group_description import GroupDescription
+from streamkit.log.groups import GroupCommit, Member, Standing
+from streamkit.log.manifest import ManifestSlice, Offsets, Span
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
@@ -92,9 +107,23 @@ class Catalog:
         """The earliest offset of each partition of a topic that retention has left."""
         return self._read(lambda transaction: manifest.start_offsets(transaction, topic_id))
 
+    def offset_bounds(self, topic_ids: Iterable[int]) -> dict[Place, tuple[int, int]]:
+        """One snapshot: the earliest and the next offset of each partition of the topics; nothing of a topic that does not exist."""
+        return self._read(lambda transaction: manifest.offset_bounds(transaction, topic_ids))
+
     def extents(self, topic_id: int, partition: int, start_offset: int = 0, end_offset: int | None = None) -> list[Extent]:
         """The extents that hold offsets from `start_offset` to before `end_offset`, by offset."""
         return self._read(lambda transaction: manifest.extents(transaction, topic_id, partition, start_offset, end_offset))
+
+    def span(self, topic_id: int, partition: int, start_offset: int, end_offset: int, limit: int) -> Span:
+        """One snapshot: the first `limit` extents that hold offsets of a range, and the earliest offset of the partition."""
+        return self._read(lambda transaction: manifest.span(transaction, topic_id, partition, start_offset, end_offset, limit))
+
+    def first_extent_since(self, topic_id: int, partition: int, timestamp_ms: int, start_offset: int = 0) -> Extent | None:
+        """The first extent from an offset on that has a row with that time or a later one, if there is one."""
+        return self._read(
+            lambda transaction: manifest.first_extent_since(transaction, topic_id, partition, timestamp_ms, start_offset)
+        )
 
     def extents_of(
         self, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None
@@ -224,6 +253,59 @@ class Catalog:
     def sequence_offsets(self, producer_id: int, topic_id: int, sequence: int) -> Ranges | None:
         """The offsets that a sequenced batch got, if they are remembered."""
         return self._read(lambda transaction: producers.offsets_of(transaction, producer_id, topic_id, sequence))
+
+    # Consumer groups
+
+    def join_group(self, group: str, member: Member, dead: Iterable[str] = (), *, is_return: bool = False) -> None:
+        """Add a member to a group, remove those that are dead, and share the partitions out anew."""
+        self._write(lambda transaction: groups.join(transaction, group, member, dead, is_return=is_return))
+
+    def rebalance_group(self, group: str, gone: Iterable[str] = ()) -> None:
+        """Remove members that leave or are dead, and share the partitions of the topics out anew."""
+        self._write(lambda transaction: groups.rebalance(transaction, group, gone))
+
+    def release_partitions(self, group: str, member_id: str, places: Iterable[Place]) -> None:
+        """Hand partitions of a member to those that are to have them."""
+        self._write(lambda transaction: groups.release(transaction, group, member_id, places))
+
+    def standing(self, group: str, member_id: str, seen: int | None = None) -> Standing | None:
+        """What a member owns, unless the group is still at the generation `seen`; None if it is no member."""
+        return self._read(lambda transaction: groups.standing(transaction, group, member_id, seen))
+
+    def sessions(self, group: str) -> dict[str, int]:
+        """The session time-out of each member of a group, by its id."""
+        return self._read(lambda transaction: groups.sessions(transaction, group))
+
+    def lacks_partitions(self, group: str) -> bool:
+        """Whether a topic that a member of the group subscribes to has partitions that nobody was given."""
+        return self._read(lambda transaction: groups.lacks_partitions(transaction, group))
+
+    def commit_offsets(self, commit: GroupCommit) -> None:
+        """Commit offsets for a group, all or none; MembershipLostError if the member does not own every partition."""
+        self._commit(
+            lambda transaction: groups.commit_offsets(transaction, commit, self._clock.now_ms()),
+            lambda transaction: groups.is_committed(transaction, commit),
+        )
+
+    def committed_offsets(self, group: str) -> Offsets:
+        """What a group has committed, by topic id and partition."""
+        return self._read(lambda transaction: groups.committed_offsets(transaction, group))
+
+    def groups(self) -> list[str]:
+        """The names of all groups, sorted."""
+        return self._read(groups.names)
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """Members, owners, committed offsets and lag of a group; ConfigError if there is none of that name."""
+        return self._read(lambda transaction: group_description.describe(transaction, group))
+
+    def reset_group(self, group: str, offsets: Offsets, dead: Iterable[str] = ()) -> None:
+        """Commit offsets for a group that nobody is in, but for members that are dead; FencedError otherwise."""
+        self._write(lambda transaction: groups.reset(transaction, group, offsets, dead, self._clock.now_ms()))
+
+    def delete_group(self, group: str, dead: Iterable[str] = ()) -> None:
+        """Forget a group that nobody is in, but for members that are dead; FencedError otherwise."""
+        self._write(lambda transaction: groups.delete(transaction, group, dead))
 
     # Transactions
 

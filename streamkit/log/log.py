@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,16 +16,22 @@ from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError, SetupError
 from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.alteration import Alteration
+from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics
 from streamkit.log.catalog import Catalog
+from streamkit.log.consumer import MAX_POLL_RECORDS, Callback, Consumer
 from streamkit.log.formats import declare_format, rows_of
+from streamkit.log.group_description import GroupDescription
+from streamkit.log.heartbeats import Heartbeats, heartbeats_at
+from streamkit.log.membership import MAX_POLL_INTERVAL_MS, SESSION_TIMEOUT_MS, Heart, Membership, Subscription, dead_members
 from streamkit.log.producer import Producer
-from streamkit.log.reader import Bounds, Moment, Reader, Times
+from streamkit.log.reader import Bounds, Moment, Reader, Times, check_columns
 from streamkit.log.repair import RepairReport, repair
 from streamkit.log.replicated_storage import ReplicatedStorage, create_root, open_storage
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.time_lookup import offsets_for_times
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER, fresh_token
 from streamkit.schema import Schema
@@ -52,6 +59,7 @@ class Log:
         location: str | None = None,
         *,
         has_password: bool = False,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.root = root
         self.location = location or root
@@ -60,6 +68,7 @@ class Log:
         self.catalog = catalog
         self.clock = clock
         self.settings = settings
+        self.heartbeats = heartbeats or heartbeats_at(root)
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
@@ -208,6 +217,78 @@ class Log:
         """
         return Producer(self.storage, self.catalog, self.clock, id, frame_rows=self.settings.frame_rows)
 
+    def consumer(
+        self,
+        topics: str | Sequence[str] | None = None,
+        group: str | None = None,
+        *,
+        auto_offset_reset: str = "earliest",
+        columns: Sequence[str] | None = None,
+        assignor: str = "cooperative-sticky",
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
+        instance_id: str | None = None,
+        max_poll_records: int = MAX_POLL_RECORDS,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> Consumer:
+        """
+        A consumer of rows; use it in a `with` block, or close it. See `Consumer`.
+
+        With `topics` and a `group` it is a member: the members share the partitions, and go on where the group has committed.
+        With topics alone it reads every partition by itself; without topics, those it is told to by `assign`.
+        `auto_offset_reset` says where to begin without a committed offset, or where it is gone: `earliest`, `latest`, `none`
+        (an error). `assignor` is `cooperative-sticky` or `range`. An `instance_id` keeps the partitions over a restart within
+        `session_timeout_ms`. Callbacks get a list of (topic, partition): `on_assigned` before the first rows, `on_revoked`
+        while they can still be committed, `on_lost` when it is too late. TopicNotFoundError, ConfigError for bad arguments.
+        """
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics or ()))
+        for name in names:
+            check_columns(self.catalog.topic(name), columns)
+        assignment: Assignment = FixedAssignment(self.catalog, [], group)
+        heart = None
+        if names and group is not None:
+            wish = Subscription(group, names, assignor, session_timeout_ms, max_poll_interval_ms, instance_id)
+            assignment = membership = Membership(self.catalog, self.heartbeats, wish)
+            heart = Heart(membership)
+        elif names:
+            assignment = WholeTopics(self.catalog, names)
+        return Consumer(
+            self.storage, self.catalog, assignment, group=group, heart=heart, auto_offset_reset=auto_offset_reset, columns=columns,
+            max_poll_records=max_poll_records, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost,
+        )  # fmt: skip
+
+    def offsets_for_times(self, topic: str, moment: int | dt.datetime) -> dict[int, int | None]:
+        """
+        The first offset of each partition whose event time is this or later; None where there is none.
+
+        `moment` is in milliseconds since 1970, or a datetime with a zone. One frame a partition is read, whatever it holds.
+        """
+        return offsets_for_times(self.storage, self.catalog, self.catalog.topic(topic), moment)
+
+    def groups(self) -> list[str]:
+        """The names of the consumer groups, sorted."""
+        return self.catalog.groups()
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """Members, owners, committed offsets and lag of a group; ConfigError, which lists those there are, for an unknown one."""
+        return self.catalog.describe_group(group)
+
+    def reset_group(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """
+        Commit offsets, by topic and partition, for a group that nobody is in, so that it goes on from there.
+
+        FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
+        TopicNotFoundError for what does not exist.
+        """
+        found = {self.catalog.topic(topic).id: dict(at) for topic, at in offsets.items()}
+        self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError for an unknown one."""
+        self.catalog.delete_group(group, dead_members(self.catalog, self.heartbeats, group))
+
     def read(
         self,
         topic: str,
@@ -313,7 +394,10 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     except BaseException:
         catalog.close()
         raise
-    return Log(storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password)
+    heartbeats = importlib.import_module("streamkit.log.postgres_heartbeats").PostgresHeartbeats(address)
+    return Log(
+        storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
+    )
 
 
 def _refuse_bare_storage(root: str) -> None:

@@ -42,6 +42,14 @@ class ManifestSlice:
         return tuple(extent for extent in self.extents if (extent.topic_id, extent.partition) == (topic_id, partition))
 
 
+@dataclass(frozen=True)
+class Span:
+    """Extents of one topic partition, by offset, and the earliest offset that the partition had at that moment."""
+
+    start_offset: int
+    extents: tuple[Extent, ...]
+
+
 def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
     """The next offset of each partition of a topic; empty if the topic does not exist."""
     return dict(
@@ -58,6 +66,35 @@ def start_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
             "SELECT partition, start_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition", (topic_id,)
         )
     )
+
+
+def offset_bounds(transaction: Transaction, topic_ids: Iterable[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """The earliest and the next offset of each partition of the topics, by (topic id, partition)."""
+    statement = "SELECT partition, start_offset, next_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition"
+    return {
+        (topic_id, partition): (start, end)
+        for topic_id in topic_ids
+        for partition, start, end in transaction.execute(statement, (topic_id,))
+    }
+
+
+def span(transaction: Transaction, topic_id: int, partition: int, start: int, end: int, limit: int) -> Span:
+    """The first `limit` extents with offsets from `start` to before `end`, and where the partition starts in that snapshot."""
+    found = extents(transaction, topic_id, partition, start, end, limit)
+    return Span(start_offsets(transaction, topic_id).get(partition, end), tuple(found))
+
+
+def first_extent_since(
+    transaction: Transaction, topic_id: int, partition: int, timestamp_ms: int, start: int = 0
+) -> Extent | None:
+    """The first extent from offset `start` on that has a row with that time or a later one, if there is one."""
+    statement = """
+        SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
+        FROM extent e JOIN slab s ON s.id = e.slab_id WHERE e.topic_id = ? AND e.partition = ? AND e.max_timestamp >= ? AND e.next_offset > ?
+        ORDER BY e.base_offset LIMIT 1
+    """
+    rows = transaction.execute(statement, (topic_id, partition, timestamp_ms, start))
+    return Extent(*rows[0]) if rows else None
 
 
 def extents(

@@ -92,6 +92,36 @@ TABLES = (
     ) WITHOUT ROWID
     """,
     "CREATE TABLE identity (id INTEGER PRIMARY KEY CHECK (id = 1), token TEXT NOT NULL, is_claimed INTEGER NOT NULL)",
+    "CREATE TABLE consumer_group (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, assignor TEXT NOT NULL)",
+    """
+    CREATE TABLE group_member (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, member_id TEXT NOT NULL, instance_id TEXT,
+        client TEXT NOT NULL, session_timeout_ms INTEGER NOT NULL, joined INTEGER NOT NULL,
+        PRIMARY KEY (group_id, member_id), UNIQUE (group_id, instance_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE group_subscription (
+        group_id INTEGER NOT NULL, member_id TEXT NOT NULL, topic TEXT NOT NULL, PRIMARY KEY (group_id, member_id, topic),
+        FOREIGN KEY (group_id, member_id) REFERENCES group_member (group_id, member_id) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    # One owner a partition, by the primary key. Owner and target are members; the target is null when nobody subscribes any more.
+    """
+    CREATE TABLE group_assignment (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, owner TEXT NOT NULL, target TEXT, PRIMARY KEY (group_id, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE group_offset (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL CHECK (next_offset >= 0), committed_ms INTEGER NOT NULL,
+        PRIMARY KEY (group_id, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
 )
 
 
