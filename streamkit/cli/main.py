@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, storage, stores, topics
+from streamkit.cli import applications, consume, groups, offsets, run, storage, stores, topics
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
     name="streamkit",
-    help="Topics, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
+    help="Topics, consumer groups, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,6 +22,8 @@ program = typer.Typer(
 )
 program.add_typer(topics.program, name="topics")
 program.command("consume")(consume.consume)
+program.command("offsets")(offsets.offsets)
+program.add_typer(groups.program, name="groups")
 program.command("run")(run.run)
 program.command("explain")(run.explain)
 program.add_typer(applications.program, name="apps")
