@@ -20,11 +20,12 @@ from streamkit.log.slab import SlabMissingError
 
 
 @pytest.fixture
-def log():
-    found = open_log(":memory:", HandClock(1000))
+def log(place):
+    found = open_log(place.location, HandClock(1000))
     found.create_topic("t", "user string, n bigint", key="user", partitions=3)
     found.create_topic("u", "n bigint", partitions=1)
-    return found
+    yield found
+    found.close()
 
 
 def produce(log, topic, numbers, frame_rows=10):

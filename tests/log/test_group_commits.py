@@ -14,13 +14,14 @@ from tests.log.group_members import SESSION_MS, Members, owners
 
 
 @pytest.fixture
-def log():
-    found = open_log(":memory:", HandClock(1000))
+def log(place):
+    found = open_log(place.location, HandClock(1000))
     for topic in ("t", "u"):
         found.create_topic(topic, "user string, n bigint", key="user", partitions=4)
         with found.producer() as producer:
             producer.send_batch(topic, pa.table({"user": [f"u{n}" for n in range(40)], "n": range(40)}))
-    return found
+    yield found
+    found.close()
 
 
 @pytest.fixture
@@ -105,6 +106,7 @@ def test_reset_and_delete_want_an_empty_group(log):
     """Offsets are reset, and groups forgotten, when nobody is in them."""
     consumer = log.consumer("t", "g")
     consumer.poll(0)
+    assert list(log.heartbeats.ages_ms("g/")) == [f"g/{member.member_id}" for member in log.describe_group("g").members]
     for refused in (lambda: log.reset_group("g", {"t": {0: 1}}), lambda: log.delete_group("g")):
         with pytest.raises(FencedError, match="group g has 1 members"):
             refused()

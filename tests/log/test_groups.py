@@ -20,13 +20,14 @@ from tests.log.group_members import SESSION_MS, Members, owners
 
 
 @pytest.fixture
-def log():
-    found = open_log(":memory:", HandClock(1000))
+def log(place):
+    found = open_log(place.location, HandClock(1000))
     for topic in ("t", "u"):
         found.create_topic(topic, "user string, n bigint", key="user", partitions=4)
         with found.producer() as producer:
             producer.send_batch(topic, pa.table({"user": [f"u{n}" for n in range(40)], "n": range(40)}))
-    return found
+    yield found
+    found.close()
 
 
 @pytest.fixture
