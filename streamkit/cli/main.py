@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, storage, stores, topics
+from streamkit.cli import applications, consume, produce, run, storage, stores, topics
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -21,6 +21,7 @@ program = typer.Typer(
     rich_markup_mode=None,
 )
 program.add_typer(topics.program, name="topics")
+program.command("produce")(produce.produce)
 program.command("consume")(consume.consume)
 program.command("run")(run.run)
 program.command("explain")(run.explain)

@@ -208,12 +208,22 @@ class Catalog:
 
     def open_producer(self, name: str | None) -> ProducerState:
         """Open a producer: a new one without a name, or that of the name, whose older instances are fenced by it."""
-        return self._write(lambda transaction: producers.open_producer(transaction, name))
+        return self._write(lambda transaction: producers.open_producer(transaction, name, self._clock.now_ms()))
+
+    def retire_silent_producers(self, silent_ms: int) -> list[tuple[ProducerState, int]]:
+        """Fence the producers without a name that were silent for so long; returns all that are fenced so, and when that was, ms."""
+        now_ms = self._clock.now_ms()
+        self._write(lambda transaction: producers.retire_silent(transaction, now_ms - silent_ms, now_ms))
+        return self._read(producers.retired)
+
+    def forget_producer(self, producer_id: int) -> None:
+        """Forget a producer that is fenced for its silence."""
+        self._write(lambda transaction: producers.forget(transaction, producer_id))
 
     def commit_batches(self, batch: ProducerCommit) -> tuple[Extent, ...]:
         """Make what a producer wrote visible, or raise and leave everything as it was; returns the new extents."""
         return self._commit(
-            lambda transaction: producers.commit(transaction, batch),
+            lambda transaction: producers.commit(transaction, batch, self._clock.now_ms()),
             lambda transaction: producers.is_committed(transaction, batch),
         )
 
@@ -246,9 +256,15 @@ class Catalog:
             return self._write(work)
         except OutcomeUnknownError as unknown:
             reach("commit.outcome_unknown")
-            if not self._settled(unknown, is_done) and not isinstance(unknown.reason, ConnectionLostError):
+            was_done = self._settled(unknown, is_done)
+            if not was_done and not isinstance(unknown.reason, ConnectionLostError):
                 raise unknown.reason from unknown
-            return self._write(work)  # which finds it done, or does it on a new connection
+            try:
+                return self._write(work)  # which finds it done, or does it on a new connection
+            except StreamKitError as failure:
+                if not was_done:
+                    raise
+                raise unknown from failure  # it took effect: no other error may say that it did not
 
     def _settled(self, unknown: OutcomeUnknownError, is_done: Callable[[Transaction], bool]) -> bool:
         try:

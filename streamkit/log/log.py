@@ -18,6 +18,7 @@ from streamkit.log.alteration import Alteration
 from streamkit.log.catalog import Catalog
 from streamkit.log.formats import declare_format, rows_of
 from streamkit.log.producer import Producer
+from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.reader import Bounds, Moment, Reader, Times
 from streamkit.log.repair import RepairReport, repair
 from streamkit.log.replicated_storage import ReplicatedStorage, create_root, open_storage
@@ -200,13 +201,23 @@ class Log:
             raise ConfigError(f"{self!r} keeps one copy of its files; add storage roots first: streamkit storage set")
         return repair(self.storage, self.catalog, is_dry=is_dry, progress=progress)
 
-    def producer(self, id: str | None = None) -> Producer:
+    def producer(
+        self,
+        id: str | None = None,
+        linger_ms: float | None = ProducerSettings.linger_ms,
+        batch_size: int = ProducerSettings.batch_size,
+        buffer_memory: int = ProducerSettings.buffer_memory,
+        max_block_ms: float = ProducerSettings.max_block_ms,
+    ) -> Producer:
         """
-        A producer of rows; use it in a `with` block. With an `id` it fences every older instance of that id.
+        A producer of rows, for any number of threads; use it in a `with` block. With an `id` it fences every older instance of that id.
 
-        Sequence numbers given to `send_batch` are remembered by `id`, across processes.
+        Sequence numbers given to `send_batch` are remembered by `id`, across processes. The settings are Kafka's, see
+        ProducerSettings: without `linger_ms` rows go out by `flush`, by a full batch, by `receipt.result()` and at the end of the
+        `with` block, so that nothing of a block that raises is sent unasked; with it also that long after they were sent.
         """
-        return Producer(self.storage, self.catalog, self.clock, id, frame_rows=self.settings.frame_rows)
+        settings = ProducerSettings(linger_ms, batch_size, buffer_memory, max_block_ms)
+        return Producer(self.storage, self.catalog, self.clock, id, self.settings.frame_rows, settings)
 
     def read(
         self,

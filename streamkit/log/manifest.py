@@ -10,6 +10,7 @@ from streamkit.errors import EpochFailedError
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
 from streamkit.log.reference import FrameReference, SlabReference
+from streamkit.names import slab_folder
 
 Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
 _LAST = (1 << 63) - 1
@@ -205,8 +206,9 @@ def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
 
 
 def referenced(transaction: Transaction, writer: str) -> set[str]:
-    """The paths of all slabs of a writer that the manifest refers to."""
-    return {path for (path,) in transaction.execute("SELECT path FROM slab WHERE writer = ?", (writer,))}
+    """The paths of all slabs of a writer that the manifest refers to, and of those in the trash, which readers may still hold."""
+    statement = "SELECT path FROM slab WHERE writer = ? UNION SELECT path FROM trash WHERE path LIKE ?"
+    return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 
 
 def slabs(transaction: Transaction) -> list[str]:

@@ -2,7 +2,8 @@
 Settings of a topic, with Kafka's names, units and defaults.
 
 In force now: `cleanup.policy` (whether null keys are refused, whether partitions can be added once there are rows),
-`compression.type` and `message.timestamp.type`. Checked and recorded for the retention and compaction to come: all others.
+`compression.type`, `max.message.bytes` (of each record a producer sends, uncompressed) and `message.timestamp.type`.
+Checked and recorded for the retention and compaction to come: all others.
 Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
 altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
 """
@@ -16,6 +17,7 @@ from streamkit.errors import ConfigError
 
 CLEANUP_POLICY = "cleanup.policy"
 COMPRESSION_TYPE = "compression.type"
+MAX_MESSAGE_BYTES = "max.message.bytes"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
 Scalar = str | int | bool | float
@@ -61,7 +63,7 @@ SETTINGS: dict[str, Setting] = {
         Setting("delete.retention.ms", "86400000", *_whole_number(0)),
         Setting("min.compaction.lag.ms", "0", *_whole_number(0)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
-        Setting("max.message.bytes", "1048588", *_whole_number(1, bits=32)),
+        Setting(MAX_MESSAGE_BYTES, "1048588", *_whole_number(1, bits=32)),
         Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
     )
 }

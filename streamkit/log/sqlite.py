@@ -17,8 +17,8 @@ from typing import Any
 
 import apsw
 
-from streamkit.errors import CorruptionError, SetupError, StorageFullError, StreamKitError
-from streamkit.log.database import OutcomeUnknownError, Row
+from streamkit.errors import CorruptionError, OutcomeUnknownError, SetupError, StorageFullError, StreamKitError
+from streamkit.log.database import Row
 
 BUSY_TIMEOUT_MS = 30_000
 IN_MEMORY = ":memory:"

@@ -83,7 +83,12 @@ TABLES = (
         PRIMARY KEY (application_id, epoch)
     ) WITHOUT ROWID
     """,
-    "CREATE TABLE producer (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL)",
+    """
+    CREATE TABLE producer (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL,
+        seen_ms INTEGER NOT NULL DEFAULT 0
+    )
+    """,
     """
     CREATE TABLE producer_sequence (
         producer_id INTEGER NOT NULL REFERENCES producer (id) ON DELETE CASCADE,

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -26,9 +26,13 @@ from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from streamkit.log.log import open_log  # noqa: E402
 from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
+from tests.bench import kafka  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
+from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
+from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
 from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
 
@@ -38,20 +42,6 @@ RECORDS = 20_000_000
 EPOCH_RECORDS = 4_000_000
 LATENCY_EPOCHS = 101 + WARM_UP_EPOCHS
 BUILD = Path("build")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure: what was measured, against what, and their ratio (value over against, except where less is better)."""
-
-    work: str
-    value: float
-    unit: str
-    against: str
-    against_value: float
-    ratio: float
-    wanted: str
-    load_average: float
 
 
 def windowed(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -100,7 +90,19 @@ def memory(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield Row("peak memory, 20 M records", large, "MiB", "2 M records", small, large / small, "<= 1.2", os.getloadavg()[0])
 
 
-WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {"windowed": windowed, "latency": latency, "memory": memory}
+def log(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Append, read, open and seek of the log alone, beside a Kafka broker where one can be had."""
+    with kafka.broker(folder) as broker, open_log(folder / "log") as opened:
+        yield from log_rows(opened, broker, folder)
+    shutil.rmtree(folder / "log")
+
+
+WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
+    "windowed": windowed,
+    "latency": latency,
+    "memory": memory,
+    "log": log,
+}
 
 
 def main(names: list[str]) -> None:
@@ -113,7 +115,9 @@ def main(names: list[str]) -> None:
         for name in names or WORKS:
             for row in WORKS[name](session, folder):
                 rows.append(row)
-                console.print(f"{row.work}: {row.value:,.2f} {row.unit} against {row.against_value:,.2f}, ratio {row.ratio:.2f}")
+                console.print(
+                    f"{row.work}: {row.value:,.2f} {row.unit} against {_number(row.against_value)}, ratio {_number(row.ratio)}"
+                )
     finally:
         session.stop()
         if "STREAMKIT_BENCH_FOLDER" not in os.environ:
@@ -146,9 +150,13 @@ def _print(console: Console, rows: list[Row]) -> None:
     for name in ("work", "StreamKit", "against", "theirs", "ratio", "wanted", "load"):
         table.add_column(name, justify="left" if name in ("work", "against") else "right")
     for row in rows:
-        values = (f"{row.value:,.2f} {row.unit}", row.against, f"{row.against_value:,.2f}", f"{row.ratio:.2f}", row.wanted)
+        values = (f"{row.value:,.2f} {row.unit}", row.against, _number(row.against_value), _number(row.ratio), row.wanted)
         table.add_row(row.work, *values, f"{row.load_average:.1f}")
     console.print(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
 
 
 if __name__ == "__main__":
