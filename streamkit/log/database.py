@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from streamkit.errors import OutcomeUnknownError
+from streamkit.errors import OutcomeUnknownError, StreamKitError
 
-__all__ = ["Database", "OutcomeUnknownError", "Row", "Transaction"]
+__all__ = ["ConnectionLostError", "Database", "OutcomeUnknownError", "Row", "Transaction"]
 
 Row = tuple[Any, ...]
 
