@@ -11,6 +11,7 @@ StreamKitError
 ├── OffsetOutOfRangeError      seek to an offset that is still there: retention has deleted this one
 ├── EvaluationError            mend the data or the expression: division by zero, overflow, bad cast
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
+├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
 ├── FencedError                stop: a newer generation has taken over
 ├── StorageFullError           free disk space, then run again
@@ -83,6 +84,10 @@ class EvaluationError(StreamKitError):
 
 class CorruptionError(StreamKitError):
     """Stored bytes are not what was written; nothing of the frame is handed out."""
+
+
+class CatalogLostError(StreamKitError):
+    """The catalog is missing, or older than what the log's journal says was committed."""
 
 
 class FormatVersionError(StreamKitError):

@@ -8,6 +8,9 @@ Files of a log, below its root:
     plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
+    journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see ARCHITECTURE.md
+    backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
+    catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
 
+_JOURNAL = re.compile(r"journal/(\d+)-(\d+)-[0-9a-f]{32}\.journal")
+_CATALOG_COPY = re.compile(r"backups/catalog-(\d+)-(\d+)-[0-9a-f]{32}\.db")
 _PLAN = re.compile(r"plans/[ap]\d+/(\d+)-[0-9a-f]{32}\.plan")
 _CHECKPOINT = re.compile(r"checkpoints/[^/]+/(\d+)-[0-9a-f]{32}")
 
@@ -131,3 +136,36 @@ def checkpoint_generation(path: str) -> int | None:
 def application_folders(application: str) -> tuple[str, ...]:
     """The folders that hold an application's local state and checkpoints, all of which may be deleted."""
     return (f"stores/{application}", checkpoints_folder(application))
+
+
+JOURNAL_FOLDER = "journal"
+CATALOG_COPIES_FOLDER = "backups"
+
+
+def journal_path(timeline: int, commit: int, token: str) -> str:
+    return f"{JOURNAL_FOLDER}/{timeline}-{commit}-{token}.journal"
+
+
+def journal_start(path: str) -> tuple[int, int] | None:
+    """The timeline and the first commit behind the path of a journal file; None if none is called so."""
+    match = _JOURNAL.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def catalog_copy_path(timeline: int, commit: int, token: str) -> str:
+    return f"{CATALOG_COPIES_FOLDER}/catalog-{timeline}-{commit}-{token}.db"
+
+
+def catalog_copy_place(path: str) -> tuple[int, int] | None:
+    """The timeline and the commit behind the path of a copy of the catalog; None if none is called so."""
+    match = _CATALOG_COPY.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def unfinished_file(path: str, token: str) -> str:
+    """What is being written to take the place of `path`; void when found."""
+    return f"{path}.unfinished-{token}"
+
+
+def damaged_catalog(token: str) -> str:
+    return f"{CATALOG_FILE}.damaged-{token}"
