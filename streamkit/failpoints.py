@@ -32,7 +32,9 @@ POINTS = (
     "kernel.finished",
     "commit.verified",
     "commit.before_commit",  # all statements of the transaction are done
+    "journal.entered",  # and not yet committed
     "commit.outcome_unknown",
+    "journal.before_mark",  # committed, and not yet marked as such
     "commit.after_commit",
     "epoch.returned",
 )

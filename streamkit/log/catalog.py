@@ -12,16 +12,20 @@ from typing import TypeVar
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import applications, epochs, history, manifest, producers, replacements, replication, tables, topics
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
+from streamkit.log.history import Commit, Standing
+from streamkit.log.journal import Journal
 from streamkit.log.manifest import ManifestSlice
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
+from streamkit.log.recording import RecordedTransaction, Statement
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
 from streamkit.log.topic import Topic
+from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
 
@@ -29,14 +33,26 @@ Result = TypeVar("Result")
 class Catalog:
     """Topics, manifest, applications and producers of one log; see the module of each noun for what its methods check."""
 
-    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+    def __init__(self, database: Database, clock: Clock | None = None, journal: Journal | None = None) -> None:
         self._database = database
         self._clock = clock or SystemClock()
+        self._journal = journal
         tables.prepare(database)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, and the journal if there is one."""
         self._database.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    @property
+    def database(self) -> Database:
+        """What the catalog is kept in."""
+        return self._database
+
+    def standing(self) -> Standing:
+        """Which log this is the catalog of, and how many transactions have changed it."""
+        return self._read(history.standing)
 
     # Topics
 
@@ -215,7 +231,23 @@ class Catalog:
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
         with self._database.write() as transaction:
-            return work(transaction)
+            recorded = RecordedTransaction(transaction)
+            result = work(recorded)
+            commit = self._enter(transaction, recorded.statements)
+        if commit is not None and self._journal is not None:
+            reach("journal.before_mark")
+            self._journal.mark(commit)
+        return result
+
+    def _enter(self, transaction: Transaction, statements: Sequence[Statement]) -> Commit | None:
+        """Number a transaction and write its entry into the journal, unless it changed nothing."""
+        if not statements:
+            return None
+        commit = history.advance(transaction, fresh_token())
+        if self._journal is not None:
+            self._journal.append(commit, statements, self._clock.now_ms())
+            reach("journal.entered")
+        return commit
 
     def _commit(self, work: Callable[[Transaction], Result], is_done: Callable[[Transaction], bool]) -> Result:
         try:

@@ -14,6 +14,8 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
+from streamkit.log.journal import Journal
+from streamkit.log.loss import check_present, check_standing
 from streamkit.log.producer import Producer
 from streamkit.log.reader import Bounds, Moment, Reader, Times
 from streamkit.log.repair import RepairReport, repair
@@ -211,7 +213,8 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
 
     Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
-    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be.
+    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be,
+    CatalogLostError if the catalog is missing beside slabs, or older than the log's journal.
     """
     settings = load_settings()
     chosen = clock or SystemClock()
@@ -219,8 +222,15 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     if location == IN_MEMORY:
         return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
     root = _directory(location)
-    catalog = Catalog(SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs), chosen)
-    return Log(root, open_storage(root, catalog.replication()), catalog, chosen, settings)
+    check_present(root)
+    database = SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs)
+    try:
+        catalog = Catalog(database, chosen, Journal(root))
+        check_standing(root, catalog)
+        return Log(root, open_storage(root, catalog.replication()), catalog, chosen, settings)
+    except BaseException:
+        database.close()
+        raise
 
 
 def _directory(location: str) -> str:

@@ -23,7 +23,7 @@ from streamkit.failpoints import reach
 from streamkit.names import fresh_token
 
 Part: TypeAlias = bytes | pa.Buffer
-_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Storage(Protocol):
@@ -88,7 +88,7 @@ class FileStorage:
         try:
             return self._create(file, parts)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 raise full_error(path, error) from error
             raise
 
@@ -152,7 +152,7 @@ class FileStorage:
             finally:
                 os.close(descriptor)
             reach("storage.after_fsync")
-            _sync_folder(folder)
+            sync_folder(folder)
         except BaseException:
             # The name was never handed out; on a full disk the room is needed back.
             with suppress(OSError):
@@ -178,7 +178,7 @@ class FileStorage:
         for part in os.path.relpath(folder, self.root).split("/"):
             with suppress(FileExistsError):
                 os.mkdir(os.path.join(parent, part), 0o700)
-            _sync_folder(parent)
+            sync_folder(parent)
             parent = os.path.join(parent, part)
         self._durable_folders.add(folder)
 
@@ -194,7 +194,8 @@ def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:
     return size
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from streamkit.errors import FormatVersionError
+from streamkit.log import history
 from streamkit.log.database import Database, Transaction
+from streamkit.names import fresh_token
 
 FORMAT_VERSION = 2
 
@@ -15,6 +17,11 @@ TABLES = (
     )
     """,
     "CREATE TABLE storage_root (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, token TEXT NOT NULL)",
+    """
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY CHECK (id = 1), log_id TEXT NOT NULL, timeline INTEGER NOT NULL, commits INTEGER NOT NULL, token TEXT NOT NULL
+    )
+    """,
     # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
     """
     CREATE TABLE topic (
@@ -98,6 +105,7 @@ def prepare(database: Database) -> None:
             for statement in TABLES:
                 transaction.execute(statement)
             transaction.execute("INSERT INTO log (id, format, settled) VALUES (1, ?, 0)", (FORMAT_VERSION,))
+            history.begin(transaction, fresh_token())
 
 
 def _is_prepared(transaction: Transaction) -> bool:
