@@ -10,7 +10,14 @@ from streamkit.log.history import Standing
 from streamkit.log.journal import Place
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import sync_folder
-from streamkit.names import CATALOG_COPIES_FOLDER, CATALOG_FILE, catalog_copy_path, catalog_copy_place, fresh_token, unfinished_file
+from streamkit.names import (
+    CATALOG_COPIES_FOLDER,
+    CATALOG_FILE,
+    catalog_copy_path,
+    catalog_copy_place,
+    fresh_token,
+    unfinished_file,
+)
 
 KEPT_COPIES = 2
 

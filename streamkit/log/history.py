@@ -28,8 +28,9 @@ class Standing:
 
 @dataclass(frozen=True)
 class Commit:
-    """A transaction that changes the catalog: its number, its token, and the token of the one before it."""
+    """A transaction that changes the catalog of a log: its number, its token, and the token of the one before it."""
 
+    log_id: str
     timeline: int
     number: int
     previous: str
@@ -50,7 +51,7 @@ def standing(transaction: Transaction) -> Standing:
 def advance(transaction: Transaction, token: str) -> Commit:
     """Count a transaction, and return it as a commit."""
     before = standing(transaction)
-    commit = Commit(before.timeline, before.commits + 1, before.token, token)
+    commit = Commit(before.log_id, before.timeline, before.commits + 1, before.token, token)
     arrive(transaction, commit)
     return commit
 
@@ -60,6 +61,11 @@ def arrive(transaction: Transaction, commit: Commit) -> None:
     transaction.execute(
         "UPDATE history SET timeline = ?, commits = ?, token = ? WHERE id = 1", (commit.timeline, commit.number, commit.token)
     )
+
+
+def name(transaction: Transaction, log_id: str) -> None:
+    """Say which log this is the catalog of."""
+    transaction.execute("UPDATE history SET log_id = ? WHERE id = 1", (log_id,))
 
 
 def begin_timeline(transaction: Transaction, timeline: int) -> None:

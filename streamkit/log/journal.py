@@ -115,8 +115,8 @@ class _File:
                 lines.append(_line({"statement": number, "sql": statement.sql}))
             listed.append([number, statement.parameters, statement.rows])
         entry = {
-            "timeline": commit.timeline, "commit": commit.number, "previous": commit.previous, "token": commit.token,
-            "time_ms": time_ms, "statements": listed,
+            "log": commit.log_id, "timeline": commit.timeline, "commit": commit.number, "previous": commit.previous,
+            "token": commit.token, "time_ms": time_ms, "statements": listed,
         }  # fmt: skip
         self._write(b"".join([*lines, _line(entry)]))
 
@@ -223,7 +223,7 @@ def _read_file(root: str, path: str) -> tuple[list[Entry], dict[int, str], int |
             elif "committed" in value:
                 marked.add(value["token"])
             else:
-                commit = Commit(value["timeline"], value["commit"], value["previous"], value["token"])
+                commit = Commit(value["log"], value["timeline"], value["commit"], value["previous"], value["token"])
                 found.append((commit, value["time_ms"], position))
             position += len(line)
     entries = [Entry(commit, time_ms, commit.token in marked, path, at) for commit, time_ms, at in found]

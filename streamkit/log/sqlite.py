@@ -177,7 +177,9 @@ class SqliteDatabase:
         if isinstance(error, apsw.FullError):
             return StorageFullError(f"no room in {self.path}: {error}; nothing became visible, free disk space and run again")
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return CorruptionError(f"the catalog {self.path} is damaged: {error}; see `streamkit fsck`, and `streamkit rebuild` to rebuild it")
+            return CorruptionError(
+                f"the catalog {self.path} is damaged: {error}; see `streamkit fsck`, and `streamkit rebuild` to rebuild it"
+            )
         if isinstance(error, apsw.BusyError):
             return StreamKitError(f"the catalog {self.path} was locked for {BUSY_TIMEOUT_MS} ms by another process; run again")
         return StreamKitError(f"the catalog {self.path} failed: {type(error).__name__}: {error}")

@@ -111,6 +111,12 @@ def prepare(database: Database) -> None:
 def _is_prepared(transaction: Transaction) -> bool:
     if not transaction.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"):
         return False
+    check_format(transaction)
+    return True
+
+
+def check_format(transaction: Transaction) -> None:
+    """FormatVersionError if this StreamKit cannot use the catalog."""
     ((version,),) = transaction.execute("SELECT format FROM log")
     if version > FORMAT_VERSION:
         raise FormatVersionError(f"the log has format {version}; this StreamKit uses format {FORMAT_VERSION}: upgrade StreamKit")
@@ -118,4 +124,3 @@ def _is_prepared(transaction: Transaction) -> bool:
         raise FormatVersionError(
             f"the log has format {version}, from before the first release; this StreamKit uses format {FORMAT_VERSION}: load the data into a new log"
         )
-    return True
