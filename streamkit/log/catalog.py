@@ -18,7 +18,7 @@ from streamkit.log.database import Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
 from streamkit.log.history import Commit, Standing
-from streamkit.log.journal import Journal
+from streamkit.log.journal import Journal, prune
 from streamkit.log.manifest import ManifestSlice
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.recording import RecordedTransaction, Statement
@@ -53,6 +53,10 @@ class Catalog:
     def standing(self) -> Standing:
         """Which log this is the catalog of, and how many transactions have changed it."""
         return self._read(history.standing)
+
+    def prune_journal(self, root: str, covered: tuple[int, int]) -> tuple[str, ...]:
+        """Delete the journal files of the log at `root` whose commits all lie at or before `covered`; returns their paths."""
+        return self._write(lambda _: prune(root, covered))
 
     # Topics
 

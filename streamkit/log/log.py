@@ -14,6 +14,7 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
+from streamkit.log.copies import copy_catalog, keep_newest
 from streamkit.log.journal import Journal
 from streamkit.log.loss import check_present, check_standing
 from streamkit.log.producer import Producer
@@ -186,6 +187,22 @@ class Log:
     ) -> Iterator[pa.RecordBatch]:
         """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
         return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).batches()
+
+    def copy_catalog(self) -> str:
+        """
+        Put a copy of the catalog into the log's folder `backups`, where a rebuild finds it; returns its path below the log's.
+
+        The two newest copies are kept; journal files that the older of them covers are deleted. StreamKitError for a log
+        that is not in a directory.
+        """
+        database = self.catalog.database
+        if not isinstance(database, SqliteDatabase):
+            raise ConfigError(f"the catalog of {self.root} is copied by its own database; only one in SQLite is copied here")
+        path = copy_catalog(database, self.root)
+        covered = keep_newest(self.root)
+        if covered is not None:
+            self.catalog.prune_journal(self.root, covered)
+        return path
 
     def store(self, application: str, name: str) -> StoreView:
         """
