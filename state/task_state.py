@@ -139,7 +139,7 @@ def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, m
     try:
         store = RocksStore(folder, memory_bytes=memory_bytes)
     except StoreBusyError:
-        return _open_beside(storage, folder, share, changes, memory_bytes)
+        return open_beside(storage, folder, share, changes, memory_bytes)
     except CorruptionError:
         discard(folder)
         store = RocksStore(folder, memory_bytes=memory_bytes)
@@ -184,14 +184,15 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -
     """
     if folder.exists():
         try:
-            return _open_beside(storage, folder, share, changes)
+            return open_beside(storage, folder, share, changes)
         except (CorruptionError, StoreBusyError):
             pass  # the changelogs have it all
     store = MemoryStore()
     return TaskState(store, {}, catch_up(storage, store, share.origin, share, changes))
 
 
-def _open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+    """The store as another process left it, with what it lacks in memory. CorruptionError if it cannot be trusted."""
     store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
     position = _position(store, share)
     if not _is_trusted(storage, position, share, changes):

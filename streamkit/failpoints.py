@@ -37,6 +37,8 @@ POINTS = (
     "journal.before_mark",  # committed, and not yet marked as such
     "commit.after_commit",
     "epoch.returned",
+    "backup.between_slabs",
+    "backup.before_catalog",  # every slab is there, the catalog not yet
     "rebuild.executed",  # the new catalog is complete, beside the old one
     "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
 )

@@ -162,6 +162,17 @@ def catalog_copy_place(path: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+_KNOWN_FILES = re.compile(
+    r"(catalog|heartbeats)\.db(-wal|-shm|-journal)?|catalog\.db\.(damaged|unfinished)-[0-9a-f]{32}(-wal|-shm|-journal)?"
+    r"|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
+)
+
+
+def is_known_file(path: str) -> bool:
+    """Whether a file of a log may be called so; local state and checkpoints are not files of the log."""
+    return any(pattern.fullmatch(path) for pattern in (_KNOWN_FILES, _SLAB, _PLAN, _JOURNAL, _CATALOG_COPY))
+
+
 def unfinished_file(path: str, token: str) -> str:
     """What is being written to take the place of `path`; void when found."""
     return f"{path}.unfinished-{token}"

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, storage, stores, topics
+from streamkit.cli import applications, backup, consume, fsck, run, storage, stores, topics
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -27,6 +27,9 @@ program.command("explain")(run.explain)
 program.add_typer(applications.program, name="apps")
 program.add_typer(stores.program, name="store")
 program.add_typer(storage.program, name="storage")
+program.command("fsck")(fsck.fsck)
+program.command("backup")(backup.backup)
+program.command("rebuild")(backup.rebuild)
 
 
 def _show_version(wanted: bool) -> None:

@@ -13,8 +13,11 @@ import pyarrow as pa
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError
+from streamkit.log.backup import Backup, back_up
 from streamkit.log.catalog import Catalog
 from streamkit.log.copies import copy_catalog, keep_newest
+from streamkit.log.findings import Report
+from streamkit.log.fsck import check_log
 from streamkit.log.journal import Journal
 from streamkit.log.loss import check_present, check_standing
 from streamkit.log.producer import Producer
@@ -187,6 +190,24 @@ class Log:
     ) -> Iterator[pa.RecordBatch]:
         """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
         return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).batches()
+
+    def fsck(self, deep: bool = False) -> Report:
+        """
+        Check every invariant of the log, writing nothing, and return what was found; others may go on writing.
+
+        With `deep`, every frame is read and decoded, and local stores are compared with their changelogs.
+        """
+        return check_log(self.root, self.storage, self.catalog.database, deep)
+
+    def backup(self, target: str | os.PathLike[str], verify: bool = False) -> Backup:
+        """
+        Back up the log into a folder, as of one moment, while it is used; into an earlier backup only what is new.
+
+        The folder opens as a log. Slabs are hard links on the same file system, else copies; all of it is durable when this
+        returns. With `verify` the backup is checked deeply: CorruptionError if anything is wrong. ConfigError for a folder
+        that holds something else, or a backup that has been written to.
+        """
+        return back_up(self.root, self.storage, self.catalog.database, os.fspath(target), verify)
 
     def copy_catalog(self) -> str:
         """

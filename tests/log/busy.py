@@ -7,6 +7,7 @@ A log at work, for the tests of check, rebuild and backup.
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from streamkit.log.applications import StoreDeclaration
 from streamkit.log.log import Log, open_log
 from streamkit.log.topic import declare_topic
 
+ROOT = Path(__file__).parents[2]
 SCHEMA = "key string, value bigint"
 
 
@@ -81,6 +83,15 @@ def tables_of(folder: Path | str) -> dict[str, list[Any]]:
         return found
     finally:
         connection.close()
+
+
+def start_process(folder: Path | str, seed: int) -> subprocess.Popen[str]:
+    """A process at work on the log, once it has begun."""
+    command = [sys.executable, "-m", "tests.log.busy", str(folder), str(seed)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
 
 
 def run(folder: str, seed: str) -> None:

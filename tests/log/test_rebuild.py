@@ -6,10 +6,7 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +20,6 @@ from streamkit.log.recording import is_change
 from streamkit.log.sqlite import SqliteDatabase
 from tests.log import busy
 
-ROOT = Path(__file__).parents[2]
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 
 
@@ -307,9 +303,7 @@ def test_killed_processes_leave_a_whole_journal(tmp_path):
         folder = tmp_path / f"log-{round_}"
         with open_log(folder) as log:
             busy.create_topics(log)
-        workers = [_worker(folder, seed) for seed in range(3)]
-        for worker in workers:
-            assert worker.stdout.readline() == "ready\n"
+        workers = [busy.start_process(folder, seed) for seed in range(3)]
         time.sleep(0.7)
         for worker in workers:
             worker.send_signal(signal.SIGKILL)
@@ -328,8 +322,3 @@ def test_killed_processes_leave_a_whole_journal(tmp_path):
             assert busy.tables_of(copied) == expected
         else:  # one died with its last entry written and not committed
             assert done.standing.commits == expected["history"][0][1] + 1 and any("not marked" in note for note in done.notes)
-
-
-def _worker(folder, seed):
-    command = [sys.executable, "-m", "tests.log.busy", str(folder), str(seed)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
