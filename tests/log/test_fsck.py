@@ -24,6 +24,14 @@ from streamkit.names import SlabName, fresh_token
 from tests.log import busy
 
 ROOT = Path(__file__).parents[2]
+CHECK_AS_NOBODY = """
+import os, sys
+import streamkit.state.check
+from streamkit.log.fsck import check_folder
+if os.geteuid() == 0:
+    os.setuid(65534)
+print(check_folder(sys.argv[1], deep=True))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -270,13 +278,8 @@ def test_log_that_others_own_can_be_checked(worked):
         folder = shutil.copytree(worked, Path(place) / "log")
         for path in (Path(place), folder, *folder.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)
-        command = [
-            sys.executable,
-            "-c",
-            "import sys; from streamkit.log.fsck import check_folder; print(check_folder(sys.argv[1], deep=True))",
-        ]
-        nobody = {"user": 65534} if os.geteuid() == 0 else {}
-        done = subprocess.run([*command, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False, **nobody)
+        command = [sys.executable, "-c", CHECK_AS_NOBODY, str(folder)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         for path in (Path(place), folder, *folder.rglob("*")):
             path.chmod(0o700 if path.is_dir() else 0o600)
     assert "Report(" in done.stdout and "findings=()" in done.stdout, done.stdout + done.stderr
