@@ -164,7 +164,7 @@ def catalog_copy_place(path: str) -> tuple[int, int] | None:
 
 _KNOWN_FILES = re.compile(
     r"(catalog|heartbeats)\.db(-wal|-shm|-journal)?|catalog\.db\.(damaged|unfinished)-[0-9a-f]{32}(-wal|-shm|-journal)?"
-    r"|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
+    r"|damaged/.+|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import show_facts, show_table
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.config import load_settings
 from streamkit.log.rebuild import Rebuilt
 from streamkit.log.rebuild import rebuild as rebuild_catalog
@@ -16,6 +16,7 @@ from streamkit.log.rebuild import rebuild as rebuild_catalog
 def backup(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A new folder, or one with an earlier backup of the log.")],
     verify: Annotated[bool, typer.Option("--verify", help="Read the whole backup afterwards.")] = False,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
@@ -26,6 +27,9 @@ def backup(
     with open_existing_log(log) as opened:
         done = opened.backup(target, verify)
         opened.copy_catalog()
+    if as_json:
+        show_json(dict(vars(done)))
+        return
     show_facts(
         (
             ("backup", done.target),
@@ -39,13 +43,21 @@ def backup(
     )
 
 
-def rebuild(log: LogOption = None) -> None:
+def rebuild(as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Rebuild a lost or damaged catalog from its newest copy and the journal; stop everything that uses the log first.
 
     Ends with 1 if commits were lost; they are listed.
     """
     done = rebuild_catalog(log or load_settings().log)
+    if as_json:
+        show_json(done.to_json())
+    else:
+        _show(done)
+    raise typer.Exit(0 if done.is_complete else 1)
+
+
+def _show(done: Rebuilt) -> None:
     show_facts(
         (
             ("from", done.base or "the journal alone"),
@@ -56,11 +68,6 @@ def rebuild(log: LogOption = None) -> None:
     )
     for note in done.notes:
         print(note)
-    _show_loss(done)
-    raise typer.Exit(0 if done.is_complete else 1)
-
-
-def _show_loss(done: Rebuilt) -> None:
     if done.unadopted:
         print(f"{len(done.unadopted)} slabs of steps that no commit names were not adopted:")
         show_table(("slab",), [(path,) for path in done.unadopted])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from streamkit.cli.location import LogOption
-from streamkit.cli.rendering import show_table
+from streamkit.cli.rendering import JsonOption, show_json, show_table
 from streamkit.config import load_settings
 from streamkit.errors import StreamKitError
 from streamkit.log.findings import Report
@@ -22,7 +21,7 @@ CLEAN, FOUND, UNCHECKED = 0, 1, 2
 
 def fsck(
     deep: Annotated[bool, typer.Option("--deep", help="Read every byte, and compare stores with their changelogs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
@@ -36,7 +35,7 @@ def fsck(
         Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error}", markup=False)
         raise typer.Exit(UNCHECKED) from error
     if as_json:
-        print(json.dumps(report.to_json(), indent=2))
+        show_json(report.to_json())
     else:
         _show(report)
     raise typer.Exit(CLEAN if report.is_clean else FOUND)

@@ -12,12 +12,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import history
+from streamkit.log import history, replication
 from streamkit.log.copies import copy_catalog, keep_newest, standing_of
 from streamkit.log.database import Database
 from streamkit.log.fsck import check_folder
+from streamkit.log.replication import Replication
+from streamkit.log.slab import check_slab
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage, sync_folder
 from streamkit.names import CATALOG_COPIES_FOLDER, CATALOG_FILE, JOURNAL_FOLDER, fresh_token, unfinished_file
@@ -110,7 +114,7 @@ class _Attempt:
         """The backup; None if a slab was gone, so that a newer copy of the catalog is needed."""
         try:
             self._database.copy_to(self._unfinished)
-            standing, slabs = _contents_of(self._unfinished)
+            standing, slabs = _prepare(self._unfinished)
             counts = {"linked": 0, "copied": 0, "kept": 0}
             try:
                 for path, size in slabs.items():
@@ -144,8 +148,17 @@ class _Attempt:
             os.unlink(target)  # torn in an earlier backup
         if isinstance(self._source, FileStorage) and self._link(os.path.join(self._source.root, path), target):
             return "linked"
-        self._target.create(path, [self._source.map(path)])
+        self._target.create(path, [self._whole(path, size)])
         return "copied"
+
+    def _whole(self, path: str, size: int) -> pa.Buffer:
+        """The bytes of the first copy of a slab that has its size and all of its checksums; else of any, for `fsck` to tell."""
+        for copy in self._source.copies(path):
+            with suppress(CorruptionError):
+                check_slab(copy, path)
+                if copy.size == size:
+                    return copy
+        return self._source.map(path)
 
     def _link(self, source: str, target: str) -> bool:
         """Name the file in the backup too, if both are on one file system."""
@@ -191,10 +204,16 @@ class _Attempt:
         return len(others)
 
 
-def _contents_of(file: str) -> tuple[history.Standing, dict[str, int]]:
-    database = SqliteDatabase(file, read_only=True)
+def _prepare(file: str) -> tuple[history.Standing, dict[str, int]]:
+    """
+    How far a copied catalog has come, and the sizes of the slabs that it names.
+
+    It is told to keep one copy of each: storage roots stay those of the log that was backed up.
+    """
+    database = SqliteDatabase(file)
     try:
-        with database.read() as transaction:
+        with database.write() as transaction:
+            replication.change(transaction, Replication())
             return history.standing(transaction), dict(transaction.execute("SELECT path, size FROM slab ORDER BY id"))
     finally:
         database.close()

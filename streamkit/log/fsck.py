@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
-from streamkit.log import history, tables, topics
+from streamkit.log import history, replication, tables, topics
 from streamkit.log.copies import catalog_copies, standing_of
 from streamkit.log.database import Database, Transaction
 from streamkit.log.extent import Extent
@@ -28,7 +28,8 @@ from streamkit.log.journal import last_commits, read_journal
 from streamkit.log.loss import check_present
 from streamkit.log.rebuild import follow
 from streamkit.log.reference import FrameReference, SlabReference
-from streamkit.log.slab import read_frame, read_reference
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.slab import check_slab, read_frame, read_reference
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
 from streamkit.log.topic import Topic
@@ -71,7 +72,7 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
     except StreamKitError as error:
         return _without_catalog(root, str(error))
     try:
-        return check_log(root, FileStorage(root), database, deep, progress)
+        return check_log(root, _storage(root, database), database, deep, progress)
     finally:
         database.close()
 
@@ -98,12 +99,22 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
         return findings.report(root, deep)
     _check_slabs(storage, database, references, findings)
     _check_unreferenced(storage, listed, references, findings)
-    if isinstance(storage, FileStorage):
+    if isinstance(storage, ReplicatedStorage):
+        _check_replicas(storage, references, deep, findings)
+    if os.path.isdir(root):
         _check_journal(root, database, references.standing, findings)
     if deep:
         _check_frames(storage, database, references, findings, progress or (lambda done, total: None))
         importlib.import_module("streamkit.state.check").check_stores(root, storage, database, findings)  # a layer above
     return findings.report(root, deep)
+
+
+def _storage(root: str, database: Database) -> Storage:
+    try:
+        with database.read() as transaction:
+            return open_storage(root, replication.get(transaction))
+    except _DAMAGE:  # which the check of the catalog reports
+        return FileStorage(root)
 
 
 def _without_catalog(root: str, reason: str) -> Report:
@@ -115,14 +126,13 @@ def _without_catalog(root: str, reason: str) -> Report:
 
 
 def _listed(root: str, storage: Storage) -> tuple[str, ...]:
-    if not isinstance(storage, FileStorage):
-        return storage.list("slabs")
+    """The files of a log: slabs wherever its storage has them, and what else lies in its folder, but local state."""
     found = []
     for directory, folders, files in os.walk(root):
         if directory == root:
             folders[:] = [folder for folder in folders if folder not in ("stores", "checkpoints")]
         found += [os.path.relpath(os.path.join(directory, file), root) for file in files]
-    return tuple(sorted(found))
+    return tuple(sorted({*found, *storage.list("slabs")}))
 
 
 def _check_database(database: Database, findings: Findings) -> None:
@@ -170,11 +180,7 @@ def _check_slabs(storage: Storage, database: Database, references: _References, 
         findings.counts["slabs"] += 1
         findings.counts["slab_bytes"] += size
         try:
-            found = storage.size(path)
-            if found != size:
-                findings.error("slab", path, f"it has {found} bytes; the catalog says {size}", COPY)
-                continue
-            _check_footer(read_reference(storage, path), checksum, references.extents.get(path, []), findings)
+            _check_footer(read_reference(storage, path), (size, checksum), references.extents.get(path, []), findings)
         except _DAMAGE as error:
             _check_loss(storage, database, path, str(error), findings)
 
@@ -188,9 +194,10 @@ def _check_loss(storage: Storage, database: Database, path: str, message: str, f
     findings.error("slab" if is_there else "missing-slab", path, message if is_there else "the file is missing", COPY)
 
 
-def _check_footer(found: SlabReference, checksum: int, extents: list[Extent], findings: Findings) -> None:
-    if found.checksum != checksum:
-        findings.error("slab", found.path, f"the checksum of its footer is {found.checksum}; the catalog says {checksum}", COPY)
+def _check_footer(found: SlabReference, expected: tuple[int, int], extents: list[Extent], findings: Findings) -> None:
+    if (found.size, found.checksum) != expected:
+        message = f"its size and the checksum of its footer are {found.size} and {found.checksum}; the catalog says {expected[0]} and {expected[1]}"
+        findings.error("slab", found.path, message, COPY)
         return
     frames = {frame.position: frame for frame in found.frames}
     for extent in extents:
@@ -213,6 +220,26 @@ def _of_extent(extent: Extent) -> tuple[int, ...]:
     return (
         extent.topic_id, extent.partition, extent.position, extent.length, extent.rows, extent.min_timestamp, extent.max_timestamp,
     )  # fmt: skip
+
+
+def _check_replicas(storage: ReplicatedStorage, references: _References, deep: bool, findings: Findings) -> None:
+    """That each slab has as many copies as the log is to keep; with `deep`, whole ones."""
+    factor = storage.replication.factor
+    for path, (size, _) in references.slabs.items():
+        copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))
+        if copies < factor:
+            findings.warning(
+                "replicas", path, f"there are {copies} copies of it; expected {factor}", "run `streamkit storage repair`"
+            )
+
+
+def _is_whole(files: FileStorage, path: str, size: int, deep: bool) -> bool:
+    try:
+        if deep:
+            check_slab(files.map(path), path)
+        return files.size(path) == size
+    except _DAMAGE:
+        return False
 
 
 def _check_footers(storage: Storage, paths: Iterable[str], findings: Findings) -> None:

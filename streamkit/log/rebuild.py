@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import apsw
 
@@ -58,6 +59,10 @@ class Rebuilt:
     def is_complete(self) -> bool:
         """Whether the new catalog has every commit that the journal knows."""
         return self.end is None and not self.lost
+
+    def to_json(self) -> dict[str, Any]:
+        """What a rebuild did as plain dicts, lists and scalars."""
+        return asdict(self)
 
 
 def rebuild(root: str) -> Rebuilt:

@@ -113,7 +113,7 @@ class FileStorage:
         self._secure_folder(os.path.dirname(self._full_path(kept)))
         os.rename(self._full_path(path), self._full_path(kept))
         for changed in (path, kept):
-            _sync_folder(os.path.dirname(self._full_path(changed)))
+            sync_folder(os.path.dirname(self._full_path(changed)))
         return os.path.join(self.root, kept)
 
     def list(self, folder: str) -> tuple[str, ...]:

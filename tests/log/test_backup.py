@@ -61,6 +61,22 @@ def test_backup_on_another_file_system_is_copied(log, target, monkeypatch):
     assert all(file.stat().st_nlink == 1 for file in target.rglob("*.slab"))
 
 
+def test_backup_of_a_replicated_log_stands_alone(tmp_path, target):
+    """A backup takes whole copies from wherever they are, and has no part in the storage roots of the log."""
+    with open_log(tmp_path / "log") as log:
+        log.set_storage([str(tmp_path / "second")], replication_factor=2)
+        busy.create_topics(log)
+        busy.work(log, random.Random(1), 8)
+        for slab in (tmp_path / "log").rglob("*.slab"):
+            slab.write_bytes(slab.read_bytes()[:200] + bytes(60) + slab.read_bytes()[260:])
+        assert log.backup(target, verify=True).copied > 0
+        with open_log(target) as restored:
+            assert contents(restored) == contents(log)
+            before = set((tmp_path / "second").rglob("*"))
+            busy.work(restored, random.Random(2), 8)
+            assert set((tmp_path / "second").rglob("*")) == before
+
+
 def test_second_backup_brings_only_what_is_new(log, target):
     """Into an earlier backup only new slabs go, and what the log has deleted leaves it."""
     first = log.backup(target)

@@ -285,6 +285,26 @@ def test_log_that_others_own_can_be_checked(worked):
     assert "Report(" in done.stdout and "findings=()" in done.stdout, done.stdout + done.stderr
 
 
+def test_replicas_that_lack_are_a_warning(tmp_path):
+    """Of a log with copies on several roots, one that is gone or damaged is a warning; what is left still reads whole."""
+    with open_log(tmp_path / "log") as log:
+        log.set_storage([str(tmp_path / "second")], replication_factor=2)
+        busy.create_topics(log)
+        busy.work(log, random.Random(4), 8)
+        assert log.fsck(deep=True).is_clean
+    one, two = sorted((tmp_path / "second").rglob("*.slab"))[:2]
+    one.unlink()
+    data = bytearray(two.read_bytes())
+    data[300] ^= 1
+    two.write_bytes(data)
+    assert [finding.kind for finding in check_folder(str(tmp_path / "log")).findings] == ["replicas"]
+    deep = check_folder(str(tmp_path / "log"), deep=True)
+    assert [(finding.kind, finding.severity) for finding in deep.findings] == [("replicas", WARNING)] * 2
+    with open_log(tmp_path / "log") as log:
+        log.repair()
+        assert log.fsck(deep=True).is_clean
+
+
 def test_no_log_is_an_error(tmp_path):
     """Where there is no log, there is nothing to check, and none is made."""
     for place in (tmp_path / "nowhere", tmp_path):
