@@ -1,18 +1,20 @@
 """
-The journal: what the catalog's transactions did, in files of their own, to rebuild a lost catalog. ARCHITECTURE.md has the format.
+The journal: what the catalog's transactions did, in files beside it, to rebuild a lost catalog. ARCHITECTURE.md has the format.
 
-Each process appends to its own file, an entry before COMMIT and a mark after it; nothing is synced. `Journal` writes,
-`read_journal` finds all entries, `last_commits` only how far they go.
+Before COMMIT a process appends an entry, after it a mark; nothing is synced. `Journal` writes, `read_journal` finds all entries,
+`last_commits` only how far they go.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import google_crc32c
@@ -24,34 +26,36 @@ from streamkit.names import JOURNAL_FOLDER, fresh_token, journal_path, journal_s
 
 FILE_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 4_096
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHECKSUM_LENGTH = 9  # eight digits and a space
 Place = tuple[int, int]  # timeline, commit
 NOWHERE: Place = (0, 0)
 
 
 class Journal:
-    """The part of a log's journal that this process writes; `root` is the log's folder. Its file is made by the first commit."""
+    """
+    The journal of a log, for this process to write; `root` is the log's folder.
 
-    def __init__(self, root: str, file_bytes: int = FILE_BYTES) -> None:
+    Entries are written under the catalog's write lock, so processes of one host take turns in one file. With `is_shared`
+    false, as a file system of several hosts needs it, each process has files of its own.
+    """
+
+    def __init__(self, root: str, file_bytes: int = FILE_BYTES, *, is_shared: bool = True) -> None:
         self.root = root
         self._file_bytes = file_bytes
+        self._is_shared = is_shared
         self._lock = threading.Lock()
         self._file: _File | None = None
 
     def append(self, commit: Commit, statements: Sequence[Statement], time_ms: int) -> None:
-        """
-        Write the entry of a commit, before its COMMIT. StorageFullError or OSError if that cannot be done.
-
-        After a failed write the file may end within a line, so the next entry goes to a new one.
-        """
+        """Write the entry of a commit, before its COMMIT. StorageFullError or OSError if that cannot be done."""
         with self._lock:
-            file = self._writable(commit)
             try:
-                file.append(commit, statements, time_ms)
+                self._writable(commit).append(commit, statements, time_ms)
             except OSError as error:
                 self._leave()
                 if error.errno in FULL:
-                    raise full_error(file.path, error) from error
+                    raise full_error(JOURNAL_FOLDER, error) from error
                 raise
 
     def mark(self, commit: Commit) -> None:
@@ -64,7 +68,7 @@ class Journal:
                     self._leave()
 
     def close(self) -> None:
-        """Close the file; the next commit makes another."""
+        """Close the file; the next commit opens one."""
         with self._lock:
             self._leave()
 
@@ -72,8 +76,21 @@ class Journal:
         if self._file is not None and not self._file.takes_more(self._file_bytes):
             self._leave()
         if self._file is None:
-            self._file = _File.create(self.root, journal_path(commit.timeline, commit.number, fresh_token()))
+            self._file = self._joined(commit) or _File.create(
+                self.root, journal_path(commit.timeline, commit.number, fresh_token())
+            )
         return self._file
+
+    def _joined(self, commit: Commit) -> _File | None:
+        """The newest file, if it is of this timeline and has room."""
+        files = journal_files(self.root)
+        if not self._is_shared or not files or (journal_start(files[-1]) or NOWHERE)[0] != commit.timeline:
+            return None
+        file = _File.join(self.root, files[-1])
+        if file.takes_more(self._file_bytes):
+            return file
+        file.close()
+        return None
 
     def _leave(self) -> None:
         file, self._file = self._file, None
@@ -82,23 +99,20 @@ class Journal:
 
 
 class _File:
-    """A journal file of this process."""
+    """A journal file that this process appends to."""
 
-    def __init__(self, path: str, descriptor: int) -> None:
-        self.path = path
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._statements: dict[str, int] = {}
+        self._texts: set[str] = set()  # that this process has written into it
 
     @classmethod
     def create(cls, root: str, path: str) -> _File:
         os.makedirs(os.path.join(root, JOURNAL_FOLDER), mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            return cls(path, os.open(os.path.join(root, path), flags, 0o600))
-        except OSError as error:
-            if error.errno in FULL:
-                raise full_error(path, error) from error
-            raise
+        return cls(os.open(os.path.join(root, path), _FLAGS | os.O_CREAT | os.O_EXCL, 0o600))
+
+    @classmethod
+    def join(cls, root: str, path: str) -> _File:
+        return cls(os.open(os.path.join(root, path), _FLAGS))
 
     def takes_more(self, file_bytes: int) -> bool:
         """Whether it has room, and still its name: `prune` may have taken that."""
@@ -106,19 +120,16 @@ class _File:
         return found.st_nlink > 0 and found.st_size < file_bytes
 
     def append(self, commit: Commit, statements: Sequence[Statement], time_ms: int) -> None:
-        lines = []
-        listed = []
-        for statement in statements:
-            number = self._statements.get(statement.sql)
-            if number is None:
-                number = self._statements[statement.sql] = len(self._statements)
-                lines.append(_line({"statement": number, "sql": statement.sql}))
-            listed.append([number, statement.parameters, statement.rows])
+        keys = [statement_key(statement.sql) for statement in statements]
+        new = {key: statement.sql for key, statement in zip(keys, statements, strict=True) if key not in self._texts}
         entry = {
             "log": commit.log_id, "timeline": commit.timeline, "commit": commit.number, "previous": commit.previous,
-            "token": commit.token, "time_ms": time_ms, "statements": listed,
+            "token": commit.token, "time_ms": time_ms,
+            "statements": [[key, one.parameters, one.rows] for key, one in zip(keys, statements, strict=True)],
         }  # fmt: skip
-        self._write(b"".join([*lines, _line(entry)]))
+        texts = [_line({"statement": key, "sql": sql}) for key, sql in new.items()]
+        self._write(b"".join([self._line_end(), *texts, _line(entry)]))
+        self._texts |= new.keys()
 
     def mark(self, commit: Commit) -> None:
         self._write(_line({"timeline": commit.timeline, "committed": commit.number, "token": commit.token}))
@@ -127,10 +138,21 @@ class _File:
         with suppress(OSError):
             os.close(self._descriptor)
 
+    def _line_end(self) -> bytes:
+        """What ends the line before, if a process died or found no room while it wrote it."""
+        size = os.fstat(self._descriptor).st_size
+        return b"" if not size or os.pread(self._descriptor, 1, size - 1) == b"\n" else b"\n"
+
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(self._descriptor, view) :]
+
+
+@lru_cache(maxsize=1024)
+def statement_key(sql: str) -> str:
+    """What stands for the text of a statement in entries."""
+    return hashlib.blake2b(sql.encode(), digest_size=6).hexdigest()
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
@@ -168,7 +190,7 @@ class FoundJournal:
 
     root: str
     entries: tuple[Entry, ...]
-    texts: Mapping[str, Mapping[int, str]]
+    texts: Mapping[str, Mapping[str, str]]
     damaged: Mapping[str, int]
 
     def statements_of(self, entry: Entry) -> list[Statement]:
@@ -196,7 +218,7 @@ def journal_files(root: str) -> list[str]:
 def read_journal(root: str) -> FoundJournal:
     """Find every entry of a log's journal. A file that was deleted meanwhile is left out."""
     entries: list[Entry] = []
-    texts: dict[str, dict[int, str]] = {}
+    texts: dict[str, dict[str, str]] = {}
     damaged: dict[str, int] = {}
     for path in journal_files(root):
         with suppress(FileNotFoundError):
@@ -207,10 +229,10 @@ def read_journal(root: str) -> FoundJournal:
     return FoundJournal(root, tuple(entries), texts, damaged)
 
 
-def _read_file(root: str, path: str) -> tuple[list[Entry], dict[int, str], int | None]:
+def _read_file(root: str, path: str) -> tuple[list[Entry], dict[str, str], int | None]:
     """The entries and statements of a file, and where its first damaged line is, if there is one."""
     found: list[tuple[Commit, int, int]] = []
-    texts: dict[int, str] = {}
+    texts: dict[str, str] = {}
     marked: set[str] = set()
     position, damage = 0, None
     with open(os.path.join(root, path), "rb") as file:
@@ -268,21 +290,14 @@ def _tail(file: str, position: int, length: int) -> bytes:
 
 def _last_in(tail: bytes, is_whole: bool) -> LastCommits:
     lines = tail.splitlines(keepends=True)
-    entered = NOWHERE
-    for value in _backwards(lines if is_whole else lines[1:]):
-        if "committed" in value:
-            place = (value["timeline"], value["committed"])
-            return LastCommits(max(entered, place), place)
-        if "commit" in value:
-            entered = max(entered, (value["timeline"], value["commit"]))
-    return LastCommits(entered)
-
-
-def _backwards(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    for line in reversed(list(lines)):
+    entered = marked = NOWHERE
+    for line in lines if is_whole else lines[1:]:
         value = _parsed(line)
-        if value is not None:
-            yield value
+        if value is not None and "committed" in value:
+            marked = max(marked, (value["timeline"], value["committed"]))
+        elif value is not None and "commit" in value:
+            entered = max(entered, (value["timeline"], value["commit"]))
+    return LastCommits(max(entered, marked), marked)
 
 
 def prune(root: str, covered: Place) -> tuple[str, ...]:
@@ -298,3 +313,8 @@ def prune(root: str, covered: Place) -> tuple[str, ...]:
             os.unlink(file)
             deleted.append(path)
     return tuple(deleted)
+
+
+def journal_bytes(root: str) -> int:
+    """How large a journal is."""
+    return sum(os.path.getsize(os.path.join(root, path)) for path in journal_files(root))

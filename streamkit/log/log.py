@@ -18,7 +18,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.copies import copy_catalog, keep_newest
 from streamkit.log.findings import Report
 from streamkit.log.fsck import check_log
-from streamkit.log.journal import Journal
+from streamkit.log.journal import Journal, journal_bytes
 from streamkit.log.loss import check_present, check_standing
 from streamkit.log.producer import Producer
 from streamkit.log.reader import Bounds, Moment, Reader, Times
@@ -209,16 +209,18 @@ class Log:
         """
         return back_up(self.root, self.storage, self.catalog.database, os.fspath(target), verify)
 
-    def copy_catalog(self) -> str:
+    def copy_catalog(self, min_journal_bytes: int = 0) -> str | None:
         """
         Put a copy of the catalog into the log's folder `backups`, where a rebuild finds it; returns its path below the log's.
 
-        The two newest copies are kept; journal files that the older of them covers are deleted. StreamKitError for a log
-        that is not in a directory.
+        The two newest copies are kept; journal files that the older of them covers are deleted. With `min_journal_bytes`
+        nothing is done, and None returned, while the journal is smaller. ConfigError unless the catalog is in SQLite.
         """
         database = self.catalog.database
         if not isinstance(database, SqliteDatabase):
             raise ConfigError(f"the catalog of {self.root} is copied by its own database; only one in SQLite is copied here")
+        if min_journal_bytes and journal_bytes(self.root) < min_journal_bytes:
+            return None
         path = copy_catalog(database, self.root)
         covered = keep_newest(self.root)
         if covered is not None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError
+from streamkit.log import fsck
 from streamkit.log.copies import catalog_copies
 from streamkit.log.findings import ERROR, INFORMATION, WARNING
 from streamkit.log.fsck import check_folder
@@ -263,10 +264,28 @@ def _rows():
     return pa.RecordBatch.from_pydict(columns)
 
 
+@pytest.mark.parametrize("read", ["read_reference", "read_frame"])
+def test_what_others_delete_meanwhile_is_no_finding(folder, monkeypatch, read):
+    """A topic that is deleted, with its slabs, after the references were read: the check asks again before it complains."""
+    with open_log(folder) as log:
+        calls: list[object] = []
+        original = getattr(fsck, read)
+
+        def delete_first(*arguments):
+            if not calls:
+                log.delete_topic("other")
+            calls.append(arguments)
+            return original(*arguments)
+
+        monkeypatch.setattr(fsck, read, delete_first)
+        assert log.fsck(deep=True).is_clean
+        assert calls and log.topics() != []
+
+
 def test_damaged_copy_is_a_warning(folder):
     """A copy of the catalog that could not serve is said, while the log itself goes on."""
     with open_log(folder) as log:
-        path = Path(folder) / log.copy_catalog()
+        path = Path(folder) / str(log.copy_catalog())
     path.write_bytes(path.read_bytes()[:5000])
     assert kinds(check_folder(str(folder))) >= {("copy", WARNING)}
     assert catalog_copies(str(folder))

@@ -122,6 +122,19 @@ def test_catalog_set_back_to_any_commit(tmp_path):
         assert busy.tables_of(copied) == expected
 
 
+def test_old_write_ahead_log_is_not_taken_for_the_new_one(tmp_path):
+    """What a killed process left beside a catalog that was then deleted does not get into the rebuilt one."""
+    with open_log(tmp_path / "log") as log:
+        busy.create_topics(log)
+        busy.work(log, random.Random(13), 10)
+        folder = shutil.copytree(tmp_path / "log", tmp_path / "killed")
+    assert (folder / "catalog.db-wal").stat().st_size
+    delete(folder)
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == busy.tables_of(tmp_path / "log")
+    assert list(folder.glob("catalog.db.damaged-*-wal"))
+
+
 def test_sound_catalog_is_left_alone(folder):
     """Where nothing is wrong, nothing is rebuilt."""
     before = (folder / "catalog.db").read_bytes()
@@ -226,6 +239,7 @@ def test_journal_that_lacks_the_end_is_made_up_for(folder):
 def test_copying_the_catalog_prunes_the_journal(folder):
     """Two copies are kept; journal files that the older covers go; the rest still rebuilds the log."""
     with open_log(folder) as log:
+        log.catalog._journal = Journal(str(folder), file_bytes=2_000)
         for seed in (8, 9, 10):
             busy.work(log, random.Random(seed), 3)
             log.copy_catalog()
@@ -273,6 +287,43 @@ def test_commit_without_room_for_its_entry_fails(tmp_path, monkeypatch):
 
 def _full():
     raise OSError(28, "No space left on device")
+
+
+def test_processes_share_a_journal_file(folder):
+    """However often a log is opened, it has one journal file, so that opening it stays cheap."""
+    for seed in range(20):
+        with open_log(folder) as log, open_log(folder) as other:
+            busy.append(log, random.Random(seed), "one", 0)
+            busy.append(other, random.Random(seed), "other", 0)
+    assert len(list((folder / "journal").iterdir())) == 1
+    expected = busy.tables_of(folder)
+    shutil.rmtree(folder / "backups")
+    delete(folder)
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == expected
+
+
+def test_processes_of_several_hosts_have_files_of_their_own(tmp_path):
+    """Where appends of several hosts could overlap, nobody appends to what another began; a rebuild reads all."""
+    with open_log(tmp_path) as log, open_log(tmp_path) as other:
+        for one in (log, other):
+            one.catalog._journal = Journal(str(tmp_path), is_shared=False)
+        busy.create_topics(log)
+        for seed in range(3):
+            busy.append(log, random.Random(seed), "one", 0)
+            busy.append(other, random.Random(seed), "other", 0)
+    assert len(list((tmp_path / "journal").iterdir())) == 2
+    expected = busy.tables_of(tmp_path)
+    delete(tmp_path)
+    assert rebuild(str(tmp_path)).is_complete
+    assert busy.tables_of(tmp_path) == expected
+
+
+def test_small_journal_is_left_alone(folder):
+    """Maintenance asks for a copy whenever it passes by, and gets one only if the journal has grown."""
+    with open_log(folder) as log:
+        assert log.copy_catalog(min_journal_bytes=1 << 30) is None
+        assert log.copy_catalog(min_journal_bytes=1)
 
 
 def test_journal_goes_to_a_new_file_when_one_is_full(tmp_path):
