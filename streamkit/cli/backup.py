@@ -76,3 +76,4 @@ def _show(done: Rebuilt) -> None:
     if done.lost:
         print(f"lost are {len(done.lost)} commits:")
         show_table(("commit", "slabs"), [(commit.number, ", ".join(commit.slabs)) for commit in done.lost], thousands="")
+    print("`streamkit fsck --deep` checks the log with its new catalog")

@@ -66,8 +66,9 @@ def back_up(root: str, storage: Storage, database: Database, target: str, verify
 
 def _check_target(root: str, folder: str, database: SqliteDatabase) -> None:
     """A new or empty folder, an unfinished backup, or an earlier backup of this log that nobody has written to."""
-    if os.path.realpath(folder) == os.path.realpath(root):
-        raise ConfigError(f"the log at {root} cannot be backed up onto itself; name another folder")
+    both = {os.path.realpath(folder), os.path.realpath(root)}
+    if os.path.commonpath(both) in both:
+        raise ConfigError(f"the log at {root} cannot be backed up onto or into itself, nor around itself; name another folder")
     if not os.path.isdir(folder):
         return
     names = sorted(os.listdir(folder))

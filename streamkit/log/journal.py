@@ -27,6 +27,7 @@ from streamkit.names import JOURNAL_FOLDER, fresh_token, journal_path, journal_s
 FILE_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 4_096
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _CHECKSUM_LENGTH = 9  # eight digits and a space
 Place = tuple[int, int]  # timeline, commit
 NOWHERE: Place = (0, 0)
@@ -156,7 +157,7 @@ def statement_key(sql: str) -> str:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    text = json.dumps(value, separators=(",", ":")).encode()
+    text = _ENCODER.encode(value).encode()
     return b"%08x %b\n" % (google_crc32c.value(text), text)
 
 

@@ -17,14 +17,15 @@ import apsw
 
 from streamkit.errors import ConfigError, FormatVersionError, StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import history, tables
+from streamkit.log import history, replication, tables
 from streamkit.log.copies import catalog_copies, copy_catalog, standing_of
 from streamkit.log.database import Transaction
 from streamkit.log.history import Standing
 from streamkit.log.journal import Entry, FoundJournal, Place, last_commits, read_journal
 from streamkit.log.recording import CHANGES, Statement, is_change
+from streamkit.log.replicated_storage import open_storage
 from streamkit.log.sqlite import SqliteDatabase
-from streamkit.log.storage import FileStorage, sync_folder
+from streamkit.log.storage import Storage, sync_folder
 from streamkit.names import CATALOG_FILE, SlabName, damaged_catalog, fresh_token, unfinished_file
 
 
@@ -72,7 +73,7 @@ def rebuild(root: str) -> Rebuilt:
     ConfigError if its catalog is sound and as far as its journal, or if there is nothing to rebuild it from. Until the new
     catalog is complete and durable the old one stays as it is; then it is kept under another name.
     """
-    root = os.path.abspath(root)
+    root = os.path.abspath(os.path.expanduser(root))
     reason = _why(root)
     journal = read_journal(root)
     base, notes = _base(root)
@@ -164,14 +165,14 @@ class _Rebuilding:
                 timelines = [entry.commit.timeline for entry in self.journal.entries]
                 history.begin_timeline(transaction, max([base.timeline, *timelines]) + 1)
             known = self._standing(database)
-            referenced = _referenced(database)
+            referenced, storage = _files(self.root, database)
         finally:
             database.close()
         reach("rebuild.executed")
         damaged = self._take_its_place()
         self._copy()
         return Rebuilt(
-            self.base, base.commits, executed, known, end, lost, self._unadopted(referenced), damaged, self._all_notes(chain)
+            self.base, base.commits, executed, known, end, lost, _unadopted(storage, referenced), damaged, self._all_notes(chain)
         )
 
     def _begin(self) -> SqliteDatabase:
@@ -251,18 +252,6 @@ class _Rebuilding:
         finally:
             database.close()
 
-    def _unadopted(self, referenced: set[str]) -> tuple[str, ...]:
-        """Slabs that no commit names though their writer's later steps were not committed either: they may have been visible."""
-        names = {path: SlabName.parse(path) for path in FileStorage(self.root).list("slabs")}
-        last: dict[str, tuple[int, int]] = {}
-        for name in filter(None, (names.get(path) for path in referenced)):
-            last[name.writer] = max((name.generation, name.step), last.get(name.writer, (0, 0)))
-        return tuple(
-            path
-            for path, name in names.items()
-            if name is not None and path not in referenced and (name.generation, name.step) > last.get(name.writer, (0, 0))
-        )
-
     def _all_notes(self, chain: Sequence[Entry]) -> tuple[str, ...]:
         notes = list(self.notes)
         notes += [f"{path} is damaged at byte {position}" for path, position in self.journal.damaged.items()]
@@ -310,6 +299,21 @@ def _repeat(transaction: Transaction, statement: Statement) -> None:
             raise ValueError(f"{statement.sql!r} returned {statement.rows} and now returns {rows}")
 
 
-def _referenced(database: SqliteDatabase) -> set[str]:
+def _files(root: str, database: SqliteDatabase) -> tuple[set[str], Storage]:
+    """The slabs that the new catalog names, and where they lie."""
     with database.read() as transaction:
-        return {path for (path,) in transaction.execute("SELECT path FROM slab")}
+        referenced = {path for (path,) in transaction.execute("SELECT path FROM slab")}
+        return referenced, open_storage(root, replication.get(transaction))
+
+
+def _unadopted(storage: Storage, referenced: set[str]) -> tuple[str, ...]:
+    """Slabs of later steps than any that their writer committed: nothing says that they were committed, nor that they were not."""
+    names = {path: SlabName.parse(path) for path in storage.list("slabs")}
+    last: dict[str, tuple[int, int]] = {}
+    for name in filter(None, (names.get(path) for path in referenced)):
+        last[name.writer] = max((name.generation, name.step), last.get(name.writer, (0, 0)))
+    return tuple(
+        path
+        for path, name in names.items()
+        if name is not None and path not in referenced and (name.generation, name.step) > last.get(name.writer, (0, 0))
+    )

@@ -116,4 +116,14 @@ def test_journal_that_ends_early_costs_epochs_but_no_truth(folder, expected):
     os.unlink(folder / "catalog.db")
     done = rebuild(str(folder))
     assert done.unadopted, "the slabs of epochs that no commit names are reported"
+    run_to_the_end(folder)
     assert finish(folder) == expected
+
+
+def test_application_goes_on_from_a_backup(folder, expected, tmp_path):
+    """A backup taken between epochs has no local stores; the application restores them and comes to the same results."""
+    with open_log(folder) as log:
+        log.backup(tmp_path / "backup", verify=True)
+    run_to_the_end(folder)
+    assert finish(tmp_path / "backup") == expected
+    assert check_folder(str(tmp_path / "backup"), deep=True).is_clean

@@ -106,7 +106,12 @@ def test_backup_never_goes_over_something_else(log, target, tmp_path):
         busy.create_topics(another)
     target.mkdir()
     (target / "letters.txt").write_text("mine")
-    for folder, reason in ((target, "letters.txt"), (tmp_path / "another", "another log"), (Path(log.root), "onto itself")):
+    for folder, reason in (
+        (target, "letters.txt"),
+        (tmp_path / "another", "another log"),
+        (Path(log.root) / "backups", "itself"),
+        (Path(log.root), "itself"),
+    ):
         with pytest.raises(ConfigError, match=reason):
             log.backup(folder)
     assert [file.name for file in target.iterdir()] == ["letters.txt"]
