@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+WORKERS ?= 2
 STAMP := $(VENV)/.set-up
 IN := ./scripts/in-environment
 
@@ -20,7 +21,7 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 	    '  topologies/flight_delays.py, notebooks/01_first_topology.ipynb, ARCHITECTURE.md'
 
 test: $(STAMP) ## run the whole test suite
-	@$(IN) python -m pytest $(TESTS)
+	@$(IN) python -m pytest -n $(WORKERS) --dist loadgroup $(TESTS)
 
 bench: $(STAMP) ## measure, print the table, write build/bench.json
 	@$(IN) python -m tests.bench

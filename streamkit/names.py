@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from dataclasses import dataclass
 
 from streamkit.errors import ConfigError
@@ -55,13 +56,28 @@ def fresh_token() -> str:
 
 
 def check_name(name: str, what: str) -> str:
-    """Return `name` if Kafka would take it as a topic name; else raise ConfigError."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", "..") or len(name) > NAME_LENGTH_MAX:
-        raise ConfigError(
-            f"the {what} name {name!r} cannot be used: expected 1 to {NAME_LENGTH_MAX} of the characters "
-            "a-z A-Z 0-9 . _ - and neither '.' nor '..'"
-        )
-    return name
+    """Return `name` if Kafka would take it as a topic name; else raise ConfigError, which names what is wrong with it."""
+    if isinstance(name, str) and _NAME.fullmatch(name) and name not in (".", "..") and len(name) <= NAME_LENGTH_MAX:
+        return name
+    shown = ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."  # a letter of another script is seen as such
+    raise ConfigError(
+        f"the {what} name {shown} cannot be used: {_flaw(name)}; expected 1 to {NAME_LENGTH_MAX} of the characters "
+        "a-z A-Z 0-9 . _ - and neither '.' nor '..'"
+    )
+
+
+def _flaw(name: object) -> str:
+    if not isinstance(name, str):
+        return f"it is a {type(name).__name__}"
+    for position, character in enumerate(name):
+        if not _NAME.fullmatch(character):
+            return f"its character {position + 1} is {character_name(character)}"
+    return f"it has {len(name)} characters" if len(name) not in (1, 2) else "it stands for a folder"
+
+
+def character_name(character: str) -> str:
+    """A character as what it is, not as what it looks like: its number and its name in Unicode."""
+    return f"U+{ord(character):04X} {unicodedata.name(character, 'control character')}"
 
 
 @dataclass(frozen=True)

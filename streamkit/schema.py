@@ -8,13 +8,15 @@ timestamp, timestamp_ntz, decimal(p,s). `to_arrow` is the only place that knows 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from streamkit.errors import SchemaError
-from streamkit.names import RESERVED_COLUMNS
+from streamkit.names import RESERVED_COLUMNS, character_name
 
 ARROW_TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -36,6 +38,8 @@ SYNONYMS = {
     "real": "float", "timestamp_ltz": "timestamp", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)", "dec": "decimal(10,0)",
 }  # fmt: skip
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_PART = re.compile(r"((?:`(?:[^`]|``)*`|\([^)]*\)|[^,])*),")  # names in backticks and parentheses may hold commas
+_UNWRITABLE = ("Cc", "Cs")  # control characters, halves of surrogate pairs
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*:?\s+(.+?)\s*(not\s+null)?\s*", re.IGNORECASE | re.DOTALL)
 
 
@@ -64,7 +68,7 @@ def from_arrow(data_type: pa.DataType) -> str:
     if pa.types.is_dictionary(data_type):
         return from_arrow(data_type.value_type)
     if pa.types.is_decimal(data_type):
-        return f"decimal({data_type.precision},{data_type.scale})"
+        return normalise_type(f"decimal({data_type.precision},{data_type.scale})")
     if pa.types.is_timestamp(data_type):
         return "timestamp" if data_type.tz else "timestamp_ntz"
     if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
@@ -128,6 +132,11 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    @cached_property
+    def arrow_types(self) -> dict[str, pa.DataType]:
+        """The Arrow type of each column, by its name."""
+        return {column.name: to_arrow(column.type) for column in self.columns}
+
     @property
     def arrow(self) -> pa.Schema:
         return pa.schema([column.arrow for column in self.columns])
@@ -151,20 +160,32 @@ class Schema:
 
 
 def check_user_schema(schema: Schema) -> Schema:
-    """Return the schema if none of its names is StreamKit's own; else SchemaError."""
+    """Return the schema if its names can be written down and none is StreamKit's own, in any case; else SchemaError."""
     for column in schema:
-        if column.name in RESERVED_COLUMNS:
+        _check_characters(column.name)
+        if column.type == "void" and not column.nullable:
+            raise SchemaError(f"the column {column.name!r} is void and NOT NULL, which no value can be; expected another type")
+        if column.name.lower() in RESERVED_COLUMNS:
             raise SchemaError(
                 f"the column name {column.name!r} is StreamKit's own; expected none of {', '.join(sorted(RESERVED_COLUMNS))}"
             )
     return schema
 
 
+def _check_characters(name: str) -> None:
+    if not name:
+        raise SchemaError("a column has an empty name; expected at least one character")
+    for character in name:
+        if unicodedata.category(character) in _UNWRITABLE:
+            raise SchemaError(f"the column name {name!a} has {character_name(character)}; expected printable characters")
+
+
 def _split(text: str) -> list[str]:
-    parts = re.split(r",(?![^(]*\))(?=(?:[^`]*`[^`]*`)*[^`]*$)", text)
+    if not isinstance(text, str):
+        raise SchemaError(f'found {text!r} as a schema; expected text such as "user string, amount double", or an Arrow schema')
     if not text.strip():
         raise SchemaError('the schema is empty; expected columns such as "user string, amount double"')
-    return parts
+    return [match[1] for match in _PART.finditer(text + ",")]
 
 
 def _parse_column(part: str, text: str) -> Column:

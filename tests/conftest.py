@@ -22,6 +22,17 @@ SETTINGS = {
 }
 
 
+def pytest_collection_modifyitems(items):
+    """Whatever starts Spark goes first and to one worker, since a run has one JVM; the others take the rest meanwhile."""
+    items.sort(key=lambda item: not needs_spark(item))
+    for item in filter(needs_spark, items):
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def needs_spark(item):
+    return bool(item.get_closest_marker("spark")) or "spark" in item.fixturenames
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One Spark session for the whole run: two threads, four attempts a task, quiet."""

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -55,22 +54,24 @@ def show_json(value: Any) -> None:
     print(json.dumps(value, default=plain, ensure_ascii=False))
 
 
-def write_json(batches: Iterable[pa.RecordBatch]) -> None:
+def write_json(records: Iterable[dict[str, Any]]) -> None:
     """Print one JSON object a record, one record a line; only a deletion says that it is one."""
-    for batch in batches:
-        for record in batch.to_pylist():
-            if not record.get(DELETED):
-                record.pop(DELETED, None)
-            sys.stdout.write(json.dumps(record, default=plain, ensure_ascii=False) + "\n")
+    for record in records:
+        if not record.get(DELETED):
+            record.pop(DELETED, None)
+        sys.stdout.write(json.dumps(record, default=plain, ensure_ascii=False) + "\n")
 
 
-def write_csv(columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
     """Print records as comma-separated values below a line of column names; null is empty."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
-    for batch in batches:
-        values = [batch.column(name).to_pylist() for name in columns]
-        writer.writerows([["" if value is None else plain(value) for value in row] for row in zip(*values)])
+    writer.writerows(["" if record[name] is None else _text(record[name]) for name in columns] for record in records)
+
+
+def _text(value: Any) -> Any:
+    """A value for a cell: nested ones, which only formats have, as JSON."""
+    return json.dumps(value, default=plain, ensure_ascii=False) if isinstance(value, dict | list | tuple) else plain(value)
 
 
 def plain(value: Any) -> Any:
@@ -81,9 +82,7 @@ def plain(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, dt.date | decimal.Decimal):
-        return str(value)
-    return value
+    return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
 def _cell(value: Any, thousands: str = ",") -> str:
@@ -95,7 +94,7 @@ def _cell(value: Any, thousands: str = ",") -> str:
         return f"{value:,}".replace(",", thousands)
     if isinstance(value, dt.datetime) and value.time() == dt.time(0):
         return f"{value:%Y-%m-%d}"
-    return str(plain(value))
+    return str(_text(value))
 
 
 def _is_number(value: Any) -> bool:

@@ -1,15 +1,25 @@
-"""`streamkit topics`: which topics there are, and what is in them."""
+"""`streamkit topics`: which topics there are, what is in them, and how they come, change and go."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
 
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import show_facts, show_table
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.config import load_settings
+from streamkit.errors import ConfigError
+from streamkit.log.log import Log, open_log
+from streamkit.log.settings import SETTINGS
 
 program = typer.Typer(help="Topics of the log.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.")]
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help=f"A setting, as often as needed: {', '.join(SETTINGS)}."),
+]
 
 
 @program.command("list")
@@ -17,30 +27,133 @@ def list_topics(
     everything: Annotated[
         bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")
     ] = False,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """Show the topics with their keys and sizes."""
     with open_existing_log(log) as opened:
         topics = [opened.describe(name) for name in opened.topics(internal=everything)]
+    if as_json:
+        show_json(topics)
+        return
     rows = [(topic["name"], ", ".join(topic["key"]), len(topic["partitions"]), topic["rows"], topic["bytes"]) for topic in topics]
     show_table(("topic", "key", "partitions", "records", "bytes"), rows)
 
 
 @program.command("describe")
-def describe_topic(topic: Annotated[str, typer.Argument(help="The topic's name.")], log: LogOption = None) -> None:
+def describe_topic(topic: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the schema, settings and partitions of a topic."""
     with open_existing_log(log) as opened:
+        _show(opened, topic, as_json=as_json)
+
+
+@program.command("create")
+def create_topic(
+    topic: Name,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="COLUMNS", help='Its columns, as in "user string, amount double".')
+    ] = None,
+    key: Annotated[list[str] | None, typer.Option("--key", metavar="COLUMN", help="A key column, as often as needed.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", metavar="COLUMN", help="The column with the event time.")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option("--partitions", help="The number of partitions; else the default.")] = None,
+    config: ConfigOption = None,
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help="In place of a schema: json, avro, string or bytes.")
+    ] = None,
+    format_schema: Annotated[
+        str | None, typer.Option("--format-schema", metavar="FILE", help="The file with the schema of avro values.")
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Create a topic, and the log if there is none; one that was declared equally is left as it is."""
+    settings = _settings(config)
+    with open_log(log or load_settings().log) as opened:
+        opened.create_topic(
+            topic, schema, key or None, timestamp, partitions, settings,
+            format=form, format_schema=None if format_schema is None else _text_of(format_schema),
+        )  # fmt: skip
+        _show(opened, topic, as_json=as_json)
+
+
+@program.command("alter")
+def alter_topic(
+    topic: Name,
+    partitions: Annotated[int | None, typer.Option("--partitions", help="The new number of partitions, not smaller.")] = None,
+    config: ConfigOption = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option("--delete-config", metavar="NAME", help="A setting that goes back to its default.")
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="COLUMNS", help="The whole new schema: more columns, wider types.")
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Change partitions, settings or schema of a topic."""
+    settings = {**_settings(config), **dict.fromkeys(delete_config or ())}
+    with open_existing_log(log) as opened:
+        opened.alter_topic(topic, partitions, settings, schema)
+        _show(opened, topic, as_json=as_json)
+
+
+@program.command("delete")
+def delete_topic(
+    topic: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Delete a topic with its records; who still uses it gets an error."""
+    with open_existing_log(log) as opened:
         described = opened.describe(topic)
-        schema = opened.topic(topic).schema
-        given = dict(opened.topic(topic).config)
-    show_facts(
-        (
-            ("topic", described["name"]),
-            ("key", ", ".join(described["key"]) or "none"),
-            ("timestamp", described["timestamp"] or "given with each record, else the time of arrival"),
-            ("settings", ", ".join(f"{name}={value}" for name, value in given.items()) or "defaults"),
-        )
-    )
-    show_table(("column", "type", "null"), [(column.name, column.type, "yes" if column.nullable else "no") for column in schema])
+        if not yes:
+            typer.confirm(f"Delete {topic} with its {described['rows']:,} records?", abort=True, err=True)
+        opened.delete_topic(topic)
+    if as_json:
+        show_json({"deleted": described["name"], "id": described["id"], "rows": described["rows"]})
+    else:
+        print(f"{topic} is deleted.")
+
+
+def _show(log: Log, topic: str, *, as_json: bool) -> None:
+    described = log.describe(topic)
+    if as_json:
+        show_json(described)
+        return
+    given = ", ".join(f"{name}={value}" for name, value in log.topic(topic).config)
+    facts = [
+        ("topic", described["name"]),
+        ("key", ", ".join(described["key"]) or "none"),
+        ("timestamp", described["timestamp"] or "given with each record, else the time of arrival"),
+        ("settings", given or "defaults"),
+        ("schema version", described["version"]),
+        ("format", described["format"]),
+        ("format schema", described["format_schema"]),
+    ]
+    show_facts([(name, value) for name, value in facts if value is not None])
+    columns = log.topic(topic).schema
+    show_table(("column", "type", "null"), [(column.name, column.type, "yes" if column.nullable else "no") for column in columns])
     partitions = [(str(part["partition"]), *list(part.values())[1:]) for part in described["partitions"]]
     show_table(("partition", "start offset", "end offset", "records", "bytes"), partitions)
+
+
+def _settings(config: list[str] | None) -> dict[str, Any]:
+    """Settings by name; ConfigError for one that is not written NAME=VALUE."""
+    settings = {}
+    for text in config or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"found --config {text}; expected NAME=VALUE, as in retention.ms=3600000")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the file {path!r} with the Avro schema cannot be read: {error}") from error

@@ -54,7 +54,7 @@ def _read(storage: Storage, source: Input, extents: tuple[Extent, ...], steps: t
 
 
 def _frame_rows(storage: Storage, source: Input, extent: Extent) -> pa.RecordBatch:
-    batch = read_frame(storage, extent, [*source.schema.names, DELETED])
+    batch = read_frame(storage, extent, [*source.schema.names, DELETED], source)
     deleted = batch[DELETED] if DELETED in batch.schema.names else pa.array(np.zeros(batch.num_rows, bool))
     columns = [batch[name] for name in source.schema.names]
     return pa.RecordBatch.from_arrays([*columns, deleted], names=[*source.schema.names, DELETED])

@@ -18,7 +18,7 @@ from streamkit.clock import Clock
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import NO_TIME, Backlog, Records, cut
-from streamkit.errors import OffsetOutOfRangeError
+from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.slab import read_rows
@@ -103,6 +103,12 @@ class Planner:
     def _places(self, numbers: Sequence[int], positions: Offsets) -> dict[tuple[int, int], tuple[int, Sequence[Extent]]]:
         since = {self.topic_ids[number]: positions.get(self.topic_ids[number], {}) for number in numbers}
         manifest = self.catalog.extents_of(list(since), since)
+        for number in numbers:
+            if not manifest.end_offsets[self.topic_ids[number]]:
+                raise TopicNotFoundError(
+                    f"the input {self.program.inputs[number].topic} of application {self.application.name} was deleted, or deleted and "
+                    "created anew, since the application started; start it again to read the topic that is there"
+                )
         return {
             (number, partition): (
                 self._start(number, partition, since[topic_id].get(partition), earliest),

@@ -101,7 +101,9 @@ def _slice_batches(program: Program, piece: Slice, context: Context) -> Iterator
     ordered = needs_order(program, piece.input)
     floor = piece.floor_ms
     for extent in piece.extents:
-        batch, offsets = read_rows(context.storage, extent, piece.start, piece.end, [*columns, TIMESTAMP, DELETED])
+        batch, offsets = read_rows(
+            context.storage, extent, piece.start, piece.end, [*columns, TIMESTAMP, DELETED], program.inputs[piece.input]
+        )
         if not batch.num_rows:
             continue
         timestamps = batch[TIMESTAMP].cast(pa.int64())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings
@@ -24,6 +25,7 @@ from streamkit.names import (
     plan_generation,
 )
 from streamkit.plan.program import Output, Program
+from streamkit.schema import Schema
 
 
 def start(
@@ -128,3 +130,28 @@ def _check_orphaned_state(catalog: Catalog, program: Program) -> None:
             f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
             f"with `streamkit apps reset {program.application}`"
         )
+    _check_stored_rows(program, known, json.loads(catalog.program(known.name) or "{}"))
+
+
+def _check_stored_rows(program: Program, known: ApplicationState, before: Mapping[str, Any]) -> None:
+    """OrphanedStateError if a store would be read as other rows than it holds, as after a change of an input's schema."""
+    held, made = _stored_types(before), _stored_types(program.to_json())
+    for store in known.stores:
+        if held.get(store, made[store]) != made[store]:
+            raise OrphanedStateError(
+                f"the store {store!r} of {program.application!r} holds rows of the types {held[store]}, and the topology now makes rows of the "
+                f"types {made[store]}: it has changed, or the schema of a topic that it reads has. Select the columns and types as before, or "
+                f"start from scratch with `streamkit apps reset {program.application}`"
+            )
+
+
+def _stored_types(program: Mapping[str, Any]) -> dict[str, str]:
+    """The types of key and value columns of each store, and whether it has windows: what its bytes depend on."""
+    return {
+        store["name"]: f"({_types(store['key'])}) to ({_types(store['value'])}){' by window' if store['window_size_ms'] else ''}"
+        for store in program.get("stores", ())
+    }
+
+
+def _types(ddl: str) -> str:
+    return ", ".join(column.type for column in Schema.parse(ddl)) if ddl else ""

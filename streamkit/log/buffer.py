@@ -61,6 +61,8 @@ class Buffer:
 
 
 def _split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if not batch.num_rows:
+        return
     if not topic.partition_by or topic.partitions == 1:
         yield (0 if topic.partitions == 1 else keyless), batch
         return

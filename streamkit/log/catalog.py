@@ -13,6 +13,7 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log import applications, epochs, history, manifest, producers, replacements, replication, tables, topics
+from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
@@ -25,6 +26,7 @@ from streamkit.log.recording import RecordedTransaction, Statement
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
 from streamkit.log.topic import Topic
+from streamkit.log.topics import SchemaVersion
 from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
@@ -79,6 +81,14 @@ class Catalog:
     def topics(self) -> list[Topic]:
         """All topics, internal ones too, by name."""
         return self._read(topics.every)
+
+    def schema_versions(self, topic_id: int) -> list[SchemaVersion]:
+        """The schemas that a topic has had, oldest first."""
+        return self._read(lambda transaction: topics.schema_versions(transaction, topic_id))
+
+    def alter_topic(self, name: str, alteration: Alteration) -> Topic:
+        """Change a topic, and return it as it is then; ConfigError or SchemaError for what is not allowed."""
+        return self._write(lambda transaction: topics.alter(transaction, name, alteration, self._clock.now_ms()))
 
     def delete_topic(self, name: str) -> tuple[str, ...]:
         """Delete a topic; returns the slabs that nothing refers to any more, for the caller to delete."""

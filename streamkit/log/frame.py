@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import google_crc32c
 import numpy as np
@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, SchemaError
 from streamkit.log.dictionary import with_dictionaries
+from streamkit.log.evolution import is_wider, widened
 from streamkit.log.extent import Extent
-from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP
+from streamkit.schema import Schema, from_arrow
 
 MAGIC = b"SKF1"
 VERSION = 1
@@ -37,6 +38,16 @@ LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool
 
 _HEADER = struct.Struct("<4sHHIIIIQQQqq16sI40s")
 _CHECKSUM = struct.Struct("<I")
+
+
+class Declared(Protocol):
+    """What rows are read as: a topic, or what was compiled from one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema: ...
 
 
 @dataclass(frozen=True)
@@ -151,12 +162,15 @@ def header(payload: Payload, ordinal: int, position: int, token: bytes) -> Frame
     )  # fmt: skip
 
 
-def decode(file: pa.Buffer, extent: Extent, columns: Sequence[str] | None = None, topic: Topic | None = None) -> pa.RecordBatch:
+def decode(
+    file: pa.Buffer, extent: Extent, columns: Sequence[str] | None = None, topic: Declared | None = None
+) -> pa.RecordBatch:
     """
     The rows of one frame, without a copy when it is not compressed.
 
-    `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, stored
-    columns are checked against its schema and named by it in errors. CorruptionError if any check fails.
+    `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, rows written
+    under an older version of its schema come in its types, null where they lack a column, and errors name it; columns of a
+    newer version can be left alone, but a type that got wider since is a SchemaError. CorruptionError if any check fails.
     """
     frame = _FrameReader(file, extent, topic)
     return frame.select(frame.batch(frame.payload(frame.header())), columns)
@@ -174,7 +188,7 @@ class _FrameReader:
 
     file: pa.Buffer
     extent: Extent
-    topic: Topic | None
+    topic: Declared | None
 
     def header(self) -> FrameHeader:
         extent = self.extent
@@ -239,29 +253,44 @@ class _FrameReader:
     def _check_schema(self, schema: pa.Schema) -> None:
         if self.topic is None:
             return
-        expected = LOG_TYPES | {column.name: column.arrow.type for column in self.topic.schema}
         for field in schema:
-            kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-            if kind != expected.get(field.name):
-                self.refuse(f"it holds a column {field.name} of type {kind}; the topic has {self.topic.schema}")
+            kind, expected = _kind(field.type), self._type(field.name)
+            if expected is None or kind == expected or is_wider(expected, kind):
+                continue
+            if is_wider(kind, expected):
+                self._refuse_newer(field.name, kind)
+            self.refuse(f"it holds a column {field.name} of type {kind}; the topic has {self.topic.schema}")
+
+    def _type(self, name: str) -> pa.DataType | None:
+        """The type in which a column is handed out; None if the topic does not know it, as when a newer version has it."""
+        known = None if self.topic is None else self.topic.schema.arrow_types.get(name)
+        return known or LOG_TYPES.get(name)
+
+    def _refuse_newer(self, column: str, kind: pa.DataType) -> NoReturn:
+        assert self.topic is not None
+        raise SchemaError(
+            f"topic {self.topic.name}: at offset {self.extent.base_offset} of partition {self.extent.partition} the column {column!r} is "
+            f"{from_arrow(kind)}, and here it is known as {self.topic.schema[column].type}: the rows were written under a newer version of "
+            "the schema; open the topic anew, start the application again"
+        )
 
     def select(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:
-        if columns is None:
-            return batch
-        arrays = [self._column(batch, name) for name in columns]
-        fields = [pa.field(name, array.type) for name, array in zip(columns, arrays, strict=True)]
+        names = batch.schema.names if columns is None else columns
+        arrays = [self._column(batch, name) for name in names]
+        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         index = batch.schema.get_field_index(name)
         if index >= 0:
-            return batch.column(index)
+            stored, kind = batch.column(index), self._type(name)
+            return stored if kind is None or kind == _kind(stored.type) else widened(stored, kind)
         if name == DELETED:
             return pa.repeat(False, batch.num_rows)
         if name == HEADERS:
             return pa.nulls(batch.num_rows, HEADERS_TYPE)
         if self.topic is not None and name in self.topic.schema:
-            return pa.nulls(batch.num_rows, self.topic.schema[name].arrow.type)
+            return pa.nulls(batch.num_rows, self._type(name))
         raise ConfigError(f"there is no column {name!r}; the frame has {', '.join(batch.schema.names)}")
 
     def refuse(self, reason: str) -> NoReturn:
@@ -271,6 +300,11 @@ class _FrameReader:
             f"the frame of topic {topic}, partition {extent.partition}, offset {extent.base_offset}, "
             f"in {extent.path} at position {extent.position} is damaged: {reason}; restore the file from a copy"
         )
+
+
+def _kind(data_type: pa.DataType) -> pa.DataType:
+    """The type of a column's values, whatever its layout."""
+    return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
 
 
 def _batches(payload: pa.Buffer) -> Iterator[pa.RecordBatch]:

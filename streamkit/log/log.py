@@ -13,10 +13,12 @@ import pyarrow as pa
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError
+from streamkit.log.alteration import Alteration
 from streamkit.log.backup import Backup, back_up
 from streamkit.log.catalog import Catalog
 from streamkit.log.copies import copy_catalog, keep_newest
 from streamkit.log.findings import Report
+from streamkit.log.formats import declare_format, rows_of
 from streamkit.log.fsck import check_log
 from streamkit.log.journal import Journal, journal_bytes
 from streamkit.log.loss import check_present, check_standing
@@ -70,12 +72,14 @@ class Log:
     def create_topic(
         self,
         name: str,
-        schema: str | Schema | pa.Schema,
+        schema: str | Schema | pa.Schema | None = None,
         key: str | Sequence[str] | None = None,
         timestamp: str | None = None,
         partitions: int | None = None,
         config: Mapping[str, Scalar] | None = None,
         partition_by: str | Sequence[str] | None = None,
+        format: str | None = None,
+        format_schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
     ) -> Topic:
         """
         Create a topic of rows with this schema; one that exists and was declared equally is returned as it is.
@@ -84,9 +88,34 @@ class Log:
         choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
         `config` has Kafka's settings: in force are `cleanup.policy`, `compression.type` and `message.timestamp.type`; the
         others are checked and recorded. TopicExistsError, SchemaError or ConfigError say what does not fit.
+
+        With a `format` (`json`, `avro`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary, value
+        binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
+        `format_schema` is the schema of `avro` values.
         """
         count = self.settings.topic_partitions if partitions is None else partitions
-        return self.catalog.create_topic(declare_topic(name, schema, key, timestamp, count, config, partition_by))
+        opaque = None if format is None and format_schema is None else declare_format(format, format_schema)
+        return self.catalog.create_topic(declare_topic(name, schema, key, timestamp, count, config, partition_by, format=opaque))
+
+    def alter_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        config: Mapping[str, Scalar | None] | None = None,
+        schema: str | Schema | pa.Schema | None = None,
+    ) -> Topic:
+        """
+        Change a topic, and return it as it is then.
+
+        `partitions` may grow: rows that are there stay where they are, and as in Kafka new rows of a key may go to another
+        partition. `config` changes settings, None sets one back to its default. `schema` is the whole new schema: columns
+        that may be null can be added, types can get wider; older rows read as null and as the wider type. Producers, readers
+        and applications that are open go on with the topic as they know it; a reader that meets a wider type than it knows
+        gets a SchemaError. SchemaError for any other change of the schema, with both; ConfigError for fewer partitions, and
+        for more where stores, the state of an application or compaction need the rows of a key together.
+        """
+        parsed = None if schema is None else Schema.parse(schema)
+        return self.catalog.alter_topic(name, Alteration(partitions, dict(config or {}), parsed))
 
     def topics(self, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; those that belong to applications only if asked for."""
@@ -105,6 +134,13 @@ class Log:
             "name": found.name,
             "id": found.id,
             "schema": str(found.schema),
+            "version": found.version,
+            "schemas": [
+                {"version": past.version, "schema": str(Schema.parse(past.schema)), "created_ms": past.created_ms}
+                for past in self.catalog.schema_versions(found.id)
+            ],
+            "format": found.format and found.format.name,
+            "format_schema": found.format and found.format.schema,
             "key": list(found.key),
             "timestamp": found.timestamp,
             "partition_by": list(found.partition_by),
@@ -116,7 +152,12 @@ class Log:
         }
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its rows. TopicNotFoundError if there is none, ConfigError while it backs a store."""
+        """
+        Delete a topic with its rows. TopicNotFoundError if there is none, ConfigError while it backs a store.
+
+        As in Kafka, nobody is asked who uses it: producers, readers and applications that do get an error at their next
+        step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created anew.
+        """
         for path in self.catalog.delete_topic(name):
             self.storage.delete(path)
 
@@ -226,6 +267,14 @@ class Log:
         if covered is not None:
             self.catalog.prune_journal(self.root, covered)
         return path
+
+    def decode(self, topic: str, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+        """
+        Rows that were read from a topic as dicts of Python values; those of an opaque topic decoded by its format.
+
+        It takes what `read`, `scan` and a consumer's `poll` give. SchemaError names the first row whose bytes are not of the format.
+        """
+        return rows_of(self.catalog.topic(topic).format, rows)
 
     def store(self, application: str, name: str) -> StoreView:
         """

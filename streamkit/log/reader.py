@@ -64,14 +64,16 @@ class Reader:
     ) -> None:
         self._times = times
         self._storage = storage
+        self._catalog = catalog
         self._topic = topic
         self._columns = _check_columns(topic, columns)
-        self._catalog = catalog
         chosen = _check_partitions(topic, partitions)
         self._start = _check_bounds(topic, "start", start)
         self._end = _check_bounds(topic, "end", end)
         since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
         snapshot = catalog.extents_of([topic.id], since)
+        if not snapshot.end_offsets[topic.id]:
+            catalog.topic_by_id(topic.id)  # raises: it was deleted since it was looked up
         for partition, offset in self._start.items():
             check_offset(topic, partition, offset, snapshot.start_offsets[topic.id][partition])
         self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]
@@ -115,7 +117,9 @@ class Reader:
         check_offset(
             self._topic, extent.partition, first, self._catalog.start_offsets(self._topic.id).get(extent.partition, first)
         )
-        for successor in self._catalog.extents(self._topic.id, extent.partition, first, following):
+        successors = self._catalog.extents(self._topic.id, extent.partition, first, following)
+        self._catalog.topic_by_id(self._topic.id)  # a topic that was deleted meanwhile has no successors either
+        for successor in successors:
             yield self._timely(successor, self._batch(successor, (first, following)))
 
     def _batch(self, extent: Extent, bounds: tuple[int, int] | None = None) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
 from streamkit.log.conversion import convert_arrow, convert_python
+from streamkit.log.formats import encode
 from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -45,7 +46,7 @@ def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.
     with _naming(topic):
         if set(key) != set(topic.key) or not topic.key:
             raise SchemaError(f"found the columns {sorted(key)}, expected its key columns {list(topic.key)}")
-        columns = {column.name: convert_python(column, [key.get(column.name)]) for column in topic.schema}
+        columns = {column.name: _from_values(topic, column.name, [key.get(column.name)]) for column in topic.schema}
         return _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
 
 
@@ -79,7 +80,14 @@ def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.
             raise SchemaError(f"row {number} is a {type(row).__name__}, expected a dict of column names and values")
         _check_names(topic, list(row), f"row {number} has ")
     names = list(rows[0]) if rows else list(topic.schema.names)
-    return {name: convert_python(_column(topic, name), [row.get(name) for row in rows]) for name in names if name != HEADERS}
+    return {name: _from_values(topic, name, [row.get(name) for row in rows]) for name in names if name != HEADERS}
+
+
+def _from_values(topic: Topic, name: str, values: list[Any]) -> pa.Array:
+    """Python values as a column: in its type, or as bytes of the topic's format."""
+    if topic.format is not None and name in topic.schema:
+        return encode(topic.format, values, name)
+    return convert_python(_column(topic, name), values)
 
 
 def _column(topic: Topic, name: str) -> Column:

@@ -152,7 +152,9 @@ class ReplicatedStorage:
         return dict(zip(numbers, outcomes, strict=True))
 
     def _refusal(self, path: str, outcomes: Mapping[int, Outcome]) -> StreamKitError:
-        failures = {self._files[number].root: outcome for number, outcome in outcomes.items() if not isinstance(outcome, int)}
+        failures = {
+            self._files[number].root: outcome for number, outcome in sorted(outcomes.items()) if not isinstance(outcome, int)
+        }
         made = len(outcomes) - len(failures)
         reasons = "; ".join(f"{root}: {failure}" for root, failure in failures.items())
         if all(isinstance(failure, StorageFullError) for failure in failures.values()):

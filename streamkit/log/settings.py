@@ -1,8 +1,10 @@
 """
 Settings of a topic, with Kafka's names, units and defaults.
 
-In force now: `cleanup.policy` (whether null keys are refused), `compression.type` and `message.timestamp.type`.
-Checked and recorded for the retention and compaction to come: all others.
+In force now: `cleanup.policy` (whether null keys are refused, whether partitions can be added once there are rows),
+`compression.type` and `message.timestamp.type`. Checked and recorded for the retention and compaction to come: all others.
+Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
+altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
 """
 
 from __future__ import annotations
@@ -38,13 +40,15 @@ def _one_of(*choices: str) -> tuple[str, Callable[[str], str]]:
     return "one of " + ", ".join(choices), read
 
 
-def _whole_number(least: int) -> tuple[str, Callable[[str], str]]:
+def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]]:
+    greatest = (1 << bits - 1) - 1
+
     def read(text: str) -> str:
-        if int(text) < least:
+        if not least <= int(text) <= greatest:
             raise ValueError
         return str(int(text))
 
-    return f"a whole number of at least {least}", read
+    return f"a whole number from {least} to {greatest}", read
 
 
 SETTINGS: dict[str, Setting] = {
@@ -53,11 +57,11 @@ SETTINGS: dict[str, Setting] = {
         Setting(CLEANUP_POLICY, "delete", *_one_of("delete", "compact", "compact,delete")),
         Setting("retention.ms", "604800000", *_whole_number(-1)),
         Setting("retention.bytes", "-1", *_whole_number(-1)),
-        Setting("segment.bytes", "1073741824", *_whole_number(1 << 20)),
+        Setting("segment.bytes", "1073741824", *_whole_number(1 << 20, bits=32)),
         Setting("delete.retention.ms", "86400000", *_whole_number(0)),
         Setting("min.compaction.lag.ms", "0", *_whole_number(0)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
-        Setting("max.message.bytes", "1048588", *_whole_number(1)),
+        Setting("max.message.bytes", "1048588", *_whole_number(1, bits=32)),
         Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
     )
 }
@@ -68,10 +72,15 @@ def check_settings(config: Mapping[str, Scalar] | None) -> tuple[tuple[str, str]
     return tuple(sorted((name, _check_setting(name, value)) for name, value in (config or {}).items()))
 
 
-def _check_setting(name: str, value: Scalar) -> str:
-    setting = SETTINGS.get(name)
-    if setting is None:
+def check_setting_name(name: str) -> str:
+    """The name, if a topic has such a setting; else ConfigError, which lists those it has."""
+    if name not in SETTINGS:
         raise ConfigError(f"a topic has no setting {name!r}; expected one of {', '.join(SETTINGS)}")
+    return name
+
+
+def _check_setting(name: str, value: Scalar) -> str:
+    setting = SETTINGS[check_setting_name(name)]
     try:
         return setting.read(str(value).replace(" ", ""))
     except ValueError:

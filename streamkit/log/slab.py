@@ -20,10 +20,9 @@ import pyarrow as pa
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
-from streamkit.log.frame import Payload, check, decode, encode, header, padding
+from streamkit.log.frame import Declared, Payload, check, decode, encode, header, padding
 from streamkit.log.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage import Part, Storage
-from streamkit.log.topic import Topic
 from streamkit.names import OFFSET, SlabName, fresh_token
 
 MAGIC = b"SKS1"
@@ -164,14 +163,13 @@ def verify_slab(storage: Storage, reference: SlabReference) -> None:
 
 
 def read_frame(
-    storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Topic | None = None
+    storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Declared | None = None
 ) -> pa.RecordBatch:
     """
     The rows of one frame, memory-mapped: without a copy when it is not compressed.
 
-    `columns` None means all that are stored; `_deleted` and `_headers` can always be asked for. With `topic`, stored
-    columns are checked against its schema. Where a copy is missing or damaged, the next one is read. SlabMissingError if there
-    is no such file, CorruptionError if any check fails.
+    `columns` and `topic` as in `frame.decode`. Where a copy is missing or damaged, the next one is read. SlabMissingError if
+    there is no such file, CorruptionError if any check fails, SchemaError for rows in wider types than the topic has.
     """
     failure = None
     for file in storage.copies(extent.path):
@@ -191,7 +189,7 @@ def read_rows(
     start: int,
     end: int,
     columns: Sequence[str] | None = None,
-    topic: Topic | None = None,
+    topic: Declared | None = None,
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
     """
     The rows of one frame at the offsets from `start` to before `end`, and the offset of each; see `read_frame`.

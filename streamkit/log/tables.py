@@ -30,6 +30,12 @@ TABLES = (
     )
     """,
     """
+    CREATE TABLE topic_schema (
+        topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, version INTEGER NOT NULL, schema TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, PRIMARY KEY (topic_id, version)
+    ) WITHOUT ROWID
+    """,
+    """
     CREATE TABLE topic_partition (
         topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, partition INTEGER NOT NULL,
         next_offset INTEGER NOT NULL CHECK (next_offset >= 0), start_offset INTEGER NOT NULL DEFAULT 0,

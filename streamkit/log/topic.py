@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.formats import KEY, OPAQUE_SCHEMA, Format
 from streamkit.log.settings import CLEANUP_POLICY, COMPRESSION_TYPE, SETTINGS, TIMESTAMP_TYPE, Scalar, check_settings
 from streamkit.names import check_name
 from streamkit.schema import Schema, check_user_schema
@@ -22,7 +23,8 @@ class Topic:
     A topic: rows of `schema`, keyed by the columns `key`, spread over partitions by the columns `partition_by`.
 
     `timestamp` names the column that holds the event time, if one does. `config` holds the settings that were given,
-    as sorted pairs of texts. `internal` topics belong to an application.
+    as sorted pairs of texts. `internal` topics belong to an application. `version` counts the schemas that the topic has
+    had. With a `format` the topic is opaque: its schema is `key binary, value binary`, and the format says what they mean.
     """
 
     id: int
@@ -34,6 +36,8 @@ class Topic:
     config: tuple[tuple[str, str], ...] = ()
     partition_by: tuple[str, ...] = ()
     internal: bool = False
+    version: int = 1
+    format: Format | None = None
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -60,11 +64,17 @@ class Topic:
         """The topic as the catalog knows it."""
         return replace(self, id=topic_id)
 
+    @property
+    def declaration(self) -> Topic:
+        """The topic as it could be declared anew: without what the catalog gave it."""
+        return replace(self, id=UNCREATED, version=1)
+
     def to_json(self) -> dict[str, Any]:
         """The topic as plain dicts, lists and scalars."""
         return {
             "id": self.id, "name": self.name, "schema": self.schema.ddl(), "key": list(self.key), "timestamp": self.timestamp,
             "partitions": self.partitions, "config": dict(self.config), "partition_by": list(self.partition_by), "internal": self.internal,
+            "version": self.version, "format": None if self.format is None else [self.format.name, self.format.schema],
         }  # fmt: skip
 
     @classmethod
@@ -73,25 +83,34 @@ class Topic:
         return cls(
             value["id"], value["name"], Schema.parse(value["schema"]), tuple(value["key"]), value["timestamp"], value["partitions"],
             tuple(sorted(value["config"].items())), tuple(value["partition_by"]), value["internal"],
+            value["version"], None if value["format"] is None else Format(*value["format"]),
         )  # fmt: skip
 
 
 def declare_topic(
     name: str,
-    schema: str | Schema | Any,
+    schema: str | Schema | Any = None,
     key: str | Sequence[str] | None = None,
     timestamp: str | None = None,
     partitions: int = 4,
     config: Mapping[str, Scalar] | None = None,
     partition_by: str | Sequence[str] | None = None,
     internal: bool = False,
+    format: Format | None = None,
 ) -> Topic:
     """
     A topic that is not created yet, every part checked.
 
-    `schema` is SQL text, a Schema or an Arrow schema. SchemaError for a column that is not there or of the wrong type,
-    ConfigError for a bad name, number of partitions or setting.
+    `schema` is SQL text, a Schema or an Arrow schema; a topic with a `format` takes none, and has the key `key`. SchemaError
+    for a column that is not there or of the wrong type, ConfigError for a bad name, number of partitions or setting.
     """
+    check_name(name, "topic")
+    if format is not None:
+        schema, key = _check_opaque(name, format, schema, key)
+    elif schema is None:
+        raise SchemaError(
+            f'topic {name}: found neither schema= nor format=; expected columns, as in schema="user string", or a format'
+        )
     parsed = check_user_schema(Schema.parse(schema))
     keys = _check_columns(name, parsed, "key", key)
     chosen = _check_columns(name, parsed, "partition_by", partition_by) or keys
@@ -100,14 +119,27 @@ def declare_topic(
             f"topic {name}: partition_by {list(chosen)} must be among the key columns {list(keys)}, or a key would be split"
         )
     topic = Topic(
-        UNCREATED, check_name(name, "topic"), parsed, keys, _check_timestamp(name, parsed, timestamp),
-        _check_partitions(name, partitions), check_settings(config), chosen, internal,
+        UNCREATED, name, parsed, keys, _check_timestamp(name, parsed, timestamp),
+        check_partitions(name, partitions), check_settings(config), chosen, internal, 1, format,
     )  # fmt: skip
+    return check_compaction(topic)
+
+
+def check_compaction(topic: Topic) -> Topic:
+    """The topic, if it can be compacted or need not; else ConfigError."""
     if topic.is_compacted and not topic.key:
         raise ConfigError(
-            f"topic {name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key="
+            f"topic {topic.name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key="
         )
     return topic
+
+
+def _check_opaque(name: str, format: Format, schema: Any, key: str | Sequence[str] | None) -> tuple[Schema, str]:
+    if schema is not None:
+        raise SchemaError(f"topic {name}: format {format.name} fixes the schema ({OPAQUE_SCHEMA}); leave schema= out")
+    if key not in (None, KEY, [KEY], (KEY,)):
+        raise SchemaError(f"topic {name}: format {format.name} fixes the key column {KEY!r}; found key={key!r}, leave key= out")
+    return OPAQUE_SCHEMA, KEY
 
 
 def _check_columns(name: str, schema: Schema, what: str, columns: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -132,7 +164,8 @@ def _check_timestamp(name: str, schema: Schema, column: str | None) -> str | Non
     return column
 
 
-def _check_partitions(name: str, partitions: int) -> int:
+def check_partitions(name: str, partitions: int) -> int:
+    """The number of partitions, if a topic can have so many; else ConfigError."""
     if type(partitions) is not int or not 1 <= partitions <= PARTITIONS_MAX:
         raise ConfigError(f"topic {name}: partitions={partitions!r}; expected a whole number from 1 to {PARTITIONS_MAX}")
     return partitions

@@ -33,6 +33,11 @@ class Input:
     key: tuple[str, ...]
     bootstrap: bool = False
 
+    @property
+    def name(self) -> str:
+        """The topic's name, by which frames are read."""
+        return self.topic
+
 
 @dataclass(frozen=True)
 class Store:

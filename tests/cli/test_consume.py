@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
+
+import pytest
+
+import streamkit as sk
 
 
 def test_table_shows_values(streamkit):
@@ -56,11 +61,36 @@ def test_csv_can_be_read_back(streamkit):
 
 def test_empty_topic_has_names_only(streamkit, root):
     """A topic without records prints its columns, and no record."""
-    import streamkit as sk
-
     with sk.open_log(root) as log:
         log.create_topic("empty", "a int", key="a")
 
     assert streamkit("consume", "empty", "--format", "csv") == "a,_timestamp,_partition,_offset,_deleted\n"
     assert streamkit("consume", "empty", "--format", "json") == ""
     assert "0 of 0 records" in streamkit("consume", "empty")
+
+
+@pytest.fixture
+def events(root):
+    """A topic of JSON values: one, a deletion."""
+    with sk.open_log(root) as log:
+        log.create_topic("events", format="json", partitions=1)
+        with log.producer() as producer:
+            producer.send("events", {"key": "k", "value": {"n": [1, "é"]}}, timestamp_ms=0)
+            producer.delete("events", {"key": "k"}, timestamp_ms=1)
+    return "events"
+
+
+def test_opaque_topics_are_decoded(streamkit, events):
+    """Values of a format are printed as what they are: within JSON as JSON, in tables and files as text."""
+    (value, deletion) = (json.loads(line) for line in streamkit("consume", events, "--format", "json").splitlines())
+    assert (value["key"], value["value"], deletion["key"], deletion["_deleted"]) == ("k", {"n": [1, "é"]}, "k", True)
+    (row, _) = csv.DictReader(io.StringIO(streamkit("consume", events, "--format", "csv")))
+    assert (row["key"], json.loads(row["value"])) == ("k", {"n": [1, "é"]})
+    assert '{"n": [1, "é"]}' in streamkit("consume", events)
+
+
+def test_bytes_can_be_seen_raw(streamkit, events):
+    """What cannot be or shall not be decoded is printed in base 64."""
+    value = json.loads(streamkit("consume", events, "--format", "json", "--raw").splitlines()[0])
+
+    assert base64.b64decode(value["value"]).decode() == '{"n":[1,"é"]}'

@@ -370,3 +370,13 @@ def test_two_processes_share_a_partition(tmp_path):
         assert table["n"].take(mine).to_pylist() == list(range(180))
         assert [offset for receipt in receipts[name] for offset in range(*receipt["0"])] == mine.tolist()
     log.close()
+
+
+@pytest.mark.parametrize(
+    "data", [[], pa.record_batch({"user": pa.array([], pa.string()), "n": pa.array([], pa.int64())})], ids=type
+)
+def test_a_batch_without_rows_writes_nothing(log, data):
+    """An empty list or batch is taken, and leaves nothing behind."""
+    with log.producer() as producer:
+        producer.send_batch("t", data)
+    assert (log.read("t").num_rows, log.storage.list("slabs")) == (0, ())
