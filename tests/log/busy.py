@@ -51,10 +51,13 @@ def append_sequenced(log: Log, chance: random.Random, name: str, step: int) -> N
 
 
 def create_and_delete(log: Log, chance: random.Random, name: str, step: int) -> None:
-    topic = f"passing-{name}-{step}"
+    topic = f"passing-{chance.randrange(1 << 60)}"
     log.create_topic(topic, SCHEMA, "key", partitions=2)
     with log.producer() as producer:
         producer.send_batch(topic, rows(chance))
+    log.alter_topic(topic, schema=f"{SCHEMA}, more double", partitions=3, config={"retention.ms": 1_000_000})
+    with log.producer() as producer:
+        producer.send_batch(topic, [{**row, "more": 0.5} for row in rows(chance)])
     if chance.random() < 0.7:
         log.delete_topic(topic)
 
