@@ -24,8 +24,8 @@ from streamkit.log.findings import Findings, Report
 from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.history import Standing
 from streamkit.log.invariants import REBUILD, check_catalog
-from streamkit.log.journal import last_commits, read_journal
-from streamkit.log.loss import check_present
+from streamkit.log.journal import read_journal
+from streamkit.log.loss import check_present, known_commits
 from streamkit.log.rebuild import follow
 from streamkit.log.reference import FrameReference, SlabReference
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
@@ -291,12 +291,12 @@ def _size(storage: Storage, path: str) -> int:
 
 def _check_journal(root: str, database: Database, before: Standing, findings: Findings) -> None:
     """M7: the journal knows no more than the catalog, and enough to rebuild it."""
-    marked = last_commits(root).marked
+    made = known_commits(root)
     with database.read() as transaction:
         now = history.standing(transaction)
-    if marked > now.place:
+    if made > now.place:
         findings.error(
-            "set-back", CATALOG_FILE, f"it stands at commit {now.commits}; the journal knows that commit {marked[1]} was made",
+            "set-back", CATALOG_FILE, f"it stands at commit {now.commits}; commit {made[1]} of timeline {made[0]} was made",
             f"run `streamkit rebuild --log {root}`",
         )  # fmt: skip
         return

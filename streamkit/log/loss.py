@@ -32,23 +32,29 @@ def _is_filled(folder: str) -> bool:
 
 def check_standing(root: str, catalog: Catalog) -> None:
     """
-    Compare the catalog with the journal's ends.
+    Compare the catalog with the journal and the copies, by the ends of files and by names.
 
-    CatalogLostError if the journal knows commits that the catalog does not: it was set back, and must not be written to.
-    If the journal lacks commits that no copy of the catalog has, a copy is made.
+    CatalogLostError if they know commits that the catalog does not: it was set back, and must not be written to. If the
+    journal lacks commits that no copy of the catalog has, a copy is made.
     """
     before = catalog.standing()
-    journal = last_commits(root)
+    journal, copy = last_commits(root), newest_copy(root)
+    known = max(journal.marked, copy)
     now = catalog.standing()
-    if journal.marked > now.place:
+    if known > now.place:
         raise CatalogLostError(
             f"the catalog in {root} stands at commit {now.commits} of timeline {now.timeline}, but the log has committed up to "
-            f"{journal.marked[1]} of timeline {journal.marked[0]}: an older catalog was put in its place, and what was committed since "
-            f"is not in it; bring it forward with `streamkit rebuild --log {root}`"
+            f"{known[1]} of timeline {known[0]}: an older catalog was put in its place, and what was committed since is not in it; "
+            f"bring it forward with `streamkit rebuild --log {root}`, or give up what came after by moving `journal` and `backups` away"
         )
-    if before.place > max(journal.entered, newest_copy(root)) and before.commits and isinstance(catalog.database, SqliteDatabase):
+    if before.commits and before.place > max(journal.entered, copy) and isinstance(catalog.database, SqliteDatabase):
         with suppress(OSError):  # a folder that only others may write to
             copy_catalog(catalog.database, root)
+
+
+def known_commits(root: str) -> Place:
+    """The last commit that the journal, or a copy of the catalog, says was made."""
+    return max(last_commits(root).marked, newest_copy(root))
 
 
 def newest_copy(root: str) -> Place:

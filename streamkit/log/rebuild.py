@@ -21,7 +21,8 @@ from streamkit.log import history, replication, tables
 from streamkit.log.copies import catalog_copies, copy_catalog, standing_of
 from streamkit.log.database import Transaction
 from streamkit.log.history import Standing
-from streamkit.log.journal import Entry, FoundJournal, Place, last_commits, read_journal
+from streamkit.log.journal import Entry, FoundJournal, Place, read_journal
+from streamkit.log.loss import known_commits
 from streamkit.log.recording import CHANGES, Statement, is_change
 from streamkit.log.replicated_storage import open_storage
 from streamkit.log.sqlite import SqliteDatabase
@@ -96,12 +97,12 @@ def _why(root: str) -> str:
     fault = _fault(file)
     if fault is not None:
         return f"the catalog was damaged: {fault}"
-    known, journal = standing_of(file), last_commits(root)
-    if journal.marked <= known.place:
+    known, made = standing_of(file), known_commits(root)
+    if made <= known.place:
         raise ConfigError(
-            f"the catalog {file} is sound and stands at commit {known.commits}, as far as the journal knows; there is nothing to rebuild"
+            f"the catalog {file} is sound and stands at commit {known.commits}, as far as journal and copies know; there is nothing to rebuild"
         )
-    return f"the catalog stood at commit {known.commits}, the journal at {journal.marked[1]}"
+    return f"the catalog stood at commit {known.commits}, the journal and the copies at {made[1]}"
 
 
 def _fault(file: str) -> str | None:
