@@ -32,6 +32,7 @@ class Settings:
     """Every setting with its default; each number is at least 1."""
 
     log: str = ".streamkit"
+    log_storage: str = ""
     topic_partitions: int = 4
     frame_rows: int = 65_536
     key_groups: int = 128
@@ -41,7 +42,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _check(field.name, getattr(self, field.name), type(field.default))
+            _check(field.name, getattr(self, field.name), field.default)
 
 
 def load_settings(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
@@ -89,8 +90,9 @@ def _parse(name: str, text: str, kind: type) -> str | int:
         raise ConfigError(f"{PREFIX}{name.upper()} is {text!r}; expected a whole number") from None
 
 
-def _check(name: str, value: object, kind: type) -> None:
-    if type(value) is not kind or value == "":
+def _check(name: str, value: object, default: object) -> None:
+    kind = type(default)
+    if type(value) is not kind or (value == "" and default != ""):
         raise ConfigError(f"the setting {name} is {value!r}; expected {'a whole number' if kind is int else 'a text'}")
     if isinstance(value, int) and value < 1:
         raise ConfigError(f"the setting {name} is {value}; expected at least 1")

@@ -4,6 +4,7 @@ Every name that StreamKit writes anywhere, and its inverse.
 Files of a log, below its root:
 
     catalog.db                                   the catalog, when it is SQLite
+    identity/<token>                             whose slabs these are, when the catalog is elsewhere
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
@@ -40,6 +41,7 @@ ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
 RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
 
 CATALOG_FILE = "catalog.db"
+IDENTITY_FOLDER = "identity"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
@@ -98,6 +100,10 @@ class SlabName:
         """The name behind a path; None if no slab is called so."""
         match = _SLAB.fullmatch(path)
         return cls(match[1], int(match[2]), int(match[3]), match[4]) if match else None
+
+
+def identity_path(token: str) -> str:
+    return f"{IDENTITY_FOLDER}/{token}"
 
 
 def application_writer(application_id: int) -> str:
@@ -180,7 +186,7 @@ def catalog_copy_place(path: str) -> tuple[int, int] | None:
 
 _KNOWN_FILES = re.compile(
     r"(catalog|heartbeats)\.db(-wal|-shm|-journal)?|catalog\.db\.(damaged|unfinished)-[0-9a-f]{32}(-wal|-shm|-journal)?"
-    r"|damaged/.+|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
+    r"|damaged/.+|identity/[0-9a-f]{32}|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
 )
 
 

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from tests.places import KINDS, Place, file_place, memory_place, postgres_place
+from tests.postgres import Server, binaries
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -31,6 +34,25 @@ def pytest_collection_modifyitems(items):
 
 def needs_spark(item):
     return bool(item.get_closest_marker("spark")) or "spark" in item.fixturenames
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A private PostgreSQL server for the whole run."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL is installed here: initdb and postgres are neither on PATH nor in /usr/lib/postgresql/*/bin")
+    server = Server(programs)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=KINDS)
+def place(request, tmp_path) -> Place:
+    """An empty place for a log, once for each kind of catalog."""
+    if request.param == "memory":
+        return memory_place()
+    return file_place(tmp_path) if request.param == "file" else postgres_place(request.getfixturevalue("postgres"), tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from streamkit.cli.location import LogOption
+from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_json, show_table
 from streamkit.config import load_settings
 from streamkit.errors import StreamKitError
+from streamkit.log.address import is_address
 from streamkit.log.findings import Report
 from streamkit.log.fsck import check_folder
 
@@ -42,6 +43,9 @@ def fsck(
 
 
 def _checked(location: str, deep: bool) -> Report:
+    if is_address(location):  # of a catalog in PostgreSQL, which no look can harm
+        with open_existing_log(location) as opened:
+            return opened.fsck(deep)
     if not deep:
         return check_folder(location)
     with ExitStack() as stack:

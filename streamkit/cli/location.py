@@ -9,17 +9,22 @@ import typer
 
 from streamkit.config import load_settings
 from streamkit.errors import ConfigError
-from streamkit.log.log import Log, open_log
+from streamkit.log.address import is_address
+from streamkit.log.log import Log, has_log, open_log
 
 LogOption = Annotated[
-    str | None, typer.Option("--log", metavar="DIR", help="Where the log is; else STREAMKIT_LOG, else .streamkit.")
+    str | None, typer.Option("--log", metavar="DIR|URL", help="Where the log is; else STREAMKIT_LOG, else .streamkit.")
 ]
 
 
 def open_existing_log(path: str | None) -> Log:
     """Open the log that a command was pointed at; ConfigError if there is none, because looking must not make one."""
     location = path or load_settings().log
-    if "://" not in location and not os.path.isdir(os.path.expanduser(location)):
+    if not has_log(location):
+        if is_address(location):
+            raise ConfigError(
+                "the storage directory of the catalog's URL holds no log; mend it, mount it, or write to a topic first"
+            )
         raise ConfigError(
             f"there is no log at {os.path.abspath(location)}; name one with --log or STREAMKIT_LOG, or write to a topic first"
         )

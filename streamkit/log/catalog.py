@@ -7,24 +7,26 @@ Every method is one transaction. Only drivers and clients open it; tasks get wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, history, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import applications, epochs, history, identity, manifest, producers, replacements, replication, tables, topics
 from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
-from streamkit.log.database import Database, OutcomeUnknownError, Transaction
+from streamkit.log.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
 from streamkit.log.history import Commit, Standing
 from streamkit.log.journal import Journal, prune
 from streamkit.log.manifest import ManifestSlice
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
-from streamkit.log.recording import RecordedTransaction, Statement
+from streamkit.log.recording import RecordedTransaction
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
+from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.log.topics import SchemaVersion
 from streamkit.names import fresh_token
@@ -59,6 +61,12 @@ class Catalog:
     def prune_journal(self, root: str, covered: tuple[int, int]) -> tuple[str, ...]:
         """Delete the journal files of the log at `root` whose commits all lie at or before `covered`; returns their paths."""
         return self._write(lambda _: prune(root, covered))
+
+    def claim_storage(self, storage: Storage) -> None:
+        """Pair the log with its storage at the first time, check the pair later; ConfigError if the two do not belong together."""
+        if not self._read(lambda transaction: identity.is_claimed(transaction, storage)):
+            self._write(identity.give)
+            self._write(lambda transaction: identity.claim(transaction, storage))
 
     # Topics
 
@@ -240,37 +248,43 @@ class Catalog:
     # Transactions
 
     def _read(self, work: Callable[[Transaction], Result]) -> Result:
-        with self._database.read() as transaction:
-            return work(transaction)
+        return self._run(self._database.read, work)
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
-        with self._database.write() as transaction:
-            recorded = RecordedTransaction(transaction)
-            result = work(recorded)
-            commit = self._enter(transaction, recorded.statements)
+        result, commit = self._run(self._database.write, lambda transaction: self._recorded(transaction, work))
         if commit is not None and self._journal is not None:
             reach("journal.before_mark")
             self._journal.mark(commit)
         return result
 
-    def _enter(self, transaction: Transaction, statements: Sequence[Statement]) -> Commit | None:
-        """Number a transaction and write its entry into the journal, unless it changed nothing."""
-        if not statements:
-            return None
+    def _recorded(self, transaction: Transaction, work: Callable[[Transaction], Result]) -> tuple[Result, Commit | None]:
+        """Do the work, and number it and write its entry into the journal unless it changed nothing."""
+        recorded = RecordedTransaction(transaction)
+        result = work(recorded)
+        if not recorded.statements:
+            return result, None
         commit = history.advance(transaction, fresh_token())
         if self._journal is not None:
-            self._journal.append(commit, statements, self._clock.now_ms())
+            self._journal.append(commit, recorded.statements, self._clock.now_ms())
             reach("journal.entered")
-        return commit
+        return result, commit
+
+    def _run(self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result]) -> Result:
+        try:
+            with begin() as transaction:
+                return work(transaction)
+        except ConnectionLostError:  # a server that was started again: nothing was committed
+            with begin() as transaction:
+                return work(transaction)
 
     def _commit(self, work: Callable[[Transaction], Result], is_done: Callable[[Transaction], bool]) -> Result:
         try:
             return self._write(work)
         except OutcomeUnknownError as unknown:
             reach("commit.outcome_unknown")
-            if not self._settled(unknown, is_done):
+            if not self._settled(unknown, is_done) and not isinstance(unknown.reason, ConnectionLostError):
                 raise unknown.reason from unknown
-            return self._write(work)  # which finds it done
+            return self._write(work)  # which finds it done, or does it on a new connection
 
     def _settled(self, unknown: OutcomeUnknownError, is_done: Callable[[Transaction], bool]) -> bool:
         try:

@@ -1,8 +1,9 @@
 """
-The narrow face of a transactional database that the catalog needs; SQLite now, PostgreSQL later.
+The narrow face of a transactional database that the catalog needs: a file of SQLite, or a server of PostgreSQL.
 
 A read transaction sees one snapshot. A write transaction holds the only right to write from its first statement on, so
-that what it reads cannot change before it commits.
+that what it reads cannot change before it commits. Statements are in the SQL that both share (`dialect.py` has the rest);
+one that fails may take its whole transaction back, so errors are not caught inside of one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class OutcomeUnknownError(StreamKitError):
         self.reason = reason
 
 
+class ConnectionLostError(StreamKitError):
+    """The server was lost inside a transaction; unless it was in its commit, nothing became visible and it can be run again."""
+
+
 class Transaction(Protocol):
     """Statements that take effect together."""
 
@@ -32,6 +37,9 @@ class Transaction(Protocol):
 
     def execute_many(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
         """Run a statement once per row of parameters."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
 
 
 class Database(Protocol):

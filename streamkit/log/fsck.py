@@ -101,7 +101,7 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
     _check_unreferenced(storage, listed, references, findings)
     if isinstance(storage, ReplicatedStorage):
         _check_replicas(storage, references, deep, findings)
-    if os.path.isdir(root):
+    if isinstance(database, SqliteDatabase) and os.path.isdir(root):
         _check_journal(root, database, references.standing, findings)
     if deep:
         _check_frames(storage, database, references, findings, progress or (lambda done, total: None))

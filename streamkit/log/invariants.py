@@ -16,7 +16,7 @@ REBUILD = (
 
 def check_catalog(transaction: Transaction, findings: Findings) -> None:
     """Check every invariant within the catalog; what cannot even be read is a finding too."""
-    for check in (_topics, _manifest, _partitions, _slabs, _applications, _epochs, _stores, _producers, _groups):
+    for check in (_topics, _manifest, _partitions, _slabs, _applications, _epochs, _stores, _producers):
         _guarded(check, transaction, findings)
 
 
@@ -172,14 +172,3 @@ def _producers(transaction: Transaction, findings: Findings) -> None:
     for producer, epoch, step, token in transaction.execute("SELECT id, epoch, step, token FROM producer"):
         if epoch < 1 or step < 0 or (step > 0) != (token != ""):
             findings.error("producer", f"producer {producer}", f"it has epoch {epoch}, step {step} and token {token!r}", REBUILD)
-
-
-def _groups(transaction: Transaction, findings: Findings) -> None:
-    """I2 for consumer groups."""
-    if not transaction.execute("SELECT 1 FROM sqlite_schema WHERE name = 'group_offset'"):
-        return
-    _positions(
-        transaction, findings, "SELECT g.name, o.topic_id, o.partition, o.next_offset, t.next_offset FROM group_offset o "
-        "JOIN consumer_group g ON g.id = o.group_id JOIN topic_partition t ON t.topic_id = o.topic_id AND t.partition = o.partition",
-        "group",
-    )  # fmt: skip

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, SetupError
+from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.alteration import Alteration
 from streamkit.log.backup import Backup, back_up
 from streamkit.log.catalog import Catalog
@@ -29,9 +30,9 @@ from streamkit.log.replicated_storage import ReplicatedStorage, create_root, ope
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.storage import MemoryStorage, Storage
+from streamkit.log.storage import FileStorage, MemoryStorage, Storage
 from streamkit.log.topic import Topic, declare_topic
-from streamkit.names import CATALOG_FILE, fresh_token
+from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER, fresh_token
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -43,18 +44,31 @@ class Log:
     """
     Topics at one location. `storage` may travel to tasks; the catalog stays with drivers and clients.
 
-    `root` is the absolute directory, or `:memory:`. A log belongs to the process that opened it.
+    `root` is the absolute directory, or `:memory:`; `location` opens the same log elsewhere: the root, or a URL of
+    PostgreSQL, from which a password was left out (`has_password`). A log belongs to the process that opened it.
     """
 
-    def __init__(self, root: str, storage: Storage, catalog: Catalog, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self,
+        root: str,
+        storage: Storage,
+        catalog: Catalog,
+        clock: Clock,
+        settings: Settings,
+        location: str | None = None,
+        *,
+        has_password: bool = False,
+    ) -> None:
         self.root = root
+        self.location = location or root
+        self.has_password = has_password
         self.storage = storage
         self.catalog = catalog
         self.clock = clock
         self.settings = settings
 
     def __repr__(self) -> str:
-        return f"Log({self.root!r})"
+        return f"Log({self.location!r})"
 
     def __enter__(self) -> Log:
         return self
@@ -301,15 +315,21 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     """
     Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
 
+    For a log that several hosts share: `postgresql://user@host/database?schema=name&storage=/shared/directory`. The catalog
+    is in that schema (`streamkit` unless given), the slabs are in the directory, which every host must see; without
+    `storage`, the setting `log_storage` (`$STREAMKIT_LOG_STORAGE`) names it. The first opening binds the two together.
+
     Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
     for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be,
-    CatalogLostError if the catalog is missing beside slabs, or older than the log's journal.
+    CatalogLostError if the catalog is missing beside slabs, or older than the log's journal, SetupError if psycopg is missing.
     """
     settings = load_settings()
     chosen = clock or SystemClock()
     location = os.fspath(path_or_url) if path_or_url is not None else settings.log
     if location == IN_MEMORY:
         return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
+    if is_address(location):
+        return _open_shared(parse_address(location, settings.log_storage), chosen, settings)
     root = _directory(location)
     check_present(root)
     database = SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs)
@@ -322,11 +342,35 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
         raise
 
 
+def has_log(location: str) -> bool:
+    """Whether there is a log at a location already, as far as its files tell; opening one would make it."""
+    if is_address(location):
+        return os.path.isdir(os.path.join(parse_address(location, load_settings().log_storage).storage, IDENTITY_FOLDER))
+    return "://" in location or os.path.isdir(os.path.expanduser(location))
+
+
+def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
+    try:
+        postgres = importlib.import_module("streamkit.log.postgres")
+    except ImportError as error:
+        raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'streamkit[postgres]'") from error
+    catalog = Catalog(postgres.PostgresDatabase(address), clock)
+    try:
+        catalog.claim_storage(FileStorage(address.storage))
+        storage = open_storage(address.storage, catalog.replication())
+    except BaseException:
+        catalog.close()
+        raise
+    return Log(storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password)
+
+
 def _directory(location: str) -> str:
     """The absolute directory of a location, made if it is missing."""
     scheme = location.partition("://")[0] if "://" in location else "file"
     if scheme != "file":
-        raise ConfigError(f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory")
+        raise ConfigError(
+            f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory, or a postgresql:// URL"
+        )
     root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
     try:
         os.makedirs(root, mode=0o700, exist_ok=True)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from streamkit.errors import CatalogLostError
+from streamkit.errors import CatalogLostError, ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.copies import catalog_copies, copy_catalog
 from streamkit.log.journal import NOWHERE, Place, last_commits
 from streamkit.log.sqlite import SqliteDatabase
-from streamkit.names import CATALOG_FILE
+from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
 
 
 def check_present(root: str) -> None:
-    """CatalogLostError if a log's folder has slabs, a journal or copies of a catalog, but no catalog: a new one would hide them."""
+    """
+    CatalogLostError if a log's folder has slabs, a journal or copies of a catalog, but no catalog: a new one would hide them.
+
+    ConfigError if it is the storage of a log whose catalog is in PostgreSQL.
+    """
+    if os.path.isdir(os.path.join(root, IDENTITY_FOLDER)):
+        raise ConfigError(f"{root} holds the slabs of a log whose catalog is in PostgreSQL; open that by its postgresql:// URL")
     file = os.path.join(root, CATALOG_FILE)
     if os.path.exists(file) and os.path.getsize(file):
         return

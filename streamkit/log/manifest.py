@@ -65,7 +65,7 @@ def extents(
 ) -> list[Extent]:
     """The extents that hold offsets from `start` to before `end`, by offset; at most `limit`."""
     place = (topic_id, partition)
-    bounds = (_LAST if end is None else end, start, -1 if limit is None else limit)
+    bounds = (_LAST if end is None else end, start, _LAST if limit is None else limit)
     return [Extent(*row) for row in transaction.execute(_EXTENTS, (*place, *place, start, *bounds))]
 
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import apsw
 
-from streamkit.errors import ConfigError, FormatVersionError, StreamKitError
+from streamkit.errors import CatalogLostError, ConfigError, FormatVersionError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log import history, replication, tables
 from streamkit.log.copies import catalog_copies, copy_catalog, standing_of
 from streamkit.log.database import Transaction
 from streamkit.log.history import Standing
 from streamkit.log.journal import Entry, FoundJournal, Place, read_journal
-from streamkit.log.loss import known_commits
+from streamkit.log.loss import check_present, known_commits
 from streamkit.log.recording import CHANGES, Statement, is_change
 from streamkit.log.replicated_storage import open_storage
 from streamkit.log.sqlite import SqliteDatabase
@@ -92,8 +92,12 @@ def _why(root: str) -> str:
     file = os.path.join(root, CATALOG_FILE)
     if not os.path.isdir(root):
         raise ConfigError(f"there is no log at {root}")
-    if not os.path.exists(file) or not os.path.getsize(file):
+    try:
+        check_present(root)
+    except CatalogLostError:
         return "the catalog was missing or empty"
+    if not os.path.exists(file):
+        raise ConfigError(f"there is no log at {root}")
     fault = _fault(file)
     if fault is not None:
         return f"the catalog was damaged: {fault}"

@@ -43,6 +43,10 @@ class RecordedTransaction:
         if rows and is_change(statement):
             self.statements.append(Statement(statement, rows))
 
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return self._transaction.has_table(name)
+
 
 @lru_cache(maxsize=1024)
 def is_change(statement: str) -> bool:

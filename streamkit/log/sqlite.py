@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -59,6 +60,10 @@ class SqliteTransaction:
     def execute_many(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
         """Run a statement once per row of parameters."""
         self._connection.executemany(statement, [tuple(row) for row in parameters])
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return bool(self.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)))
 
 
 class SqliteDatabase:
@@ -163,8 +168,11 @@ class SqliteDatabase:
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
-            self._is_settled = False
+            self._mark_unsettled()
             raise OutcomeUnknownError(self._translate(error)) from error
+
+    def _mark_unsettled(self) -> None:
+        self._is_settled = False
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -191,7 +199,7 @@ class SqliteDatabase:
             _create_private(self.path)
         connection = apsw.Connection(self.path, vfs=self._vfs)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        mode = connection.pragma("journal_mode", "wal")
+        mode = _write_ahead(connection)
         if mode != "wal" and self.path != IN_MEMORY:
             raise SetupError(
                 f"{self.path} cannot have a write-ahead log, SQLite chose {mode!r}; expected a file system of this machine"
@@ -255,6 +263,18 @@ def _sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _write_ahead(connection: apsw.Connection) -> str:
+    """Ask for a write-ahead log; the mode that is in force. SQLite does not wait for others that ask for it at the same time."""
+    end = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return str(connection.pragma("journal_mode", "wal"))
+        except apsw.BusyError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(0.01)
 
 
 def _create_private(path: str) -> None:

@@ -98,6 +98,7 @@ TABLES = (
         sequence INTEGER NOT NULL, offsets TEXT NOT NULL, PRIMARY KEY (producer_id, topic_id, sequence)
     ) WITHOUT ROWID
     """,
+    "CREATE TABLE identity (id INTEGER PRIMARY KEY CHECK (id = 1), token TEXT NOT NULL, is_claimed INTEGER NOT NULL)",
 )
 
 
@@ -115,7 +116,7 @@ def prepare(database: Database) -> None:
 
 
 def _is_prepared(transaction: Transaction) -> bool:
-    if not transaction.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"):
+    if not transaction.has_table("log"):
         return False
     check_format(transaction)
     return True

@@ -33,6 +33,7 @@ PACKED_DDL = "task int, edge int, payload binary"
 class Job:
     """One generation of an application, as its options travel through Spark."""
 
+    location: str
     root: str
     program: Program
     application: Application
@@ -88,7 +89,7 @@ def decode_job(text: str) -> Job:
 
 def open_job_log(job: Job) -> Log:
     """The log of the job, opened in this process; only driver-side processes call it."""
-    return open_log(job.root)
+    return open_log(job.location)
 
 
 @lru_cache(maxsize=4)

@@ -58,7 +58,7 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
 
 def _parser(topology: Topology) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=f"Run the topology {topology.name} as one Spark Structured Streaming query.")
-    parser.add_argument("--log", metavar="DIR", help="the log; STREAMKIT_LOG, else .streamkit")
+    parser.add_argument("--log", metavar="DIR|URL", help="the log; STREAMKIT_LOG, else .streamkit")
     parser.add_argument("--tasks", type=int, metavar="N", help="kernel tasks; else as many as before, at first the cores")
     parser.add_argument("--max-records-per-epoch", type=int, metavar="N", help="records an epoch takes at most")
     end = parser.add_mutually_exclusive_group()

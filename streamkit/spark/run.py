@@ -196,6 +196,7 @@ class Run:
             self._records_before, self._backlog = self._records_ever(), planner.backlog()
         bounded = options.trigger == AVAILABLE_NOW or options.drain
         self.job = Job(
+            location=self.log.location,
             root=self.log.root,
             replication=self.log.catalog.replication(),
             program=self.program,
@@ -241,9 +242,14 @@ def run(
     Raises:
         StreamKitError: a subclass that says what to mend.
     """
+    opened = log if isinstance(log, Log) else open_log(log)
+    if opened.has_password:
+        raise ConfigError(
+            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
+            "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
+        )
     session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(session)
-    opened = log if isinstance(log, Log) else open_log(log)
     program = topology if isinstance(topology, Program) else _compiled(topology, opened, session)
     return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
 

@@ -62,8 +62,12 @@ class Processes:
     def is_killed(self, work: str, **order: object) -> bool:
         """Whether it was killed before it ended; it must not fail otherwise."""
         status = self.run(work, **order)
-        assert os.WIFSIGNALED(status) or status == 0, self._errors.read_text()
+        assert os.WIFSIGNALED(status) or status == 0, self.errors()
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+    def errors(self) -> str:
+        """What the processes wrote to stderr."""
+        return self._errors.read_text()
 
     def close(self) -> None:
         self._server.communicate()

@@ -211,3 +211,13 @@ def test_backups_under_load_are_whole(tmp_path):
                 worker.communicate()
         assert commits == sorted(commits) and len(set(commits)) > 2
         assert check_folder(str(folder), deep=True).is_clean
+
+
+def test_backup_of_a_catalog_in_postgresql_is_refused(postgres, tmp_path):
+    """What is not backed up here is refused by name, and nothing is written."""
+    with open_log(postgres.url(storage=tmp_path / "shared")) as log:
+        busy.create_topics(log)
+        for refused in (lambda: log.backup(tmp_path / "backup"), log.copy_catalog):
+            with pytest.raises(ConfigError, match="SQLite"):
+                refused()
+    assert not (tmp_path / "backup").exists()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, EpochFailedError, FencedError, TopicNotFoundError
+from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError, TopicNotFoundError
 from streamkit.log import epochs
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.catalog import Catalog
@@ -16,7 +16,6 @@ from streamkit.log.epochs import EpochCommit, added
 from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.orphans import collect_orphans
 from streamkit.log.slab import read_frame, write_slab
-from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import MemoryStorage
 from streamkit.log.topic import declare_topic
 from streamkit.names import SlabName, application_writer, fresh_token
@@ -25,8 +24,8 @@ from streamkit.names import SlabName, application_writer, fresh_token
 class Application:
     """A catalog with a topic to read and one to write, and a started application."""
 
-    def __init__(self):
-        self.catalog = Catalog(SqliteDatabase(":memory:"), HandClock(1000))
+    def __init__(self, database):
+        self.catalog = Catalog(database, HandClock(1000))
         self.storage = MemoryStorage()
         self.source = self.catalog.create_topic(declare_topic("source", "v string", partitions=2))
         self.sink = self.catalog.create_topic(declare_topic("sink", "v string", partitions=2))
@@ -77,8 +76,11 @@ def batch_of(*values):
 
 
 @pytest.fixture
-def app():
-    return Application()
+def app(place):
+    """The application, on every kind of catalog."""
+    found = Application(place.open())
+    yield found
+    found.catalog.close()
 
 
 def snapshot(app):
@@ -174,7 +176,7 @@ def test_a_slab_is_adopted_once(app):
     slab = app.slab(1, (0, "a"))
     before = snapshot(app)
 
-    with pytest.raises(Exception, match="UNIQUE"):
+    with pytest.raises(StreamKitError, match=r"(?i)unique"):
         app.catalog.commit_epoch(app.epoch(1, slab, slab))
     assert snapshot(app) == before
 

@@ -324,6 +324,18 @@ def test_replicas_that_lack_are_a_warning(tmp_path):
         assert log.fsck(deep=True).is_clean
 
 
+def test_log_wherever_its_catalog_is(place):
+    """With its catalog in memory, in a file or in PostgreSQL, a sound log is clean and a broken invariant is found."""
+    with open_log(place.location) as log:
+        busy.create_topics(log)
+        busy.work(log, random.Random(5), 12)
+        report = log.fsck(deep=True)
+        assert report.findings == () and report.counts["rows"] > 0
+        with log.catalog.database.write() as transaction:
+            transaction.execute("UPDATE topic_partition SET next_offset = next_offset + 1 WHERE topic_id = 1 AND partition = 0")
+        assert [(finding.kind, finding.severity) for finding in log.fsck().findings] == [("offsets", ERROR)]
+
+
 def test_no_log_is_an_error(tmp_path):
     """Where there is no log, there is nothing to check, and none is made."""
     for place in (tmp_path / "nowhere", tmp_path):

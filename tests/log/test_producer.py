@@ -19,14 +19,17 @@ from streamkit.log.keys import partitions
 from streamkit.log.log import open_log
 from streamkit.log.producer import Producer
 from streamkit.testing.faults import FaultyStorage, FaultyVfs
+from tests.places import SHARED_KINDS
 
 
 @pytest.fixture
-def log():
-    found = open_log(":memory:", HandClock(1000))
+def log(place):
+    """A log with two topics, on every kind of catalog."""
+    found = open_log(place.location, HandClock(1000))
     found.create_topic("t", "user string, n bigint", key="user", partitions=3)
     found.create_topic("plain", "n bigint", partitions=3)
-    return found
+    yield found
+    found.close()
 
 
 def table_of(*numbers, user="u"):
@@ -349,12 +352,15 @@ with open_log(sys.argv[1]) as log:
 """
 
 
-def test_two_processes_share_a_partition(tmp_path):
+@pytest.mark.parametrize("place", SHARED_KINDS, indirect=True)
+def test_two_processes_share_a_partition(place):
     """Two processes append to one partition at once: offsets are dense and unique, each keeps its order, each knows its offsets."""
-    log = open_log(tmp_path)
+    log = open_log(place.location)
     log.create_topic("shared", "writer string, n bigint", partitions=1)
     children = {
-        name: subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        name: subprocess.Popen(
+            [sys.executable, "-c", WRITER, place.location, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         for name in ("a", "b")
     }
     assert [child.stdout.readline() for child in children.values() if child.stdout] == [b"ready\n", b"ready\n"]

@@ -1,4 +1,4 @@
-"""Promises of the catalog's database: version, settings, privacy, forks, transactions."""
+"""Promises of SQLite as the catalog's database, beside those of tests/contracts: version, settings, privacy, forks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 import stat
 import subprocess
 import sys
-import threading
-import time
 
 import apsw
 import pytest
 
-from streamkit.errors import CorruptionError, FormatVersionError, SetupError, StreamKitError
+from streamkit.errors import CorruptionError, SetupError
 from streamkit.log import tables
 from streamkit.log.sqlite import SqliteDatabase, check_version
 
@@ -71,17 +69,6 @@ def test_the_catalog_is_private(database, path):
     assert [stat.S_IMODE(os.stat(path + end).st_mode) for end in ("", "-wal", "-shm")] == [0o600] * 3
 
 
-def test_a_newer_format_is_refused(database, path):
-    """A catalog that a newer StreamKit wrote is left alone."""
-    with database.write() as transaction:
-        transaction.execute("UPDATE log SET format = format + 1")
-
-    with pytest.raises(
-        FormatVersionError, match=f"format {tables.FORMAT_VERSION + 1}; this StreamKit uses format {tables.FORMAT_VERSION}"
-    ):
-        tables.prepare(database)
-
-
 def test_what_is_no_catalog_is_refused(path):
     """A file of something else is named, not touched."""
     with open(path, "wb") as file:
@@ -91,64 +78,6 @@ def test_what_is_no_catalog_is_refused(path):
         SqliteDatabase(path)
     with open(path, "rb") as file:
         assert file.read() == b"something else" * 100
-
-
-def test_a_transaction_that_raises_leaves_nothing(database):
-    """An error inside the block takes everything back."""
-    with pytest.raises(ZeroDivisionError), database.write() as transaction:
-        insert(transaction)
-        1 / 0
-
-    assert count(database) == 0
-
-
-def test_a_reader_sees_one_snapshot(database, path):
-    """What is committed while a read runs is not in it, and the read does not block the commit."""
-    other = SqliteDatabase(path)
-    with other.read() as reading:
-        assert reading.execute("SELECT count(*) FROM producer") == [(0,)]
-        with database.write() as transaction:
-            insert(transaction)
-        assert reading.execute("SELECT count(*) FROM producer") == [(0,)]
-    assert count(other) == 1
-    other.close()
-
-
-def test_writers_wait_for_each_other(database, path):
-    """A second writer waits until the first is done, and then sees what it wrote."""
-    other = SqliteDatabase(path)
-    seen = []
-
-    def write():
-        with other.write() as transaction:
-            seen.extend(transaction.execute("SELECT count(*) FROM producer"))
-
-    with database.write() as transaction:
-        thread = threading.Thread(target=write)
-        thread.start()
-        time.sleep(0.1)
-        insert(transaction)
-    thread.join()
-    other.close()
-    assert seen == [(1,)]
-
-
-def test_settling_keeps_what_is_committed(database):
-    """Opening the file anew to settle an outcome loses nothing, and the database stays usable."""
-    with database.write() as transaction:
-        insert(transaction)
-    database.settle()
-
-    assert count(database) == 1
-
-
-def test_a_closed_catalog_says_so(database):
-    """Use after close is an error that says what to do."""
-    database.close()
-    database.close()
-
-    with pytest.raises(StreamKitError, match="is closed; open the log again"):
-        count(database)
 
 
 def outcome_in_child(work):
@@ -166,16 +95,6 @@ def outcome_in_child(work):
         text = pipe.read().decode()
     os.waitpid(child, 0)
     return text
-
-
-def test_a_forked_child_cannot_use_the_connection(database, path):
-    """A connection that was inherited through a fork is not used, and the parent's goes on."""
-    text = outcome_in_child(lambda: count(database))
-
-    assert text.startswith(f"StreamKitError: the catalog {path} was opened by process {os.getpid()}")
-    with database.write() as transaction:
-        insert(transaction)
-    assert count(database) == 1
 
 
 def test_a_forked_child_cannot_open_the_same_file(database, path):
@@ -198,16 +117,6 @@ def test_the_parents_locks_outlive_the_child(database, path):
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "BusyError" in run.stderr
-
-
-def test_names_cannot_reach_into_statements(database):
-    """Values are bound, never pasted: a hostile name is a name."""
-    hostile = "x'; DROP TABLE producer; --"
-    with database.write() as transaction:
-        transaction.execute("INSERT INTO producer (name, epoch, step, token) VALUES (?, 1, 0, '')", (hostile,))
-
-    with database.read() as transaction:
-        assert transaction.execute("SELECT name FROM producer") == [(hostile,)]
 
 
 def test_a_catalog_can_live_in_memory():

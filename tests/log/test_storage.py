@@ -1,4 +1,4 @@
-"""Promises of both storages, and of what the file storage does to the disk."""
+"""Promises of what the file storage does to the disk, beside those of tests/contracts."""
 
 from __future__ import annotations
 
@@ -8,70 +8,10 @@ import stat
 import subprocess
 import sys
 
-import pyarrow as pa
 import pytest
 
-from streamkit.errors import ConfigError, StorageFullError
-from streamkit.log.storage import FileStorage, MemoryStorage
-
-
-@pytest.fixture(params=["file", "memory"])
-def storage(request, tmp_path):
-    return FileStorage(str(tmp_path / "log")) if request.param == "file" else MemoryStorage()
-
-
-def test_a_file_is_read_as_it_was_written(storage):
-    """Parts of any kind come back as one run of bytes."""
-    size = storage.create("slabs/p1/1/a", [b"abc", pa.py_buffer(b"defg"), b""])
-
-    assert (size, storage.size("slabs/p1/1/a"), storage.exists("slabs/p1/1/a")) == (7, 7, True)
-    assert storage.map("slabs/p1/1/a").to_pybytes() == b"abcdefg"
-
-
-def test_an_empty_file_can_be_mapped(storage):
-    """Zero bytes are bytes."""
-    storage.create("slabs/empty", [])
-
-    assert storage.map("slabs/empty").size == 0
-
-
-def test_nothing_is_overwritten(storage):
-    """A second file of the same path is refused, and the first keeps its bytes."""
-    storage.create("slabs/a", [b"first"])
-
-    with pytest.raises(FileExistsError):
-        storage.create("slabs/a", [b"second"])
-    assert storage.map("slabs/a").to_pybytes() == b"first"
-
-
-def test_files_are_listed_below_a_folder(storage):
-    """A listing is recursive, sorted, relative to the root, and empty where there is nothing."""
-    for path in ("slabs/p1/2/b", "slabs/p1/1/a", "slabs/p10/1/c"):
-        storage.create(path, [b"x"])
-
-    assert storage.list("slabs/p1") == ("slabs/p1/1/a", "slabs/p1/2/b")
-    assert storage.list("slabs/p2") == ()
-
-
-def test_a_deleted_file_is_gone(storage):
-    """Deleting removes the file, twice does no harm, and reading it says that there is none."""
-    storage.create("slabs/a", [b"x"])
-    storage.delete("slabs/a")
-    storage.delete("slabs/a")
-
-    assert not storage.exists("slabs/a")
-    for read in (storage.map, storage.size):
-        with pytest.raises(FileNotFoundError):
-            read("slabs/a")
-
-
-@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "slabs/../../x", "slabs//x", "./x", "a\0b"])
-def test_paths_stay_below_the_root(storage, path):
-    """No path leads out of the log."""
-    with pytest.raises(ConfigError, match="stays below the root"):
-        storage.create(path, [b"x"])
-    with pytest.raises(ConfigError):
-        storage.map(path)
+from streamkit.errors import StorageFullError
+from streamkit.log.storage import FileStorage
 
 
 def test_files_and_folders_are_private(tmp_path):

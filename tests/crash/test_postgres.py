@@ -1,0 +1,158 @@
+"""
+The same with the catalog on PostgreSQL, and with a server that dies too: at any moment, commits included.
+
+Acknowledged records are there once, in order; the application comes to the same results.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from streamkit.errors import StreamKitError
+from streamkit.log.log import open_log
+from tests.crash import sales
+from tests.crash.outcome import finish
+from tests.crash.processes import IS_TORTURE
+from tests.places import open_postgres
+
+POINTS = {  # and how often they are passed before
+    "start.before_commit": 1,
+    "start.after_commit": 1,
+    "storage.after_fsync": 3,
+    "kernel.slab_durable": 4,
+    "commit.verified": 2,
+    "commit.before_commit": 2,
+    "commit.after_commit": 2,
+    "epoch.returned": 1,
+}
+WRITERS, FLUSHES, DEATHS = (8, 600, 40) if IS_TORTURE else (4, 80, 4)
+WRITER = """
+import sys
+from streamkit.errors import StreamKitError
+from streamkit.log.log import open_log
+
+log = open_log(sys.argv[1])
+producer = log.producer()
+for number in range(int(sys.argv[3])):
+    producer.send("t", {"writer": int(sys.argv[2]), "n": number})
+    while True:
+        try:
+            producer.flush()
+            break
+        except StreamKitError as error:
+            print("failed:", error, flush=True)
+    print("acknowledged", number, flush=True)
+"""
+
+
+@pytest.fixture
+def url(postgres, fast_folder, tmp_path):
+    return postgres.url(storage=fast_folder / tmp_path.name)
+
+
+@pytest.fixture
+def sales_url(url):
+    """The log that the crash tests start from, with its catalog on PostgreSQL."""
+    with open_log(url) as log:
+        sales.create_inputs(log)
+        for number in range(sales.CHUNKS):
+            sales.append_chunk(log, number)
+    return url
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_death_at_a_point(point, sales_url, processes, expected):
+    """Killed at the point, and again by the run that recovers, started again: the same results."""
+    for _ in range(2):
+        assert processes.is_killed("run", folder=sales_url, point=point, at=POINTS[point])
+    assert finish(sales_url) == expected
+
+
+class Killer(threading.Thread):
+    """Ends the server, or one of its sessions, again and again until it is told to stop."""
+
+    def __init__(self, postgres, seed):
+        super().__init__()
+        self.postgres, self.random = postgres, np.random.default_rng(seed)
+        self.deaths = 0
+        self.is_stopped = threading.Event()
+
+    def run(self):
+        while not self.is_stopped.wait(self.random.uniform(0.05, 0.4)):
+            if self.random.random() < 0.5:
+                self.postgres.crash()
+                self.postgres.start()
+            else:
+                self.kill_a_session()
+            self.deaths += 1
+
+    def kill_a_session(self):
+        """SIGKILL of one session: the server ends all others, recovers and goes on by itself."""
+        with suppress(StreamKitError):
+            admin = open_postgres(self.postgres.url("admin", storage="/tmp"))
+            with admin.read() as transaction:
+                sessions = transaction.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'streamkit'")
+            os.kill(int(self.random.choice([pid for (pid,) in sessions])), signal.SIGKILL)
+            admin.close()
+
+    def stop(self):
+        self.is_stopped.set()
+        self.join()
+
+
+@pytest.fixture
+def killer(postgres):
+    seed = int(time.time())
+    print("seed", seed)
+    found = Killer(postgres, seed)
+    yield found
+    found.stop()
+
+
+def test_the_server_dies_under_a_run(sales_url, processes, expected, killer):
+    """A run whose server dies again and again goes on by itself and comes to the same results."""
+    killer.start()
+    status = processes.run("run", folder=sales_url)
+    killer.stop()
+
+    assert killer.deaths > 0
+    assert status == 0, processes.errors()
+    assert finish(sales_url) == expected
+
+
+def test_the_server_dies_under_writers(url, postgres, killer):
+    """Acknowledged records are there once, in each writer's order, without gaps, however often the server died."""
+    with open_log(url) as log:
+        log.create_topic("t", "writer int, n int", partitions=2)
+    arguments = [[sys.executable, "-c", WRITER, url, str(writer), str(FLUSHES)] for writer in range(WRITERS)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in arguments]
+    killer.start()
+    while killer.deaths < DEATHS and any(writer.poll() is None for writer in writers):
+        time.sleep(0.05)
+    killer.stop()
+    said = [writer.communicate()[0].splitlines() for writer in writers]
+
+    assert [writer.returncode for writer in writers] == [0] * WRITERS
+    with open_log(url) as log:
+        table, problems = log.read("t"), log.catalog.check_manifest()
+    assert problems == ()
+    for writer, lines in enumerate(said):
+        acknowledged = [int(line.split()[1]) for line in lines if line.startswith("acknowledged")]
+        mine = [row for row in table.to_pylist() if row["writer"] == writer]
+        assert sorted(row["n"] for row in mine) == acknowledged == list(range(FLUSHES))
+        for partition in (0, 1):
+            found = [row["n"] for row in mine if row["_partition"] == partition]
+            assert found == sorted(found)
+    for partition in (0, 1):
+        assert [row["_offset"] for row in table.to_pylist() if row["_partition"] == partition] == list(
+            range(sum(row["_partition"] == partition for row in table.to_pylist()))
+        )
