@@ -24,7 +24,7 @@ from streamkit.log.replicated_storage import ReplicatedStorage, create_root, ope
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER, fresh_token
 from streamkit.schema import Schema
@@ -330,7 +330,7 @@ def _directory(location: str) -> str:
         )
     root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
     try:
-        os.makedirs(root, mode=0o700, exist_ok=True)
+        make_root(root)
     except OSError as error:
         raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
     return root

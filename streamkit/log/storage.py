@@ -72,6 +72,21 @@ def full_error(path: str, error: OSError) -> StorageFullError:
     return StorageFullError(f"no room to write {path}: {error.strerror}; nothing became visible, free disk space and run again")
 
 
+def make_root(folder: str) -> None:
+    """
+    Make the absolute folder of a log, and take its name to the disk: what is synced in it later would be lost without.
+
+    A folder that exists is synced too, since whoever made it may have died before that. OSError if it cannot be made.
+    """
+    parent = os.path.dirname(folder)
+    if not os.path.isdir(parent):
+        make_root(parent)
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    with suppress(PermissionError):  # of a parent that we may not read, and did not change
+        _sync_folder(parent)
+
+
 class FileStorage:
     """Files in a directory of the local machine, or of a file system that all executors share."""
 
@@ -173,7 +188,7 @@ class FileStorage:
         # Another process may have made a folder and not yet synced its parent: sync every level once ourselves.
         if folder in self._durable_folders:
             return
-        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        make_root(self.root)
         parent = self.root
         for part in os.path.relpath(folder, self.root).split("/"):
             with suppress(FileExistsError):
