@@ -113,7 +113,11 @@ class DiskState:
         names = dict(self._names)
         for operation in self._kept_names(style, random):
             _rename(names, operation)
-        reachable = {path: file for path, file in sorted(names.items()) if _is_reachable(path, names)}
+        # A folder sorts before what is in it.
+        reachable: dict[str, int] = {}
+        for path, file in sorted(names.items()):
+            if "/" not in path or os.path.dirname(path) in reachable:
+                reachable[path] = file
         files = {path: self._content(self._files[file], style, random) for path, file in reachable.items() if file != FOLDER}
         return Image(files, tuple(path for path, file in reachable.items() if file == FOLDER))
 
@@ -164,11 +168,6 @@ def _rename(names: dict[str, int], operation: Operation) -> None:
         names[operation.path] = operation.file
     else:
         names.pop(operation.path, None)
-
-
-def _is_reachable(path: str, names: dict[str, int]) -> bool:
-    folder = os.path.dirname(path)
-    return not folder or (folder in names and _is_reachable(folder, names))
 
 
 def _survivors(operation: Operation, random: Random) -> Iterator[Operation]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -20,7 +21,7 @@ import apsw
 
 from streamkit.testing.disk_image import Image
 from streamkit.testing.forgetful import ForgetfulDisk, ForgetfulVfs
-from tests.power.workload import Client, Contents, Step, steps_of
+from tests.power.workload import SENDS, Client, Contents, Step, steps_of
 
 VFS = "streamkit-power"
 SECOND_FAILURE = 0.05  # the share of recoveries that lose their power too
@@ -32,10 +33,8 @@ class Tally:
     """What was tried."""
 
     images: int = 0
-    distinct: int = 0
     second_failures: int = 0
-    in_work: int = 0  # images in which the step in work had come through
-    seeds: list[int] = field(default_factory=list)
+    came_through: int = 0  # images that held the step in work
 
 
 @dataclass
@@ -47,20 +46,35 @@ class Recording:
     disk: ForgetfulDisk
 
 
-def record(folder: Path, seed: int, count: int, start: Image | None = None, first: int = 0) -> Recording:
-    """Run the steps of a seed from number `first` on, in a folder with that image, and keep what happened."""
-    (start or Image({}, ())).write(str(folder))
-    steps, contents = steps_of(seed, count)[first:], [{}]
-    disk = ForgetfulDisk(str(folder), sync_fails=None)
+def record(folder: Path, seed: int, steps_count: int) -> Recording:
+    """Run the steps of a seed in a new folder, and keep what happened."""
+    folder.mkdir()
+    steps = steps_of(seed, steps_count)
+    disk = ForgetfulDisk(str(folder), _fails_now_and_then())
     with _on(disk) as vfs:
         client = Client(str(folder / "log"), vfs)
-        contents[0] = client.contents()
+        contents = [client.contents()]
         for step in steps:
             client.take(step)
             disk.note("acknowledged")
             contents.append(client.contents())
+            check_step(step, contents[-1])
         client.close()
     return Recording(steps, contents, disk)
+
+
+def check_step(step: Step, contents: Contents) -> None:
+    """What a client was told is so: its rows are there once, or not at all if it gave them up."""
+    copies = 0 if step.kind == "abort" else 1
+    for topic, values in step.rows.items() if step.kind in SENDS else ():
+        held = [value for partition in contents[topic].values() for value in partition]
+        assert {held.count(value) for value in values} == {copies}, f"{step.kind} to {topic}: {held} hold not {copies} of {values}"
+
+
+def _fails_now_and_then() -> Callable[[str], bool]:
+    """Every fifth sync of a slab fails."""
+    calls = count(1)
+    return lambda path: path.endswith(".slab") and next(calls) % 5 == 0
 
 
 @contextmanager
@@ -94,7 +108,7 @@ def images_of(disk: ForgetfulDisk, random: Random, per_moment: int) -> Iterator[
 
 def torment(seed: int, images: int, *, steps: int = 12, per_moment: int = 12) -> Tally:
     """Let the power fail over and over in the run of a seed; AssertionError says what was lost, and how to see it again."""
-    tally, random = Tally(seeds=[seed]), Random(f"power {seed}")
+    tally, random = Tally(), Random(f"power {seed}")
     with _scratch() as folder:
         recording = record(folder / "run", seed, steps)
         _check_model(recording.disk, folder / "run")
@@ -127,7 +141,7 @@ def _recover(
         moment, told = random.choice(moments)
         moment.write(str(folder))
         tally.second_failures += 1
-    tally.in_work += _go_on(folder, recording, acknowledged)
+    tally.came_through += _go_on(folder, recording, acknowledged)
 
 
 def _go_on(folder: Path, recording: Recording, acknowledged: int, vfs: str | None = None) -> bool:
