@@ -122,7 +122,7 @@ def reference_in(file: pa.Buffer, path: str) -> SlabReference:
     if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != head:
         raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
     footer, checksum = _read_footer(file, path)
-    frames = tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
+    frames = _frames_of(footer, path)
     if footer != footer_bytes(name, frames):
         raise CorruptionError(f"the footer of {path} names another writer, generation or step; restore the slab from a copy")
     return SlabReference(path, file.size, checksum, name.writer, name.generation, name.step, name.token, frames)
@@ -138,6 +138,13 @@ def check_slab(file: pa.Buffer, path: str) -> None:
                 frame.min_timestamp, frame.max_timestamp, frame.rows,
             ),
         )  # fmt: skip
+
+
+def _frames_of(footer: bytes, path: str) -> tuple[FrameReference, ...]:
+    try:
+        return tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
+    except (ValueError, LookupError, TypeError, RecursionError, EpochFailedError) as error:
+        raise CorruptionError(f"the footer of {path} lists no frames: {error}; restore the slab from a copy") from error
 
 
 def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:

@@ -81,8 +81,11 @@ def make_root(folder: str) -> None:
     parent = os.path.dirname(folder)
     if not os.path.isdir(parent):
         make_root(parent)
-    with suppress(FileExistsError):
+    try:
         os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
     with suppress(PermissionError):  # of a parent that we may not read, and did not change
         _sync_folder(parent)
 

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, EpochFailedError
@@ -35,7 +36,7 @@ TOPICS = {
 COMPRESSIONS = {topic_id: topic.compression for topic_id, topic in TOPICS.items()}
 
 
-def rows_of(topic_id: int, count: int, seed: int) -> pa.RecordBatch:
+def rows_of(topic_id: int, count: int, seed: int, time_ms: int = 0) -> pa.RecordBatch:
     """Rows with what a frame can hold: texts, repeated texts, binaries, nulls, deletions, headers."""
     ids = [seed * 1_000 + one for one in range(count)]
     columns: dict[str, pa.Array] = {"id": pa.array(ids, pa.int64())}
@@ -46,7 +47,7 @@ def rows_of(topic_id: int, count: int, seed: int) -> pa.RecordBatch:
         columns["text"] = pa.array([None if one % 5 == 0 else f"text {one}" for one in ids])
     if topic_id == 2:
         columns["amount"] = pa.array([one / 7 for one in ids])
-    columns["_timestamp"] = pa.array(ids, pa.int64()).view(TIMESTAMP_TYPE)
+    columns["_timestamp"] = pa.array(range(time_ms, time_ms + count), pa.int64()).view(TIMESTAMP_TYPE)
     if topic_id != 1:
         columns["_deleted"] = pa.array([one % 4 == 0 for one in ids])
         columns["_headers"] = pa.array([[("h", b"x")] if one % 3 else None for one in ids], HEADERS_TYPE)
@@ -63,12 +64,16 @@ class Slab:
     rows: tuple[pa.RecordBatch, ...]
 
 
-def make_slab(token: str, seed: int, rows: int) -> Slab:
+def make_slab(token: str, seed: int, rows: int, time_ms: int = 0) -> Slab:
     storage = MemoryStorage()
-    frames = [(topic_id, place, rows_of(topic_id, rows + place, seed + place)) for topic_id in TOPICS for place in (0, 1)]
+    frames = [
+        (topic_id, place, rows_of(topic_id, rows + place, seed + place, time_ms)) for topic_id in TOPICS for place in (0, 1)
+    ]
     reference = write_slab(storage, SlabName("p1", 1, 1, token), frames, COMPRESSIONS)
     extents = tuple(
-        Extent(f.topic_id, f.partition, 70, 70 + f.rows, reference.path, f.position, f.length, f.min_timestamp, f.max_timestamp)
+        Extent(
+            f.topic_id, f.partition, 70, 70 + f.rows, reference.path, f.position, f.length, f.min_timestamp, f.max_timestamp, f.rows
+        )
         for f in reference.frames
     )
     found = tuple(read_frame(storage, extent, topic=topic_of(extent)) for extent in extents)
@@ -80,12 +85,12 @@ def topic_of(extent: Extent) -> Topic:
 
 
 class Victim:
-    """A slab, another of the same writer, and an older one under the same name, as a restored copy would be."""
+    """A slab, another with the same places and times, and an older one under the same name, as a restored copy would be."""
 
     def __init__(self, rows: int = 12) -> None:
         self.slab = make_slab("1" * 32, 1, rows)
-        self.other = make_slab("2" * 32, 1, rows)
-        self.stale = make_slab("1" * 32, 5, rows)
+        self.other = make_slab("2" * 32, 3, rows)
+        self.stale = make_slab("1" * 32, 5, rows, time_ms=1)
 
     def verdict(self, mutation: Mutation) -> str:
         """Damage the slab and read all of it: `detected` or `harmless`; AssertionError for anything else."""
@@ -94,7 +99,7 @@ class Victim:
             return "nothing changed"
         storage = MemoryStorage()
         storage.create(self.slab.reference.path, [damaged])
-        spared = _first_change(self.slab.data, damaged)
+        spared = _changed(self.slab.data, damaged)
         verdicts = {self._read(storage, extent, rows, spared) for extent, rows in zip(self.slab.extents, self.slab.rows)}
         verdicts.add(self._verify(storage))
         return "detected" if "detected" in verdicts else "harmless"
@@ -122,13 +127,12 @@ class Victim:
         return "harmless"
 
 
-def _first_change(data: bytes, damaged: bytes) -> tuple[int, int]:
-    """The bytes between the first and the last that differ."""
-    if len(damaged) < len(data):
-        first = next((at for at, (one, other) in enumerate(zip(data, damaged)) if one != other), len(damaged))
-        return first, len(data)
-    differing = [at for at, (one, other) in enumerate(zip(data, damaged)) if one != other]
-    return (differing[0], differing[-1] + 1) if differing else (len(data), len(damaged))
+def _changed(data: bytes, damaged: bytes) -> tuple[int, int]:
+    """The bytes between the first and the last that differ; what is missing differs."""
+    common = min(len(data), len(damaged))
+    differing = np.flatnonzero(np.frombuffer(data, np.uint8, common) != np.frombuffer(damaged, np.uint8, common))
+    first = int(differing[0]) if len(differing) else common
+    return first, len(data) if common < len(data) else int(differing[-1]) + 1 if len(differing) else common
 
 
 def main() -> None:
