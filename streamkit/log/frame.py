@@ -238,7 +238,9 @@ class _FrameReader:
 
     def _decompressed(self, stored: pa.Buffer, found: FrameHeader) -> pa.Buffer:
         if found.raw_length > RATIO_MAX * found.stored_length:
-            self.refuse(f"it claims to hold {found.raw_length} bytes in {found.stored_length}; expected at most {RATIO_MAX} to one")
+            self.refuse(
+                f"it claims to hold {found.raw_length} bytes in {found.stored_length}; expected at most {RATIO_MAX} to one"
+            )
         try:
             # One byte more than it may have shows that it has more; one call of `decompress` would hide that it has less.
             raw = pa.CompressedInputStream(pa.BufferReader(stored), found.compression).read_buffer(found.raw_length + 1)

@@ -66,9 +66,7 @@ class _Seat:
                 return function(descriptor, *arguments, **options)
             if name == "close":
                 del self._paths[descriptor]
-            return self._watcher.watch(
-                name, path, lambda: function(descriptor, *arguments, **options), (descriptor, *arguments)
-            )
+            return self._watcher.watch(name, path, lambda: function(descriptor, *arguments, **options), (descriptor, *arguments))
 
         return call
 

@@ -72,7 +72,16 @@ def make_slab(token: str, seed: int, rows: int, time_ms: int = 0) -> Slab:
     reference = write_slab(storage, SlabName("p1", 1, 1, token), frames, COMPRESSIONS)
     extents = tuple(
         Extent(
-            f.topic_id, f.partition, 70, 70 + f.rows, reference.path, f.position, f.length, f.min_timestamp, f.max_timestamp, f.rows
+            f.topic_id,
+            f.partition,
+            70,
+            70 + f.rows,
+            reference.path,
+            f.position,
+            f.length,
+            f.min_timestamp,
+            f.max_timestamp,
+            f.rows,
         )
         for f in reference.frames
     )

@@ -68,7 +68,9 @@ def check_step(step: Step, contents: Contents) -> None:
     copies = 0 if step.kind == "abort" else 1
     for topic, values in step.rows.items() if step.kind in SENDS else ():
         held = [value for partition in contents[topic].values() for value in partition]
-        assert {held.count(value) for value in values} == {copies}, f"{step.kind} to {topic}: {held} hold not {copies} of {values}"
+        assert {held.count(value) for value in values} == {copies}, (
+            f"{step.kind} to {topic}: {held} hold not {copies} of {values}"
+        )
 
 
 def _fails_now_and_then() -> Callable[[str], bool]:
