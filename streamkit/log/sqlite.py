@@ -169,6 +169,15 @@ class SqliteDatabase:
         if self.path != IN_MEMORY:
             _create_private(self.path)
         connection = apsw.Connection(self.path, vfs=self._vfs)
+        try:
+            self._configure(connection)
+        except BaseException:
+            with suppress(apsw.Error):
+                connection.close()
+            raise
+        return connection
+
+    def _configure(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         mode = _write_ahead(connection)
         if mode != "wal" and self.path != IN_MEMORY:
@@ -177,7 +186,6 @@ class SqliteDatabase:
             )
         for name, value in (("synchronous", "FULL"), ("foreign_keys", "ON"), ("trusted_schema", "OFF")):
             connection.pragma(name, value)
-        return connection
 
     def _reconnect(self) -> apsw.Connection:
         connection, self._connection = self._connection, None

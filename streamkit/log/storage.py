@@ -137,7 +137,7 @@ class FileStorage:
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths of all files below a folder, sorted."""
         found = []
-        for directory, _, files in os.walk(self._full_path(folder)):
+        for directory, _, files in os.walk(self._full_path(folder), onerror=_raise_unless_missing):
             relative = os.path.relpath(directory, self.root)
             found += [f"{relative}/{file}" for file in files]
         return tuple(sorted(found))
@@ -199,6 +199,12 @@ class FileStorage:
             _sync_folder(parent)
             parent = os.path.join(parent, part)
         self._durable_folders.add(folder)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    # A folder may go while it is listed; one that cannot be read must not pass for empty.
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:

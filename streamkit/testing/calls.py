@@ -22,8 +22,12 @@ BY_DESCRIPTOR = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "fstat", 
 class Watcher(Protocol):
     """What a test does about a call."""
 
-    def watch(self, name: str, path: str, call: Callable[[], Any], arguments: tuple[Any, ...]) -> Any:
-        """Make the call or raise, and return what its caller gets; `path` is absolute, that of a descriptor too."""
+    def watch(self, name: str, path: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """
+        Make the call, `call(*arguments)`, or do as if, and return what its caller gets.
+
+        The first argument is a path or a descriptor; `path` is the absolute path of either.
+        """
 
 
 @contextmanager
@@ -52,7 +56,7 @@ class _Seat:
             found = self._below(path) if options.get("dir_fd") is None else None
             if found is None:
                 return function(path, *arguments, **options)
-            result = self._watcher.watch(name, found, lambda: function(path, *arguments, **options), arguments)
+            result = self._watcher.watch(name, found, lambda *given: function(*given, **options), (path, *arguments))
             if name == "open":
                 self._paths[result] = found
             return result
@@ -66,7 +70,7 @@ class _Seat:
                 return function(descriptor, *arguments, **options)
             if name == "close":
                 del self._paths[descriptor]
-            return self._watcher.watch(name, path, lambda: function(descriptor, *arguments, **options), (descriptor, *arguments))
+            return self._watcher.watch(name, path, lambda *given: function(*given, **options), (descriptor, *arguments))
 
         return call
 

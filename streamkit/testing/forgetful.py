@@ -115,33 +115,33 @@ class _Calls:
         self._positions: dict[int, int] = {}  # by descriptor
         self._files: dict[int, int] = {}
 
-    def watch(self, name: str, path: str, call: Callable[[], Any], arguments: tuple[Any, ...]) -> Any:
+    def watch(self, name: str, path: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if name in _READS:
-            return call()
+            return call(*arguments)
         known = getattr(self, f"_{name}", None)
         if known is None:
             raise NotImplementedError(f"the forgetful disk has no model of os.{name}, called for {path}")
-        return known(os.path.relpath(path, self._disk.folder), call, *arguments)
+        return known(os.path.relpath(path, self._disk.folder), lambda: call(*arguments), *arguments)
 
-    def _open(self, path: str, call: Callable[[], Any], flags: int = os.O_RDONLY, *_: Any) -> int:
-        descriptor: int = call()
+    def _open(self, path: str, call: Callable[[], int], name: Any, flags: int = os.O_RDONLY, *_: Any) -> int:
+        descriptor = call()
         self._positions[descriptor] = 0
         if flags & os.O_CREAT:
             self._files[descriptor] = self._disk.made(path)
         return descriptor
 
-    def _close(self, path: str, call: Callable[[], Any], descriptor: int) -> None:
+    def _close(self, path: str, call: Callable[[], None], descriptor: int) -> None:
         self._positions.pop(descriptor, None)
         self._files.pop(descriptor, None)
         call()
 
-    def _write(self, path: str, call: Callable[[], Any], descriptor: int, data: Any) -> int:
-        written: int = call()
+    def _write(self, path: str, call: Callable[[], int], descriptor: int, data: Any) -> int:
+        written = call()
         self._disk.wrote(self._files[descriptor], self._positions[descriptor], bytes(data[:written]))
         self._positions[descriptor] += written
         return written
 
-    def _fsync(self, path: str, call: Callable[[], Any], descriptor: int) -> None:
+    def _fsync(self, path: str, call: Callable[[], None], descriptor: int) -> None:
         if descriptor not in self._files:
             call()
             self._disk.synced_folder(path)
@@ -150,11 +150,11 @@ class _Calls:
         call()
         self._disk.synced(self._files[descriptor])
 
-    def _mkdir(self, path: str, call: Callable[[], Any], *_: Any) -> None:
+    def _mkdir(self, path: str, call: Callable[[], None], *_: Any) -> None:
         call()
         self._disk.made_folder(path)
 
-    def _unlink(self, path: str, call: Callable[[], Any], *_: Any) -> None:
+    def _unlink(self, path: str, call: Callable[[], None], *_: Any) -> None:
         call()
         self._disk.removed(path)
 

@@ -53,11 +53,12 @@ def _commit_what_is_taken_back() -> None:
 
 
 def _assign_offsets_outside() -> None:
-    original, known = manifest._partition_ends, {}
+    original = manifest._partition_ends
+    known: dict[tuple[int, int], int] = {}
 
     def ends(transaction: Transaction, slabs: list[SlabReference]) -> dict[tuple[int, int], int]:
-        if not known:
-            known.update(original(transaction, slabs))
+        found = original(transaction, slabs)
+        known.update({place: end for place, end in found.items() if place not in known})
         return known
 
     _replace(manifest, _partition_ends=ends)

@@ -39,7 +39,7 @@ def test_a_wrong_log_is_caught(bug):
     """Each way to be wrong shows in the history, or ends a producer, without a blow."""
     with scratch() as folder:
         try:
-            history = Siege(Path(folder), 1, producers=2, readers=1, batches=12, bug=bug).run(3)
+            history = Siege(Path(folder), 1, producers=4, readers=1, batches=20, bug=bug).run(3)
         except AssertionError:
             return
 
