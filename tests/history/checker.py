@@ -13,7 +13,7 @@ A pure function of the history. Each anomaly is named:
     moved           acknowledged with offsets at which the log has something else
     inconsistent    a snapshot saw other rows than the log has at these offsets
     stale           acknowledged before a snapshot began, and not in it
-    backwards       a reader's snapshot ends before its last one did
+    backwards       a reader's snapshot ends before one did that it had seen already
 
 What is unknown may be in the log or not, whole.
 """
@@ -134,14 +134,24 @@ class _Checker:
         return any(offset < seen.ends.get(topic, {}).get(str(partition), 0) for partition, offset in self.places.get(key, []))
 
     def _backwards(self) -> Iterator[Anomaly]:
-        last: dict[tuple[int, str, str], int] = {}
-        for seen in sorted(self.history.seen, key=lambda seen: seen.begun_ns):
-            for topic, partitions in seen.ends.items():
-                for partition, end in partitions.items():
-                    before = last.get((seen.reader, topic, partition), 0)
-                    if end < before:
-                        yield Anomaly("backwards", f"reader {seen.reader} saw {topic} {partition} end at {before}, then at {end}")
-                    last[seen.reader, topic, partition] = end
+        # Two lives of a reader may look at once; only what one had seen before the other began counts.
+        moments = [(seen.begun_ns, 0, place) for place, seen in enumerate(self.history.seen)]
+        moments += [(seen.ended_ns, 1, place) for place, seen in enumerate(self.history.seen)]
+        newest: dict[int, dict[Place, int]] = defaultdict(dict)
+        floors: dict[int, dict[Place, int]] = {}
+        for _, has_ended, place in sorted(moments):
+            seen = self.history.seen[place]
+            if not has_ended:
+                floors[place] = dict(newest[seen.reader])
+                continue
+            for spot, end in _ends(seen):
+                if end < floors[place].get(spot, 0):
+                    yield Anomaly("backwards", f"reader {seen.reader} saw {spot} end at {floors[place][spot]}, then at {end}")
+                newest[seen.reader][spot] = max(end, newest[seen.reader].get(spot, 0))
+
+
+def _ends(seen: Seen) -> list[tuple[Place, int]]:
+    return [((topic, int(partition)), end) for topic, partitions in seen.ends.items() for partition, end in partitions.items()]
 
 
 def _order(place: Place, rows: list[tuple[int, Row]]) -> Iterator[Anomaly]:

@@ -110,12 +110,12 @@ def half_seen(history):
 
 
 def seen_late(history):
-    history.seen[1] = replace(history.seen[0], begun_ns=45)
+    history.seen[1] = replace(history.seen[0], begun_ns=45, ended_ns=46)
 
 
 def seen_less(history):
     history.sent[1] = replace(history.sent[1], ended_ns=1_000)
-    history.seen.append(replace(history.seen[0], begun_ns=50))
+    history.seen.append(replace(history.seen[0], begun_ns=50, ended_ns=51))
 
 
 BAD = {
@@ -132,6 +132,15 @@ BAD = {
     "backwards": seen_less,
 }
 MORE = {"phantom": not_acknowledged(FAILED), "torn": half_seen}
+
+
+def test_looks_that_overlap_may_end_in_any_order():
+    """A look that began before another had ended may see less than that."""
+    history = sound()
+    history.seen[1] = replace(history.seen[1], begun_ns=21, ended_ns=60)
+    history.seen[0] = replace(history.seen[0], begun_ns=25, ended_ns=70)
+
+    assert check(history) == []
 
 
 @pytest.mark.parametrize(("kind", "change"), [*BAD.items(), *MORE.items()])

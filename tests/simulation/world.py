@@ -71,7 +71,7 @@ class World:
         self.history = History()
         self.events: Counter[str] = Counter()
         self.trace: list[str] = []
-        self._crashes = crashes
+        self._crashes, self._rate = crashes, crashes / 600  # a play has some 600 turns
         self._lives: list[Life] = []
         self._back = threading.Semaphore(0)
         self._current: Life | None = None
@@ -121,7 +121,7 @@ class World:
 
     def _strike(self, life: Life) -> None:
         """Now and then, crash an actor or let it rest while another life of it begins."""
-        if self._crashes <= 0 or self.random.random() > 0.01:
+        if self._crashes <= 0 or self.random.random() > self._rate:
             return
         self._crashes -= 1
         kind = self.random.choice(("crash", "crash", "rest", "replace"))
