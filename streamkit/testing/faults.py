@@ -65,7 +65,6 @@ class FaultyVfs(apsw.VFS):
             raise apsw.CantOpenError("a fault on purpose")
         return _FaultyFile(self.fault, name, flags)
 
-
     def xDelete(self, name: str, syncdir: bool) -> None:  # noqa: N802
         """Remove a file, unless the fault strikes."""
         _before(self.fault.strikes(DELETE))

@@ -79,9 +79,10 @@ def restored(recorded, image, number, folder):
 
 
 @pytest.mark.timeout(3_600)
-def test_power_fails_at_any_moment_of_a_run(recorded, expected, fast_folder):
+def test_power_fails_at_any_moment_of_a_run(recorded, expected, fast_folder, record_property):
     """No epoch that was returned is lost, none is torn, and the next generation comes to the results of a run without a failure."""
     assert len(recorded.images) >= IMAGES
+    record_property("tried", {"crash images of the engine": len(recorded.images)})
     for number, (image, returned) in enumerate(recorded.images):
         log = restored(recorded, image, number, fast_folder / "next")
         with open_log(log) as opened:
@@ -97,6 +98,6 @@ def test_lost_names_are_caught(halfway, fast_folder, monkeypatch):
     shutil.copytree(halfway, folder / "log")
     recorded = record(folder, 40)
 
-    with pytest.raises(Exception, match="missing|damaged|collected"):
+    with pytest.raises(Exception, match=r"missing|damaged|collected"):
         for number, (image, _) in enumerate(recorded.images):
             finish(restored(recorded, image, number, fast_folder / "next"))

@@ -21,7 +21,7 @@ COUNT = 100_000 if os.environ.get("STREAMKIT_TORTURE") else 12_000
 
 
 @pytest.mark.timeout(1_800)
-def test_damage_is_detected_or_harmless():
+def test_damage_is_detected_or_harmless(record_property):
     """
     Cut at every byte, one bit of every byte, then any damage: `CorruptionError` with the frame's address, or the rows that were written.
 
@@ -29,6 +29,7 @@ def test_damage_is_detected_or_harmless():
     """
     tally = run("tests.damage.victim", 0, COUNT)
 
+    record_property("tried", dict(tally.counts))
     assert (tally.signals, tally.failures) == ([], [])
     assert tally.attempts == COUNT
     detected = sum(count for kind, count in tally.counts.items() if kind.endswith(": detected"))
@@ -44,10 +45,11 @@ BUGS = {
 
 
 class AnyToken:
-    __hash__ = None
-
     def __eq__(self, other):
         return True
+
+    def __hash__(self):
+        return 0
 
 
 @pytest.mark.parametrize("bug", BUGS)

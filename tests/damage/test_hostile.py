@@ -32,10 +32,11 @@ COUNT = 50_000 if os.environ.get("STREAMKIT_TORTURE") else 2_000
 
 
 @pytest.mark.timeout(1_800)
-def test_hostile_payloads_crash_nothing():
+def test_hostile_payloads_crash_nothing(record_property):
     """Whatever an Arrow stream claims, it is refused as damaged, or its rows can be used."""
     tally = run("tests.damage.hostile", 0, COUNT)
 
+    record_property("tried", {f"hostile payloads {verdict}": count for verdict, count in tally.counts.items()})
     assert (tally.signals, tally.failures) == ([], [])
     assert tally.attempts == COUNT
     assert tally.counts["refused"] > COUNT / 2 > tally.counts["used"] > COUNT / 20
@@ -44,11 +45,13 @@ def test_hostile_payloads_crash_nothing():
 def test_an_unchecked_payload_is_caught(monkeypatch, tmp_path):
     """Without the check of columns the same payloads end the process, so the attempts are those that matter."""
     (tmp_path / "sitecustomize.py").write_text(
-        "from streamkit.log import frame\nframe._FrameReader.checked = lambda reader, batch: batch\n"
+        "from streamkit.log import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
 
-    child = subprocess.run([sys.executable, "-m", "tests.damage.hostile", "0", "2000"], cwd=ROOT, capture_output=True)
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.damage.hostile", "0", "2000"], cwd=ROOT, capture_output=True, check=False
+    )
     assert child.returncode < 0
 
 
@@ -68,7 +71,7 @@ def test_a_header_that_lies_about_stored_bytes(topic_id, length):
     """A length that does not fit the frame is refused before it is used."""
     file, extent = file_of(payload_of(topic_id), stored_length=length)
 
-    with pytest.raises(CorruptionError, match="bytes of payload|checksum of its payload|not zero|claims to hold"):
+    with pytest.raises(CorruptionError, match=r"bytes of payload|checksum of its payload|not zero|claims to hold"):
         decode(file, extent)
 
 
@@ -79,7 +82,7 @@ def test_a_header_that_lies_about_raw_bytes(topic_id, change):
     payload = payload_of(topic_id)
     file, extent = file_of(payload, raw_length=max(payload.raw_length + change, 1))
 
-    with pytest.raises(CorruptionError, match="raw|decompress"):
+    with pytest.raises(CorruptionError, match=r"raw|decompress"):
         decode(file, extent)
 
 
@@ -92,7 +95,7 @@ def test_a_bomb_does_not_go_off(compression, raw_length):
     for data in (bomb, bomb.slice(0, 2_000)):
         file, extent = file_of(replace(payload, data=data, checksum=google_crc32c.value(data)))
         before = pa.total_allocated_bytes()
-        with pytest.raises(CorruptionError, match="claims to hold|decompress|states|no Arrow stream"):
+        with pytest.raises(CorruptionError, match=r"claims to hold|decompress|states|no Arrow stream"):
             decode(file, extent)
         assert pa.total_allocated_bytes() - before < 1 << 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_500_000
@@ -124,15 +127,7 @@ CHANGES = {
     "a column twice": (twice, "expected each once"),
     "no times": (lambda rows: rows.drop_columns(["_timestamp"]), "expected each once"),
     "another type": (lambda rows: rows.set_column(0, "id", pa.array(["x"] * 12)), "type string"),
-    "an unknown column": (lambda rows: rows.append_column("more", pa.array(range(12))), "a column more"),
     "offsets where there are no holes": (with_offsets, "it has a column _offset"),
-    "a deep type": (lambda rows: rows.append_column("deep", deep(60)), "a column deep|no Arrow stream"),
-    "very many columns": (
-        lambda rows: pa.RecordBatch.from_arrays(
-            [*rows.columns, *[rows.column(0)] * 5_000], names=[*rows.schema.names, *map(str, range(5_000))]
-        ),
-        "a column 0",
-    ),
 }
 
 
@@ -148,6 +143,26 @@ def test_columns_that_no_writer_makes_are_refused(change):
 
     with pytest.raises(CorruptionError, match=reason):
         decode(file, extent, topic=TOPICS[1].with_id(1))
+
+
+@pytest.mark.parametrize("levels", [10, 60, 3_000])
+def test_a_deep_type_harms_nothing(levels):
+    """Lists in lists in lists: refused, or left alone like any column of a newer version."""
+    rows = rows_of(1, 12, 1).append_column("deep", deep(levels))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions()
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        try:
+            writer.write_batch(rows)
+        except pa.ArrowInvalid:
+            assert levels > 60
+            return
+    file, extent = file_of(hostile.with_data(payload_of(1), sink.getvalue().to_pybytes(), "none"))
+
+    try:
+        assert decode(file, extent, ["id"], TOPICS[1].with_id(1)).num_rows == 12
+    except CorruptionError as error:
+        assert levels > 10 and "no Arrow stream" in str(error)
 
 
 def test_an_extension_type_is_refused():

@@ -65,7 +65,8 @@ def _assign_offsets_outside() -> None:
 
 
 def _read_an_old_manifest() -> None:
-    original, known = Catalog.extents_of, []
+    original = Catalog.extents_of
+    known: list[Any] = []
 
     def extents_of(catalog: Catalog, topic_ids: Any, since: Any, limit: Any = None) -> Any:
         if not known or len(list(since)) == 1:

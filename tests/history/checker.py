@@ -108,11 +108,15 @@ class _Checker:
         for sent in self.history.sent:
             for topic, partitions in sent.offsets.items():
                 told = {
-                    (int(partition), offset) for partition, (first, following) in partitions.items() for offset in range(first, following)
+                    (int(partition), offset)
+                    for partition, (first, following) in partitions.items()
+                    for offset in range(first, following)
                 }
                 found = {place for number in sent.rows[topic] for place in self.places.get((topic, (sent.producer, number)), [])}
                 if told != found and found:
-                    yield Anomaly("moved", f"batch {sent.producer, sent.batch} in {topic}: told {sorted(told)}, found {sorted(found)}")
+                    yield Anomaly(
+                        "moved", f"batch {sent.producer, sent.batch} in {topic}: told {sorted(told)}, found {sorted(found)}"
+                    )
 
     def _snapshot(self, seen: Seen) -> Iterator[Anomaly]:
         for topic, checksums in seen.checksums.items():
@@ -120,7 +124,9 @@ class _Checker:
                 expected = self.checksums.get((topic, int(partition)), [0])
                 end = seen.ends[topic][partition]
                 if end >= len(expected) or checksum != expected[end]:
-                    yield Anomaly("inconsistent", f"reader {seen.reader} saw other rows in {topic} {partition} than are there now")
+                    yield Anomaly(
+                        "inconsistent", f"reader {seen.reader} saw other rows in {topic} {partition} than are there now"
+                    )
         for batch, attempts in self.batches.items():
             visible = [self._is_visible(key, seen) for key in self._keys(attempts[0])]
             if any(visible) and not all(visible):

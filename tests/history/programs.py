@@ -63,7 +63,8 @@ class _Sender:
         topics = [random.choice(list(TOPICS))] if way == self._plainly else list(TOPICS)
         first = batch * 100
         rows = {
-            topic: [first + ROWS_MAX * place + one for one in range(random.randint(1, ROWS_MAX))] for place, topic in enumerate(topics)
+            topic: [first + ROWS_MAX * place + one for one in range(random.randint(1, ROWS_MAX))]
+            for place, topic in enumerate(topics)
         }
         if way == self._taken_back:
             # Even if this process dies before it is taken back, it was not committed.
@@ -141,7 +142,8 @@ def snapshot(log: Log, reader: int) -> Seen:
     ends = {topic: {str(partition): end for partition, end in all_ends[topic_id].items()} for topic, topic_id in ids.items()}
     checksums = {
         topic: {
-            str(partition): checksum_of(row for _, row in rows) for partition, rows in rows_of(log, topic, all_ends[topic_id]).items()
+            str(partition): checksum_of(row for _, row in rows)
+            for partition, rows in rows_of(log, topic, all_ends[topic_id]).items()
         }
         for topic, topic_id in ids.items()
     }

@@ -52,7 +52,9 @@ class _Actor:
 class Siege:
     """The log in a folder, and the processes that use it."""
 
-    def __init__(self, folder: Path, seed: int, producers: int = 8, readers: int = 2, batches: int = 12, bug: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, seed: int, producers: int = 8, readers: int = 2, batches: int = 12, bug: str | None = None
+    ) -> None:
         self.folder, self.tally = folder, Tally()
         self._random = Random(f"siege {seed}")
         self._context = _context()

@@ -20,7 +20,7 @@ BLOWS, BATCHES, SEEDS = (100, 150, 10) if os.environ.get("STREAMKIT_TORTURE") el
 
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_siege(seed):
+def test_a_siege(seed, record_property):
     """
     Eight producers and two readers, killed, stopped, fenced: what was acknowledged is there once, in order, in whole batches.
 
@@ -30,6 +30,7 @@ def test_a_siege(seed):
         siege = Siege(Path(folder), seed, batches=BATCHES)
         history = siege.run(BLOWS)
 
+    record_property("tried", {"seeds": 1, **siege.tally.events})
     assert check(history) == []
     assert siege.tally.events["batches"] == 8 * BATCHES and siege.tally.events["snapshots"] > 5
 

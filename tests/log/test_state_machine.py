@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
@@ -224,7 +224,7 @@ class LogMachine(RuleBasedStateMachine):
     def read_a_part(self, data, start, length):
         """A part of a topic is that part of the list."""
         topic = data.draw(st.sampled_from(sorted(self.model)))
-        found = {partition: [] for partition in self.model[topic]}
+        found: dict[int, list[int]] = {partition: [] for partition in self.model[topic]}
         for row in self.log.read(topic, start=start, end=start + length).to_pylist():
             assert row["_offset"] == start + len(found[row["_partition"]])
             found[row["_partition"]].append(row["v"])
@@ -240,16 +240,17 @@ class LogMachine(RuleBasedStateMachine):
         for topic, held in self.model.items():
             table = self.log.read(topic)
             places = zip(*(table[name].to_pylist() for name in ("_partition", "_offset", "v")))
-            assert list(places) == [(partition, offset, v) for partition in sorted(held) for offset, v in enumerate(held[partition])]
+            assert list(places) == [
+                (partition, offset, v) for partition in sorted(held) for offset, v in enumerate(held[partition])
+            ]
             assert self.log.end_offsets(topic) == {partition: len(rows) for partition, rows in held.items()}
 
 
 @pytest.mark.timeout(3_600)
-def test_any_sequence_of_calls():
+def test_any_sequence_of_calls(record_property):
     """Whatever is called in whatever order, the log and the model agree."""
     run_state_machine_as_test(LogMachine, settings=SETTINGS)
-
-
+    record_property("tried", {"sequences": SETTINGS.max_examples, "steps of each": SETTINGS.stateful_step_count})
 
 
 def keep(producer):
@@ -270,5 +271,7 @@ def test_a_wrong_log_is_caught(bug, monkeypatch):
     """Each way to be wrong shows within some sequences."""
     BUGS[bug](monkeypatch.setattr)
 
-    with pytest.raises(BaseException):  # noqa: B017, PT011  a failure of pytest is no Exception
-        run_state_machine_as_test(LogMachine, settings=settings(SETTINGS, max_examples=60, phases=["explicit", "generate"]))
+    with pytest.raises(BaseException):  # noqa: B017  a failure of pytest is no Exception
+        run_state_machine_as_test(
+            LogMachine, settings=settings(SETTINGS, max_examples=60, phases=[Phase.explicit, Phase.generate])
+        )

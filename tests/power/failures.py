@@ -139,9 +139,8 @@ def _recover(
         again = ForgetfulDisk(str(folder))
         with _on(again) as vfs:
             _go_on(folder, recording, acknowledged, vfs)
-        moments = list(images_of(again, random, 1))
-        moment, told = random.choice(moments)
-        moment.write(str(folder))
+        second, _ = random.choice(list(images_of(again, random, 1)))
+        second.write(str(folder))
         tally.second_failures += 1
     tally.came_through += _go_on(folder, recording, acknowledged)
 

@@ -21,7 +21,7 @@ KINDS = ("send", "send", "send", "large", "transaction", "transaction", "abort",
 SENDS = {"send", "large", "transaction", "anonymous", "abort"}
 
 
-class Abort(Exception):
+class AbortedError(Exception):
     """A transaction is given up."""
 
 
@@ -115,8 +115,8 @@ class Client:
                 for topic, values in step.rows.items():
                     self._producer(step.producer).send_batch(topic, rows_of(values))
                 self._producer(step.producer)._stage()  # as a full buffer would
-                raise Abort
-        except Abort:
+                raise AbortedError
+        except AbortedError:
             pass
 
     def _anonymous(self, step: Step) -> None:

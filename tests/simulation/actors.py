@@ -62,9 +62,7 @@ class Sender:
             for place, topic in enumerate(topics)
         }
         begun = world.now
-        world.history.sent.append(
-            Sent(self._number, batch, rows, ABORTED if way == self._taken_back else UNKNOWN, begun, begun)
-        )
+        world.history.sent.append(Sent(self._number, batch, rows, ABORTED if way == self._taken_back else UNKNOWN, begun, begun))
         receipts = way(producer, batch, rows)
         if way != self._taken_back:
             world.history.sent.append(Sent(self._number, batch, rows, OK, begun, world.now, _offsets_of(receipts)))
@@ -76,8 +74,7 @@ class Sender:
 
     def _in_transaction(self, producer: Producer, batch: int, rows: dict[str, list[int]]) -> list[Receipt]:
         with producer.transaction():
-            receipts = [producer.send_batch(topic, self._rows(numbers), sequence=batch) for topic, numbers in rows.items()]
-        return receipts
+            return [producer.send_batch(topic, self._rows(numbers), sequence=batch) for topic, numbers in rows.items()]
 
     def _taken_back(self, producer: Producer, batch: int, rows: dict[str, list[int]]) -> list[Receipt]:
         try:
@@ -122,7 +119,8 @@ class Watcher:
         ends = {topic: {str(partition): end for partition, end in all_ends[ids[topic]].items()} for topic in TOPICS}
         checksums = {
             topic: {
-                str(partition): checksum_of(row for _, row in rows) for partition, rows in rows_of(log, topic, all_ends[ids[topic]]).items()
+                str(partition): checksum_of(row for _, row in rows)
+                for partition, rows in rows_of(log, topic, all_ends[ids[topic]]).items()
             }
             for topic in TOPICS
         }
@@ -148,5 +146,3 @@ def _producers(log: Log) -> list[tuple[int, int, int]]:
     return log.catalog._read(
         lambda transaction: [(row[0], row[1], row[2]) for row in transaction.execute("SELECT id, epoch, step FROM producer")]
     )
-
-
