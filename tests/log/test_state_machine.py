@@ -80,11 +80,14 @@ class LogMachine(RuleBasedStateMachine):
             self.incarnations[topic] += 1
             self.model[topic] = {partition: [] for partition in range(count)}
 
-    @rule(topic=NAMES)
-    def delete(self, topic):
+    @rule(topic=NAMES, comes_back=st.booleans())
+    def delete(self, topic, comes_back):
+        """A topic that is made anew is another topic."""
         if topic in self.model:
             self.log.delete_topic(topic)
             del self.model[topic]
+            if comes_back:
+                self.create(topic)
         else:
             with pytest.raises(TopicNotFoundError):
                 self.log.delete_topic(topic)
@@ -217,7 +220,7 @@ class LogMachine(RuleBasedStateMachine):
         """A log that was closed holds what it held; what was buffered is gone."""
         self.log.close()
         self.log = open_log(self.folder, self.clock)
-        self.clients.clear()
+        self.clients = {name: Client(self.log.producer(name)) for name in self.clients}
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), start=st.integers(0, 12), length=st.integers(0, 12))
