@@ -151,7 +151,7 @@ def test_any_system_call_may_fail(prepared, folder, name, lasts, record_property
 
     with watched(str(folder), faulty):
         # The copies that the test makes are calls too, and come before the fault is armed.
-        struck = faults_until_none_is_left(prepared, folder, arm, lambda: faulty.fault.calls, stride=1 if IS_TORTURE else 3)
+        struck = faults_until_none_is_left(prepared, folder, arm, lambda: faulty.fault.calls, stride=1 if IS_TORTURE else 6)
     record_property("tried", {f"system calls with {name}": struck})
     assert struck >= (5 if lasts or name == "short" else 8)
 
@@ -169,7 +169,7 @@ def test_any_call_of_the_catalog_may_fail(prepared, folder, kind, lasts, record_
             lambda at: vfs.fault.arm(None if at is None else kind, at or 0, lasts=lasts),
             lambda: vfs.fault.calls,
             VFS,
-            1 if IS_TORTURE else 7,
+            1 if IS_TORTURE else 11,
         )
     finally:
         vfs.unregister()
@@ -205,8 +205,9 @@ def test_a_real_limit_of_descriptors(prepared, folder):
     """A process that runs out of descriptors fails clearly, loses nothing, and goes on when it may open more."""
     shutil.copytree(prepared, folder / "log")
     command = [sys.executable, "-c", FEW_DESCRIPTORS, str(folder / "log")]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
 
+    assert run.returncode == 0, run.stderr
     errors, sent, found = json.loads(run.stdout)
     assert errors > 0 and len(sent) > 3
     assert found == sent

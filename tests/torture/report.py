@@ -14,10 +14,20 @@ class Harness:
     """One harness: a pytest plugin that listens to its tests."""
 
     name: str
+    status: int | None = None  # that of pytest; None while it runs
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
     tried: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of it: a harness that did not run, or not to its end, has shown nothing."""
+        if self.failed:
+            return f"{len(self.failed)} FAILED"
+        if self.status != 0 or not self.passed:
+            return f"DID NOT RUN to its end (status {self.status})"
+        return "nothing lost"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test, and what it tried."""
@@ -45,6 +55,7 @@ class Report:
         """The report as plain dicts, lists and scalars."""
         return {
             harness.name: {
+                "verdict": harness.verdict,
                 "passed": harness.passed,
                 "failed": harness.failed,
                 "seconds": round(harness.seconds, 1),
@@ -56,8 +67,7 @@ class Report:
     def __str__(self) -> str:
         lines = []
         for harness in self.harnesses:
-            verdict = f"{len(harness.failed)} FAILED" if harness.failed else "nothing lost"
-            lines.append(f"{harness.name}: {harness.passed} tests passed, {verdict}, {harness.seconds:,.0f} s")
+            lines.append(f"{harness.name}: {harness.passed} tests passed, {harness.verdict}, {harness.seconds:,.0f} s")
             lines += [f"    {count:>9,}  {what}" for what, count in sorted(harness.tried.items())]
             lines += [f"    {nodeid}" for nodeid in harness.failed]
         return "\n".join(lines)
