@@ -96,8 +96,11 @@ def test_lost_names_are_caught(halfway, fast_folder, monkeypatch):
     folder = fast_folder / "power-without-sync"
     folder.mkdir()
     shutil.copytree(halfway, folder / "log")
-    recorded = record(folder, 40)
+    recorded = record(folder, 60)
 
-    with pytest.raises(Exception, match=r"missing|damaged|collected"):
-        for number, (image, _) in enumerate(recorded.images):
-            finish(restored(recorded, image, number, fast_folder / "next"))
+    lost = 0
+    for number, (image, _) in enumerate(recorded.images):
+        with open_log(restored(recorded, image, number, fast_folder / "next")) as log:
+            writer = f"a{log.catalog.application(sales.APPLICATION).id}"
+            lost += any(not log.storage.exists(path) for path in log.catalog.referenced_slabs(writer))
+    assert lost
