@@ -35,6 +35,12 @@ POINTS = (
     "commit.outcome_unknown",
     "commit.after_commit",
     "epoch.returned",
+    "merge.frame_written",
+    "merge.slab_durable",  # and not yet in the place of what it was made of
+    "merge.swapped",
+    "retention.trimmed",
+    "trash.file_deleted",  # and its row still there
+    "trash.files_deleted",
 )
 
 _armed: dict[str, Callable[[], None]] = {}

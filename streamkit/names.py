@@ -4,6 +4,7 @@ Every name that StreamKit writes anywhere, and its inverse.
 Files of a log, below its root:
 
     catalog.db                                   the catalog, when it is SQLite
+    heartbeats.db                                when members of groups were last alive; may be deleted at any time
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
@@ -38,6 +39,11 @@ ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
 RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
 
 CATALOG_FILE = "catalog.db"
+HEARTBEATS_FILE = "heartbeats.db"
+APPLICATION_HEARTBEATS = "application/"
+EPOCH_HEARTBEATS = "epoch/"
+PIN_HEARTBEATS = "pin/"
+MAINTENANCE_HEARTBEATS = "maintenance/"
 IDENTITY_FOLDER = "identity"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -107,6 +113,24 @@ def application_writer(application_id: int) -> str:
 
 def producer_writer(producer_id: int) -> str:
     return f"p{producer_id}"
+
+
+def application_heartbeat(application_id: int, generation: int) -> str:
+    """Under which a driver says that its application runs."""
+    return f"application/{application_id}/{generation}"
+
+
+def epoch_heartbeat(application_id: int, generation: int) -> str:
+    """Under which it says when it planned the epoch that is under way."""
+    return f"epoch/{application_id}/{generation}"
+
+
+def pin_heartbeat(token: str) -> str:
+    return f"{PIN_HEARTBEATS}{token}"
+
+
+def maintenance_heartbeat(token: str) -> str:
+    return f"{MAINTENANCE_HEARTBEATS}{token}"
 
 
 def slab_folder(writer: str) -> str:

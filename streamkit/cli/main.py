@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, storage, stores, topics
+from streamkit.cli import applications, consume, run, stats, storage, stores, topics
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -24,6 +24,8 @@ program.add_typer(topics.program, name="topics")
 program.command("consume")(consume.consume)
 program.command("run")(run.run)
 program.command("explain")(run.explain)
+program.command("stats")(stats.stats)
+program.command("maintain")(stats.maintain)
 program.add_typer(applications.program, name="apps")
 program.add_typer(stores.program, name="store")
 program.add_typer(storage.program, name="storage")

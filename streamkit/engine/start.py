@@ -10,7 +10,7 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
-from streamkit.engine.planner import EVERYTHING, Planner
+from streamkit.engine.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.applications import ApplicationState, StoreDeclaration
@@ -57,6 +57,7 @@ def start(
         key_groups=program.key_groups,
         program_hash=program.fingerprint,
         program=json.dumps(program.to_json(), sort_keys=True),
+        inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
     )
     reach("start.after_commit")
@@ -100,12 +101,21 @@ def _check_options(tasks: int | None, records_max: int | None, program: Program)
         raise ConfigError(f"max_records_per_epoch={records_max}; expected at least 1")
 
 
+def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
+    """The topics that the application reads, by id, and whether in each epoch from the beginning."""
+    ids: dict[int, bool] = {}
+    for source, topic in zip(program.inputs, inputs, strict=True):
+        ids[topic.id] = ids.get(topic.id, False) or source.kind not in STREAM_KINDS
+    return ids
+
+
 def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
     found = catalog.find_topic(output.topic)
     if found is not None:
         return found
     partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
-    config = {"cleanup.policy": output.cleanup_policy}
+    # Event times may lie long ago: a backlog's results would be deleted as soon as they were there.
+    config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
     return catalog.create_topic(
         declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
     )

@@ -6,23 +6,39 @@ Every method is one transaction. Only drivers and clients open it; tasks get wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, identity, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import (
+    applications,
+    epochs,
+    identity,
+    manifest,
+    pins,
+    producers,
+    replacements,
+    replication,
+    retention,
+    statistics,
+    tables,
+    topics,
+)
 from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
-from streamkit.log.manifest import ManifestSlice
+from streamkit.log.manifest import ManifestSlice, Offsets
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
+from streamkit.log.reference import SlabReference
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
+from streamkit.log.retention import Head, Trim, Trimmed
+from streamkit.log.statistics import PartitionStatistics
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.log.topics import SchemaVersion
@@ -106,6 +122,10 @@ class Catalog:
         """Per partition: its number, first offset, next offset, rows and bytes."""
         return self._read(lambda transaction: manifest.partition_sizes(transaction, topic_id))
 
+    def statistics(self, topic_id: int) -> tuple[PartitionStatistics, ...]:
+        """The figures of each partition of a topic."""
+        return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id))
+
     def referenced_slabs(self, writer: str) -> set[str]:
         """The paths of all slabs of a writer that the manifest refers to."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
@@ -113,9 +133,33 @@ class Catalog:
     def replace_extents(self, replacement: Replacement) -> tuple[Extent, ...]:
         """Put what maintenance wrote in the place of what it read, or raise and leave everything as it was."""
         return self._commit(
-            lambda transaction: replacements.commit(transaction, replacement, self._clock.now_ms()),
+            lambda transaction: replacements.commit_stamped(transaction, replacement, self._clock.now_ms()),
             lambda transaction: replacements.is_committed(transaction, replacement),
         )
+
+    def trim(self, request: Trim, lapsed: Collection[str] = frozenset()) -> Trimmed:
+        """Drop the oldest extents of a partition as far as nobody needs them; `lapsed` are holders known to be gone."""
+        return self._write(lambda transaction: retention.trim(transaction, request, lapsed, self._clock.now_ms()))
+
+    def floors(self, topic_id: int, partition: int, lapsed: Collection[str]) -> dict[str, int]:
+        """Who needs a partition, and from which offset on; see `trim`."""
+        return self._read(lambda transaction: retention.floors(transaction, topic_id, partition, lapsed))
+
+    def head(self, topic_id: int, partition: int) -> Head:
+        """The oldest extents of a partition, for retention to judge."""
+        return self._read(lambda transaction: retention.head(transaction, topic_id, partition))
+
+    def holders(self) -> frozenset[str]:
+        """The names under which applications and pins beat, alive or not."""
+        return self._read(retention.holders)
+
+    def pin(self, token: str, offsets: Offsets) -> Offsets:
+        """Keep rows from these offsets on; returns the offsets, or OffsetOutOfRangeError if some are gone already."""
+        return self._write(lambda transaction: pins.insert(transaction, token, offsets))
+
+    def unpin(self, tokens: Sequence[str]) -> None:
+        """Let go of pins; unknown ones are no error."""
+        self._write(lambda transaction: pins.remove(transaction, tokens))
 
     def trash(self, dropped_before_ms: int) -> list[str]:
         """The paths of the slabs that have been in the trash since before that time."""
@@ -155,12 +199,13 @@ class Catalog:
         program_hash: str,
         stores: Sequence[StoreDeclaration],
         program: str = "",
+        inputs: Mapping[int, bool] | None = None,
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
             lambda transaction: applications.start(
                 transaction, name, tasks=tasks, default_tasks=default_tasks, key_groups=key_groups,
-                program_hash=program_hash, program=program, stores=stores, now_ms=self._clock.now_ms(),
+                program_hash=program_hash, program=program, stores=stores, inputs=inputs or {}, now_ms=self._clock.now_ms(),
             )
         )  # fmt: skip
 
@@ -188,7 +233,7 @@ class Catalog:
         that fails too, OutcomeUnknownError leaves it open: commit the same epoch again, which does nothing twice.
         """
         return self._commit(
-            lambda transaction: epochs.commit(transaction, epoch),
+            lambda transaction: self._stamped(transaction, epochs.commit(transaction, epoch), epoch.slabs),
             lambda transaction: epochs.token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token,
         )
 
@@ -213,7 +258,7 @@ class Catalog:
     def commit_batches(self, batch: ProducerCommit) -> tuple[Extent, ...]:
         """Make what a producer wrote visible, or raise and leave everything as it was; returns the new extents."""
         return self._commit(
-            lambda transaction: producers.commit(transaction, batch),
+            lambda transaction: self._stamped(transaction, producers.commit(transaction, batch), batch.slabs),
             lambda transaction: producers.is_committed(transaction, batch),
         )
 
@@ -226,6 +271,12 @@ class Catalog:
         return self._read(lambda transaction: producers.offsets_of(transaction, producer_id, topic_id, sequence))
 
     # Transactions
+
+    def _stamped(
+        self, transaction: Transaction, extents: tuple[Extent, ...], slabs: Sequence[SlabReference]
+    ) -> tuple[Extent, ...]:
+        manifest.stamp(transaction, slabs, self._clock.now_ms())
+        return extents
 
     def _read(self, work: Callable[[Transaction], Result]) -> Result:
         return self._run(self._database.read, work)

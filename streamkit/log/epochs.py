@@ -126,7 +126,8 @@ def _check_position(topic_id: int, partition: int, positions: tuple[int, int | N
 def _move_positions(transaction: Transaction, epoch: EpochCommit) -> None:
     transaction.execute_many(
         "INSERT INTO application_position (application_id, topic_id, partition, next_offset) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (application_id, topic_id, partition) DO UPDATE SET next_offset = excluded.next_offset",
+        "ON CONFLICT (application_id, topic_id, partition) DO UPDATE SET next_offset = excluded.next_offset, "
+        "previous_offset = application_position.next_offset, replay_offset = application_position.previous_offset",
         [
             (epoch.application_id, topic_id, partition, offset)
             for topic_id, partitions in epoch.after.items()

@@ -17,11 +17,17 @@ from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.alteration import Alteration
 from streamkit.log.catalog import Catalog
 from streamkit.log.formats import declare_format, rows_of
+from streamkit.log.heartbeats import Heartbeats, heartbeats_at
+from streamkit.log.maintenance import Report, lapsed_holders, maintain
+from streamkit.log.merge import Merged, merge_topic
+from streamkit.log.pin import Pin
 from streamkit.log.producer import Producer
-from streamkit.log.reader import Bounds, Moment, Reader, Times
+from streamkit.log.reader import Bounds, Moment, Reader, Times, check_bounds
+from streamkit.log.record_deletion import RecordDeletion
 from streamkit.log.repair import RepairReport, repair
 from streamkit.log.replicated_storage import ReplicatedStorage, create_root, open_storage
 from streamkit.log.replication import Replication, StorageRoot
+from streamkit.log.segment import SegmentWriter
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage
@@ -52,6 +58,7 @@ class Log:
         location: str | None = None,
         *,
         has_password: bool = False,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.root = root
         self.location = location or root
@@ -60,6 +67,7 @@ class Log:
         self.catalog = catalog
         self.clock = clock
         self.settings = settings
+        self.heartbeats = heartbeats or heartbeats_at(root)
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
@@ -200,6 +208,47 @@ class Log:
             raise ConfigError(f"{self!r} keeps one copy of its files; add storage roots first: streamkit storage set")
         return repair(self.storage, self.catalog, is_dry=is_dry, progress=progress)
 
+    def merge(self, topic: str) -> Merged:
+        """
+        Join the small files of a topic into larger ones, up to its `segment.bytes`; no row, offset or time changes.
+
+        Safe beside readers and writers, and it may be interrupted at any time. The files it replaces are deleted by
+        `maintain`, after the setting `file_delete_delay_ms`.
+        """
+        return merge_topic(self.catalog, self.catalog.topic(topic), SegmentWriter(self.storage, self.catalog))
+
+    def maintain(self, topics: Iterable[str] | None = None) -> Report:
+        """
+        Do now what a running application does by itself every `maintenance_interval_ms`, and say what was done.
+
+        Retention by the topics' settings, merges, and the deletion of files that nothing refers to any more, once they have
+        waited for `file_delete_delay_ms`; of the named topics, or of all. Safe beside readers, writers and other maintenance.
+        """
+        return maintain(self, topics)
+
+    def delete_records(self, topic: str, before: int | Mapping[int, int], *, force: bool = False) -> dict[int, int]:
+        """
+        Delete the rows before an offset, of all partitions or by partition, as Kafka's DeleteRecords does; -1 is the end.
+
+        Exactly those: a frame that the offset lies in is written anew as two. Returns the earliest offset left, by partition.
+        ConfigError if a pin or a running application still needs one of them (and nothing is deleted), unless `force`;
+        OffsetOutOfRangeError for an offset behind the end.
+        """
+        found = self.catalog.topic(topic)
+        deletion = RecordDeletion(self.catalog, self.storage, found, lapsed_holders(self.catalog, self.heartbeats), force)
+        return deletion.run(dict.fromkeys(range(found.partitions), before) if isinstance(before, int) else before)
+
+    def pin(self, topic: str, start: Bounds = None) -> Pin:
+        """
+        Keep the rows of a topic from `start` on (an offset, or offsets by partition; else all that are left) from retention.
+
+        Use it in a `with` block, or `release` it. A reader needs none, unless it takes longer than `file_delete_delay_ms`
+        over rows that retention is about to drop. OffsetOutOfRangeError if some are gone already.
+        """
+        found = self.catalog.topic(topic)
+        offsets = self.catalog.start_offsets(found.id) | check_bounds(found, "start", start)
+        return Pin(self.catalog, self.heartbeats, {found.id: offsets})
+
     def producer(self, id: str | None = None) -> Producer:
         """
         A producer of rows; use it in a `with` block. With an `id` it fences every older instance of that id.
@@ -313,7 +362,10 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     except BaseException:
         catalog.close()
         raise
-    return Log(storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password)
+    heartbeats = importlib.import_module("streamkit.log.postgres_heartbeats").PostgresHeartbeats(address)
+    return Log(
+        storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
+    )
 
 
 def _refuse_bare_storage(root: str) -> None:

@@ -183,6 +183,38 @@ def remove(transaction: Transaction, rows: Sequence[Extent], now_ms: int) -> Non
     transaction.execute("UPDATE topic SET layout = layout + 1 WHERE id = ?", (rows[0].topic_id,))
 
 
+def trim(
+    transaction: Transaction, topic_id: int, partition: int, before_offset: int, now_ms: int, limit: int
+) -> tuple[Extent, ...]:
+    """
+    Take the oldest extents of a partition that end at `before_offset` or before it, at most `limit`, out of the manifest.
+
+    What is left begins at the partition's new `start_offset`. Returns the extents that left.
+    """
+    found = extents(transaction, topic_id, partition, 0, before_offset, limit + 1)
+    gone = [extent for extent in found if extent.next_offset <= before_offset][:limit]
+    kept = found[len(gone) :]
+    remove(transaction, gone, now_ms)
+    transaction.execute(
+        "UPDATE topic_partition SET start_offset = ? WHERE topic_id = ? AND partition = ? AND start_offset < ?",
+        (start := kept[0].base_offset if kept else before_offset, topic_id, partition, start),
+    )
+    return tuple(gone)
+
+
+def stamp(transaction: Transaction, slabs: Sequence[SlabReference], appended_ms: int) -> None:
+    """Note when the rows of slabs were appended; the first time counts."""
+    transaction.execute_many(
+        "UPDATE slab SET appended_ms = ? WHERE path = ? AND appended_ms = 0", [(appended_ms, slab.path) for slab in slabs]
+    )
+
+
+def appended_ms(transaction: Transaction, paths: Iterable[str]) -> int:
+    """When the newest of some slabs was appended; 0 if none of them is there."""
+    found = [row[0] for path in paths for row in transaction.execute("SELECT appended_ms FROM slab WHERE path = ?", (path,))]
+    return max(found, default=0)
+
+
 def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:
     """The paths of the slabs that have been in the trash since before that time."""
     return [

@@ -7,6 +7,8 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
 from streamkit.names import SlabName, slab_folder
 
+NEVER_MS = (1 << 63) - 1
+
 
 def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation: int, committed_step: int) -> tuple[str, ...]:
     """
@@ -18,6 +20,7 @@ def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation:
     """
     listed = storage.list(slab_folder(writer))
     referenced = catalog.referenced_slabs(writer)
+    referenced |= set(catalog.trash(NEVER_MS))  # readers may still use them; they are deleted when their delay is over
     orphans = tuple(path for path in listed if path not in referenced and _is_void(path, generation, committed_step))
     for path in orphans:
         storage.delete(path)

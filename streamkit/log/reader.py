@@ -68,8 +68,8 @@ class Reader:
         self._topic = topic
         self._columns = _check_columns(topic, columns)
         chosen = _check_partitions(topic, partitions)
-        self._start = _check_bounds(topic, "start", start)
-        self._end = _check_bounds(topic, "end", end)
+        self._start = check_bounds(topic, "start", start)
+        self._end = check_bounds(topic, "end", end)
         since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
         snapshot = catalog.extents_of([topic.id], since)
         if not snapshot.end_offsets[topic.id]:
@@ -167,7 +167,7 @@ def _check_partitions(topic: Topic, partitions: Iterable[int] | None) -> frozens
     return frozenset(chosen)
 
 
-def _check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
+def check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
     if bounds is None:
         return {}
     chosen = dict.fromkeys(range(topic.partitions), bounds) if isinstance(bounds, int) else dict(bounds)

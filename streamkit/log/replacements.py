@@ -59,6 +59,14 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
     return tuple(extent for extents in added for extent in extents)
 
 
+def commit_stamped(transaction: Transaction, replacement: Replacement, now_ms: int) -> tuple[Extent, ...]:
+    """`commit`; what is put in the place of slabs counts as appended when the newest of them was."""
+    appended_ms = manifest.appended_ms(transaction, {extent.path for extent in replacement.removed})
+    added = commit(transaction, replacement, now_ms)
+    manifest.stamp(transaction, replacement.written.slabs, appended_ms)
+    return added
+
+
 def is_committed(transaction: Transaction, replacement: Replacement) -> bool:
     """Whether this very swap is the last commit of its producer."""
     return producers.is_committed(transaction, replacement.written)

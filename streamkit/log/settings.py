@@ -2,7 +2,8 @@
 Settings of a topic, with Kafka's names, units and defaults.
 
 In force now: `cleanup.policy` (whether null keys are refused, whether partitions can be added once there are rows),
-`compression.type` and `message.timestamp.type`. Checked and recorded for the retention and compaction to come: all others.
+`compression.type`, `message.timestamp.type`, `retention.ms`, `retention.bytes` (see `retention.py`) and `segment.bytes` (see
+`merge.py`). Checked and recorded for the compaction to come: all others.
 Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
 altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
 """
@@ -17,6 +18,9 @@ from streamkit.errors import ConfigError
 CLEANUP_POLICY = "cleanup.policy"
 COMPRESSION_TYPE = "compression.type"
 TIMESTAMP_TYPE = "message.timestamp.type"
+RETENTION_MS = "retention.ms"
+RETENTION_BYTES = "retention.bytes"
+SEGMENT_BYTES = "segment.bytes"
 
 Scalar = str | int | bool | float
 
@@ -55,9 +59,9 @@ SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
         Setting(CLEANUP_POLICY, "delete", *_one_of("delete", "compact", "compact,delete")),
-        Setting("retention.ms", "604800000", *_whole_number(-1)),
-        Setting("retention.bytes", "-1", *_whole_number(-1)),
-        Setting("segment.bytes", "1073741824", *_whole_number(1 << 20, bits=32)),
+        Setting(RETENTION_MS, "604800000", *_whole_number(-1)),
+        Setting(RETENTION_BYTES, "-1", *_whole_number(-1)),
+        Setting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
         Setting("delete.retention.ms", "86400000", *_whole_number(0)),
         Setting("min.compaction.lag.ms", "0", *_whole_number(0)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),

@@ -40,7 +40,7 @@ TABLES = (
     """
     CREATE TABLE slab (
         id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, writer TEXT NOT NULL,
-        size INTEGER NOT NULL, checksum INTEGER NOT NULL
+        size INTEGER NOT NULL, checksum INTEGER NOT NULL, appended_ms INTEGER NOT NULL DEFAULT 0
     )
     """,
     "CREATE INDEX slab_by_writer ON slab (writer)",
@@ -66,7 +66,21 @@ TABLES = (
     """
     CREATE TABLE application_position (
         application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
-        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, PRIMARY KEY (application_id, topic_id, partition)
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, previous_offset INTEGER NOT NULL DEFAULT 0,
+        replay_offset INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (application_id, topic_id, partition)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE application_input (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        is_whole INTEGER NOT NULL, PRIMARY KEY (application_id, topic_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE pin (
+        token TEXT NOT NULL, topic_id INTEGER NOT NULL, partition INTEGER NOT NULL, first_offset INTEGER NOT NULL,
+        PRIMARY KEY (token, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
     ) WITHOUT ROWID
     """,
     """

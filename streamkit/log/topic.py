@@ -53,6 +53,10 @@ class Topic:
         return "compact" in self.setting(CLEANUP_POLICY)
 
     @property
+    def has_retention(self) -> bool:
+        return "delete" in self.setting(CLEANUP_POLICY)
+
+    @property
     def is_stamped_on_append(self) -> bool:
         return self.setting(TIMESTAMP_TYPE) == "LogAppendTime"
 

@@ -107,9 +107,10 @@ def local_state(planner: Planner) -> Bytes:
 
 
 def orphans_of(log: Log) -> set[SlabName]:
-    """The application's slabs that the catalog does not name."""
+    """The application's slabs that the catalog does not name, not even in its trash."""
     state = log.catalog.application(sales.APPLICATION)
     staged = set(log.storage.list(f"slabs/a{state.id}")) - log.catalog.referenced_slabs(f"a{state.id}")
+    staged -= set(log.catalog.trash(1 << 62))
     return {name for path in staged if (name := SlabName.parse(path))}
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import rocksdict  # noqa: F401  so that no child pays for it
 
+from streamkit.clock import HandClock
 from streamkit.engine import local
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.exchange import Packed
@@ -151,7 +152,18 @@ def commit(*, folder: str, reports: str, kind: str, at: int) -> None:
     os._exit(0)  # without the checkpoint of a close
 
 
-WORKS: dict[str, Callable[..., None]] = {"run": run, "commit": commit}
+def maintain(*, folder: str, now_ms: int, point: str | None = None, at: int = 1) -> None:
+    """Two passes of maintenance, the second when the trash may be emptied, or until it has come `at` times to `point`."""
+    clock = HandClock(now_ms)
+    with open_log(folder, clock) as log, ExitStack() as stack:
+        if point is not None:
+            stack.enter_context(armed(point, after(at, end_process)))
+        log.maintain()
+        clock.advance(log.settings.file_delete_delay_ms + 1)
+        log.maintain()
+
+
+WORKS: dict[str, Callable[..., None]] = {"run": run, "commit": commit, "maintain": maintain}
 
 
 def serve() -> None:

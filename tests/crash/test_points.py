@@ -18,6 +18,7 @@ import pytest
 from streamkit.failpoints import POINTS
 from tests.crash.outcome import finish
 from tests.crash.processes import IS_TORTURE
+from tests.crash.test_maintenance_points import MAINTENANCE_POINTS
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ ELSEWHERE = {
     20: "tests/crash/test_commit_faults.py",
     23: "tests/spark",
     25: "tests/spark",
+    31: "tests/crash/test_maintenance_points.py",
+    32: "tests/crash/test_maintenance_points.py",
 }
 LATER = {27}  # a store behind what compaction has removed: there is no compaction yet
 
@@ -69,7 +72,12 @@ LATER = {27}  # a store behind what compaction has removed: there is no compacti
 def test_no_crash_point_was_missed():
     """Every crash point up to the last that a process can die at has a scenario here, or tests elsewhere."""
     covered = [number for scenario in SCENARIOS.values() for number in scenario.crash_points]
-    assert sorted([*covered, *ELSEWHERE]) == sorted(set(range(1, 29)) - LATER)
+    assert sorted([*covered, *ELSEWHERE]) == sorted({*range(1, 29), 31, 32} - LATER)
+
+
+def test_every_point_has_a_scenario():
+    """Each declared point belongs to a scenario here, or to those of maintenance."""
+    assert sorted([*SCENARIOS, *MAINTENANCE_POINTS]) == sorted(POINTS)
 
 
 def test_every_point_is_in_the_code_once():
@@ -82,7 +90,7 @@ def test_every_point_is_in_the_code_once():
     assert sorted(name for file in files for name in CALL.findall(file.read_text(encoding="utf-8"))) == sorted(POINTS)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", SCENARIOS)
 def test_death_at_a_point(point, halfway, copied, processes, expected):
     """
     Killed at the point, started again: the same results, nothing left over, stores equal to their changelogs.
@@ -100,7 +108,7 @@ def test_death_at_a_point(point, halfway, copied, processes, expected):
     assert deaths
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", SCENARIOS)
 def test_death_at_a_point_and_again_in_the_recovery(point, halfway, copied, processes, expected):
     """Killed at the point, and killed there again by the run that recovers: still the same results."""
     scenario = SCENARIOS[point]
