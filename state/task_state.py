@@ -237,9 +237,7 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
 def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
     """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
     purged = changes.purged_below
-    return position.epoch > 0 and any(
-        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places
-    )
+    return any(0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places)
 
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:

@@ -35,6 +35,9 @@ POINTS = (
     "commit.outcome_unknown",
     "commit.after_commit",
     "epoch.returned",
+    "compaction.slab_durable",
+    "compaction.run_swapped",  # and not yet the next one
+    "compaction.swapped",  # all runs of a partition, not yet noted
 )
 
 _armed: dict[str, Callable[[], None]] = {}

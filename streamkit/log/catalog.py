@@ -13,13 +13,14 @@ from typing import TypeVar
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, identity, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import applications, cleaning, epochs, identity, manifest, producers, replacements, replication, tables, topics
 from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
+from streamkit.log.cleaning import Cleaning
 from streamkit.log.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
-from streamkit.log.manifest import ManifestSlice
+from streamkit.log.manifest import ManifestSlice, Offsets
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
@@ -110,12 +111,24 @@ class Catalog:
         """The paths of all slabs of a writer that the manifest refers to."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
 
+    def purged_below(self, topic_ids: Iterable[int]) -> Offsets:
+        """By topic and partition, the offset below which deletions have left, where some have."""
+        return self._read(lambda transaction: {topic_id: manifest.purged_below(transaction, topic_id) for topic_id in topic_ids})
+
     def replace_extents(self, replacement: Replacement) -> tuple[Extent, ...]:
         """Put what maintenance wrote in the place of what it read, or raise and leave everything as it was."""
         return self._commit(
             lambda transaction: replacements.commit(transaction, replacement, self._clock.now_ms()),
             lambda transaction: replacements.is_committed(transaction, replacement),
         )
+
+    def cleanings(self, topic_id: int) -> list[Cleaning]:
+        """How far compaction has come in each partition of a topic."""
+        return self._read(lambda transaction: cleaning.of(transaction, topic_id))
+
+    def record_cleaning(self, before: Cleaning, cleaned_offset: int, horizon: tuple[int, int] | None) -> None:
+        """Note the end of a compaction's pass over a partition, and its horizon (offset, time in ms) if it moves."""
+        self._write(lambda transaction: cleaning.record(transaction, before, cleaned_offset, horizon))
 
     def trash(self, dropped_before_ms: int) -> list[str]:
         """The paths of the slabs that have been in the trash since before that time."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError, SetupError
+from streamkit.log import compaction
 from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.alteration import Alteration
 from streamkit.log.catalog import Catalog
@@ -25,6 +26,7 @@ from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.survivors import MEMORY_BYTES
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER, fresh_token
 from streamkit.schema import Schema
@@ -247,6 +249,16 @@ class Log:
         It takes what `read`, `scan` and a consumer's `poll` give. SchemaError names the first row whose bytes are not of the format.
         """
         return rows_of(self.catalog.topic(topic).format, rows)
+
+    def compact(self, topic: str, memory_bytes: int = MEMORY_BYTES) -> compaction.Report:
+        """
+        Keep only the newest record of each key of a topic, up to its committed end; all that stay keep offset, time and headers.
+
+        Records younger than `min.compaction.lag.ms` are left alone. A deletion goes when it was cleaned once, `delete.retention.ms`
+        have passed since, and every application that reads the topic has read it. Keys take at most `memory_bytes` at a time.
+        ConfigError if the topic's `cleanup.policy` does not say `compact`.
+        """
+        return compaction.compact(self.storage, self.catalog, self.clock, self.catalog.topic(topic), memory_bytes)
 
     def store(self, application: str, name: str) -> StoreView:
         """

@@ -82,11 +82,12 @@ def cut(
         for extent in _extents_before(transaction, topic_id, partition, since.get(topic_id, {}).get(partition, 0), end, limit)
     ]
     starts = {topic_id: start_offsets(transaction, topic_id) for topic_id in chosen}
-    purged = {topic_id: _purged_below(transaction, topic_id) for topic_id in chosen}
+    purged = {topic_id: purged_below(transaction, topic_id) for topic_id in chosen}
     return ManifestSlice(tuple(found), ends, starts, purged, {topic_id: layout(transaction, topic_id) for topic_id in chosen})
 
 
-def _purged_below(transaction: Transaction, topic_id: int) -> dict[int, int]:
+def purged_below(transaction: Transaction, topic_id: int) -> dict[int, int]:
+    """The offset below which deletions have left, of each partition of a topic where some have."""
     statement = "SELECT partition, purged_below FROM topic_partition WHERE topic_id = ? AND purged_below > 0"
     return dict(transaction.execute(statement, (topic_id,)))
 

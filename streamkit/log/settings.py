@@ -16,6 +16,10 @@ from streamkit.errors import ConfigError
 
 CLEANUP_POLICY = "cleanup.policy"
 COMPRESSION_TYPE = "compression.type"
+DELETE_RETENTION_MS = "delete.retention.ms"
+MIN_CLEANABLE_DIRTY_RATIO = "min.cleanable.dirty.ratio"
+MIN_COMPACTION_LAG_MS = "min.compaction.lag.ms"
+SEGMENT_BYTES = "segment.bytes"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
 Scalar = str | int | bool | float
@@ -51,15 +55,25 @@ def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]
     return f"a whole number from {least} to {greatest}", read
 
 
+def _ratio() -> tuple[str, Callable[[str], str]]:
+    def read(text: str) -> str:
+        if not 0 <= float(text) <= 1:
+            raise ValueError
+        return str(float(text))
+
+    return "a number from 0 to 1", read
+
+
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
         Setting(CLEANUP_POLICY, "delete", *_one_of("delete", "compact", "compact,delete")),
         Setting("retention.ms", "604800000", *_whole_number(-1)),
         Setting("retention.bytes", "-1", *_whole_number(-1)),
-        Setting("segment.bytes", "1073741824", *_whole_number(1 << 20, bits=32)),
-        Setting("delete.retention.ms", "86400000", *_whole_number(0)),
-        Setting("min.compaction.lag.ms", "0", *_whole_number(0)),
+        Setting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
+        Setting(DELETE_RETENTION_MS, "86400000", *_whole_number(0)),
+        Setting(MIN_CLEANABLE_DIRTY_RATIO, "0.5", *_ratio()),
+        Setting(MIN_COMPACTION_LAG_MS, "0", *_whole_number(0)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
         Setting("max.message.bytes", "1048588", *_whole_number(1, bits=32)),
         Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
