@@ -26,11 +26,13 @@ from streamkit.engine import local
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.exchange import Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
+from streamkit.engine.planner import Planner
 from streamkit.engine.report import TaskReport
 from streamkit.engine.start import start
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
-from streamkit.log.log import open_log
+from streamkit.log.log import Log, open_log
+from streamkit.names import changelog_topic
 from streamkit.state import task_state
 from streamkit.testing.faults import FaultyVfs, end_process
 from tests.crash import sales
@@ -100,8 +102,13 @@ def run(
     sync_fails: bool = False,
     commit_fails: bool = False,
     attempts: int = 1,
+    compacts: bool = False,
 ) -> None:
-    """Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends."""
+    """
+    Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends.
+
+    With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too.
+    """
     task_state.CHANGES_PER_WRITE = 1
     vfs = FaultyVfs(VFS)
     actions: dict[str, Callable[[], None]] = {}
@@ -116,14 +123,33 @@ def run(
             stack.enter_context(armed(name, action))
         if attempts == 2:
             run_every_kernel_twice()
-        log = open_log(folder, vfs=VFS)
+        log = open_log(folder, LeapingClock() if compacts else None, VFS)
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max)
         try:
-            local.run_available(planner)
+            run_and_compact(planner, log) if compacts else local.run_available(planner)
         except StreamKitError:
             assert commit_fails
             local.run_available(planner)
         log.close()
+
+
+class LeapingClock:
+    """A clock that is past every `delete.retention.ms` when it is read again."""
+
+    def __init__(self) -> None:
+        self._reads = 0
+
+    def now_ms(self) -> int:
+        self._reads += 1
+        return sales.START_MS + self._reads * 30 * 86_400_000
+
+
+def run_and_compact(planner: Planner, log: Log) -> None:
+    """Run epochs until nothing is left, and compact what they keep newest rows in after each."""
+    compacted = [*(changelog_topic(sales.APPLICATION, store) for store in sales.STORES), *sales.FOLDED_TOPICS]
+    while local.run_next(planner) is not None:
+        for topic in compacted * 2:
+            log.compact(topic)
 
 
 def run_every_kernel_twice() -> None:

@@ -1,0 +1,100 @@
+"""An application goes on as if nothing had happened when its changelogs and inputs are compacted, and stores that were away for it come back."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from streamkit.engine.local import run_available, run_next
+from streamkit.engine.start import start
+from streamkit.log.log import open_log
+from streamkit.names import changelog_topic
+from tests.crash import sales
+from tests.crash.outcome import check, folded_changelogs, local_state, outcome_of
+from tests.crash.processes import LeapingClock, run_and_compact
+
+CHANGELOGS = [changelog_topic(sales.APPLICATION, store) for store in sales.STORES]
+
+
+@pytest.fixture
+def log(copied, loaded):
+    with open_log(copied(loaded), LeapingClock()) as log:
+        yield log
+
+
+def started(log, tasks=2):
+    return start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=sales.EPOCH_RECORDS)
+
+
+def compact(log, topics=CHANGELOGS):
+    """Compact until no deletion is left that could go."""
+    return sum(partition.deletions for _ in range(3) for topic in topics for partition in log.compact(topic).partitions)
+
+
+def purged(log):
+    return {topic: log.catalog.purged_below([log.topic(topic).id]) for topic in CHANGELOGS}
+
+
+def test_a_running_application_does_not_notice(log, expected):
+    """Changelogs and compacted outputs are compacted after every epoch, under a planner that knows nothing of it: equal results."""
+    planner = started(log)
+    run_and_compact(planner, log)
+    assert any(offsets for found in purged(log).values() for offsets in found.values())
+    assert local_state(planner) == folded_changelogs(log)
+    assert outcome_of(log) == expected
+    check(log)
+
+
+def test_inputs_may_be_compacted_where_they_were_read(copied, loaded, fast_folder, expected):
+    """The table's topic is compacted between the chunks that the application has read: equal results."""
+    folder = copied(loaded)
+    shutil.rmtree(folder)
+    with open_log(folder, LeapingClock()) as log:
+        sales.create_inputs(log)
+        planner = None
+        for number in range(sales.CHUNKS):
+            sales.append_chunk(log, number)
+            planner = planner or started(log)
+            run_available(planner)
+            compact(log, ["customers"])
+        found = outcome_of(log)
+        assert (found.exact, found.newest, found.stores) == (expected.exact, expected.newest, expected.stores)
+        assert log.describe("customers")["rows"] < sales.CHUNKS * sales.CHUNK_CUSTOMERS / 3
+
+
+def test_a_store_that_missed_deletions_is_restored_once(log, expected):
+    """Crash point 27: stores kept aside while the deletions that they lack leave the changelogs are discarded, once, and equal the fold."""
+    planner = started(log)
+    assert run_next(planner)
+    assert run_next(planner)
+    stores, aside = f"{log.root}/stores", f"{log.root}/aside"
+    shutil.copytree(stores, aside)
+    held = local_state(planner)
+    run_available(planner)
+    deleted = set(held) - set(folded_changelogs(log))
+    assert deleted and compact(log)
+    shutil.rmtree(stores)
+    shutil.copytree(aside, stores)
+
+    planner = started(log)
+    assert local_state(planner) == folded_changelogs(log)
+    sales.append_chunk(log, sales.CHUNKS)
+    assert run_next(planner)
+    assert log.catalog.epochs(log.catalog.application(sales.APPLICATION).id, 1)[0].metrics["restored"] == 0
+
+
+def test_a_view_of_such_a_store_reads_the_changelog(log):
+    """Views do not trust a local store that lacks deletions either."""
+    planner = started(log)
+    assert run_next(planner)
+    assert run_next(planner)
+    stores, aside = f"{log.root}/stores", f"{log.root}/aside"
+    shutil.copytree(stores, aside)
+    run_available(planner)
+    expected = outcome_of(log).stores
+    assert compact(log)
+    shutil.rmtree(stores)
+    shutil.copytree(aside, stores)
+
+    assert outcome_of(log).stores == expected
