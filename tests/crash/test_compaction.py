@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
-from streamkit.engine.local import run_available, run_next
+from streamkit.engine.commit import commit_epoch
+from streamkit.engine.local import run_available, run_next, run_tasks
 from streamkit.engine.start import start
+from streamkit.errors import EpochFailedError
 from streamkit.log.log import open_log
 from streamkit.names import changelog_topic
 from tests.crash import sales
@@ -46,7 +48,7 @@ def test_a_running_application_does_not_notice(log, expected):
     check(log)
 
 
-def test_inputs_may_be_compacted_where_they_were_read(copied, loaded, fast_folder, expected):
+def test_inputs_may_be_compacted_where_they_were_read(copied, loaded, expected):
     """The table's topic is compacted between the chunks that the application has read: equal results."""
     folder = copied(loaded)
     shutil.rmtree(folder)
@@ -98,3 +100,75 @@ def test_a_view_of_such_a_store_reads_the_changelog(log):
     shutil.copytree(aside, stores)
 
     assert outcome_of(log).stores == expected
+
+
+def test_plans_do_not_mix_what_was_before_a_compaction_with_what_came_after(log):
+    """A planner whose anchor is older than the compaction restores lost stores to the fold: no deletion falls between the two."""
+    planner = started(log)
+    assert run_next(planner)
+    planner = started(log)
+    assert planner.anchor.manifests
+    while run_next(planner):
+        pass
+    assert compact(log)
+    shutil.rmtree(f"{log.root}/stores")
+
+    assert local_state(planner) == folded_changelogs(log)
+
+
+def test_holes_in_inputs_do_not_depend_on_the_cut(copied, loaded):
+    """Inputs whose superseded and last records are gone give the same results in one epoch and in many; positions reach the ends."""
+    folder = copied(loaded)
+    with open_log(folder, LeapingClock()) as log, log.producer() as producer:
+        for customer in range(9):
+            producer.delete("customers", {"customer": f"c{customer}"}, timestamp_ms=sales.START_MS + customer)
+        for customer in range(3):
+            producer.send("customers", {"customer": f"c{customer}", "region": "west"}, timestamp_ms=sales.START_MS)
+        for customer in range(1, 9):
+            producer.delete("customers", {"customer": f"c{customer}"}, timestamp_ms=sales.START_MS + customer)
+        producer.flush()
+        assert compact(log, ["customers"])
+        found = log.describe("customers")
+        assert found["rows"] == 1
+        ends = {topic: log.end_offsets(topic) for topic in ("customers", "orders")}
+        assert any(log.catalog.extents(found["id"], partition)[-1:] == [] for partition in ends["customers"])
+
+    outcomes = []
+    for number, (tasks, records_max) in enumerate([(1, None), (2, 37)]):
+        with open_log(shutil.copytree(folder, folder.parent / str(number))) as log:
+            run_available(start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max))
+            outcomes.append(outcome_of(log))
+            positions = log.catalog.application(sales.APPLICATION).positions
+            assert {topic: positions[log.topic(topic).id] for topic in ends} == ends
+    assert outcomes[0] == outcomes[1]
+
+
+def test_what_an_application_has_yet_to_read_of_deletions_stays(copied, loaded):
+    """A stopped application that stands before a deletion finds it after any number of compactions; then it may go."""
+    with open_log(copied(loaded), LeapingClock()) as log:
+        run_available(started(log))
+        with log.producer() as producer:
+            for customer in range(9):
+                producer.delete("customers", {"customer": f"c{customer}"})
+        assert compact(log, ["customers"]) == 0
+        assert log.describe("customers")["rows"] == 9
+        run_available(started(log))
+        assert log.store(sales.APPLICATION, "customers").to_arrow().num_rows == 0
+        assert compact(log, ["customers"]) == 9
+
+
+def test_a_first_epoch_that_is_overtaken_by_a_purge_is_planned_anew(copied, loaded):
+    """Deletions that went while an application's first epoch was under way do not leave what they deleted in its store."""
+    with open_log(copied(loaded), LeapingClock()) as log:
+        planner = started(log)
+        before = planner.committed_end()
+        end = planner.next_end(before)
+        plan, parts = planner.plan(before, end, 2)
+        with log.producer() as producer:
+            for customer in range(9):
+                producer.delete("customers", {"customer": f"c{customer}"})
+        assert compact(log, ["customers"]) == 9
+        with pytest.raises(EpochFailedError, match="dropped deletions up to offset"):
+            commit_epoch(log.catalog, log.storage, planner.program.stages, run_tasks(planner.program, plan, parts, log.storage))
+        run_available(planner)
+        assert log.store(sales.APPLICATION, "customers").to_arrow().num_rows == 0
