@@ -41,8 +41,10 @@ def crash():
 class Compacted(RuleBasedStateMachine):
     """A topic of one partition, a store, an application that reads, and the dict that all of them are to be."""
 
-    @initialize()
-    def begin(self):
+    @initialize(is_read=st.booleans())
+    def begin(self, is_read):
+        """A few puts; the application reads, or lets every deletion go at once because it never begins to."""
+        self.is_read = is_read
         self.folder = Path(tempfile.mkdtemp(prefix="streamkit-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
         self.log = open_log(":memory:", HandClock(1))
         self.topic = self.log.create_topic("t", "key binary not null, value binary", "key", None, 1, CONFIG)
@@ -52,11 +54,12 @@ class Compacted(RuleBasedStateMachine):
         self.written = 0
         self.application = self.start()
         self.read = {}
+        self.write([(key, False) for key in KEYS])
 
     def start(self):
         return self.log.catalog.start_application("app", tasks=1, default_tasks=1, key_groups=1, program_hash="", stores=[])
 
-    @rule(changes=st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), min_size=1, max_size=4))
+    @rule(changes=st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), min_size=1, max_size=3))
     def write(self, changes):
         """Put keys and delete them, in one commit."""
         with self.log.producer() as producer:
@@ -69,27 +72,18 @@ class Compacted(RuleBasedStateMachine):
                     self.model[key] = str(self.written).encode()
                     producer.send("t", {"key": key, "value": self.model[key]})
 
-    @rule(memory_bytes=st.sampled_from([1, 1 << 20]))
-    def compact(self, memory_bytes):
-        """A pass."""
-        self.log.compact("t", memory_bytes)
+    @rule(milliseconds=st.sampled_from([0, 1, RETENTION_MS, RETENTION_MS]), memory_bytes=st.sampled_from([1, 1 << 20]))
+    def compact(self, milliseconds, memory_bytes):
+        """Two passes, with time before each; if it is enough, they take everything that may go."""
+        for _ in range(2):
+            self.log.clock.advance(milliseconds)
+            self.log.compact("t", memory_bytes)
 
-    @rule(milliseconds=st.sampled_from([1, RETENTION_MS // 2, RETENTION_MS]))
-    def wait(self, milliseconds):
-        """Time goes by."""
-        self.log.clock.advance(milliseconds)
-
-    @rule()
-    def purge(self):
-        """As much goes as may go."""
-        for _ in range(3):
-            self.log.compact("t")
-            self.log.clock.advance(RETENTION_MS)
-
-    @rule()
-    def open_store(self):
-        """The store catches up."""
-        assert self.dump(open_state(self.log.storage, self.folder / "db", self.share, self.changes(), 1 << 20)) == self.model
+    @rule(opens=st.booleans())
+    def read_store(self, opens):
+        """The store catches up, or a view of it is read, which writes nothing."""
+        arguments = (self.log.storage, self.folder / "db", self.share, self.changes())
+        assert self.dump(open_state(*arguments, 1 << 20) if opens else read_state(*arguments)) == self.model
 
     @rule(writes=st.integers(1, 3))
     def open_store_and_die(self, writes):
@@ -105,18 +99,8 @@ class Compacted(RuleBasedStateMachine):
             with suppress(SimulatedCrash):
                 open_state(self.log.storage, self.folder / "db", self.share, self.changes(), 1 << 20).close()
 
-    @rule()
-    def look_at_store(self):
-        """A view of the store, as far as it is, writes nothing."""
-        assert self.dump(read_state(self.log.storage, self.folder / "db", self.share, self.changes())) == self.model
-
-    @rule()
-    def lose_store(self):
-        """The disk of the store is gone."""
-        shutil.rmtree(self.folder / "db", ignore_errors=True)
-
-    @precondition(lambda self: self.position() < self.log.end_offsets("t")[0])
-    @rule(records=st.integers(1, 5))
+    @precondition(lambda self: self.is_read and self.position() < self.log.end_offsets("t")[0])
+    @rule(records=st.sampled_from([1, 3, 100]))
     def read_on(self, records):
         """The application reads some offsets on, and commits."""
         end = min(self.position() + records, self.log.end_offsets("t")[0])
@@ -131,12 +115,15 @@ class Compacted(RuleBasedStateMachine):
             EpochCommit(state.id, state.generation, state.epoch + 1, token, *positions, None, False, (), {}, 0, purged)
         )
 
-    @rule()
-    def reset(self):
-        """The application begins anew."""
-        self.log.catalog.reset_application("app")
-        self.start()
-        self.read = {}
+    @rule(what=st.sampled_from(["nothing", "store", "application", "nothing", "nothing"]))
+    def lose(self, what):
+        """The application begins anew, or the disk of the store is gone; seldom."""
+        if what == "application":
+            self.log.catalog.reset_application("app")
+            self.start()
+            self.read = {}
+        if what == "store":
+            shutil.rmtree(self.folder / "db", ignore_errors=True)
 
     @invariant()
     def nobody_misses_anything(self):
@@ -172,7 +159,7 @@ class Compacted(RuleBasedStateMachine):
 
 
 Compacted.TestCase.settings = settings(
-    max_examples=1_000 if IS_TORTURE else 25, stateful_step_count=50 if IS_TORTURE else 30, deadline=None
+    max_examples=2_000 if IS_TORTURE else 40, stateful_step_count=50 if IS_TORTURE else 25, deadline=None
 )
 
 
