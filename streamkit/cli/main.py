@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, storage, stores, topics
+from streamkit.cli import applications, compact, consume, run, storage, stores, topics
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -22,6 +22,7 @@ program = typer.Typer(
 )
 program.add_typer(topics.program, name="topics")
 program.command("consume")(consume.consume)
+program.command("compact")(compact.compact)
 program.command("run")(run.run)
 program.command("explain")(run.explain)
 program.add_typer(applications.program, name="apps")

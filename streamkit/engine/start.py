@@ -28,6 +28,9 @@ from streamkit.plan.program import Output, Program
 from streamkit.schema import Schema
 
 
+CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
+
+
 def start(
     catalog: Catalog,
     storage: Storage,
@@ -112,8 +115,9 @@ def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> 
 
 
 def _changelog(program: Program, store: str) -> Topic:
+    """The changelog of a store; as in Kafka Streams its segments are small, so that compaction in the background comes soon."""
     name = changelog_topic(program.application, store)
-    config = {"cleanup.policy": "compact"}
+    config = {"cleanup.policy": "compact", "segment.bytes": CHANGELOG_SEGMENT_BYTES}
     return declare_topic(
         name, "key binary not null, value binary", "key", None, program.changelog_partitions, config, internal=True
     )

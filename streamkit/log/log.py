@@ -250,15 +250,18 @@ class Log:
         """
         return rows_of(self.catalog.topic(topic).format, rows)
 
-    def compact(self, topic: str, memory_bytes: int = MEMORY_BYTES) -> compaction.Report:
+    def compact(
+        self, topic: str, memory_bytes: int = MEMORY_BYTES, progress: Callable[[int], None] | None = None
+    ) -> compaction.Report:
         """
         Keep only the newest record of each key of a topic, up to its committed end; all that stay keep offset, time and headers.
 
         Records younger than `min.compaction.lag.ms` are left alone. A deletion goes when it was cleaned once, `delete.retention.ms`
-        have passed since, and every application that reads the topic has read it. Keys take at most `memory_bytes` at a time.
+        have passed since, and every application that reads the topic has read it. Keys take at most `memory_bytes` at a
+        time; `progress` is told how many rows were looked at.
         ConfigError if the topic's `cleanup.policy` does not say `compact`.
         """
-        return compaction.compact(self.storage, self.catalog, self.clock, self.catalog.topic(topic), memory_bytes)
+        return compaction.compact(self.storage, self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)
 
     def store(self, application: str, name: str) -> StoreView:
         """

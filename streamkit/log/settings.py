@@ -2,7 +2,8 @@
 Settings of a topic, with Kafka's names, units and defaults.
 
 In force now: `cleanup.policy` (whether null keys are refused, whether partitions can be added once there are rows),
-`compression.type` and `message.timestamp.type`. Checked and recorded for the retention and compaction to come: all others.
+`compression.type`, `message.timestamp.type`, and for compaction (`compaction.py`) `delete.retention.ms`, `min.cleanable.dirty.ratio`,
+`min.compaction.lag.ms` and `segment.bytes`. Checked and recorded for the retention to come: all others.
 Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
 altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
 """

@@ -2,7 +2,7 @@
 The benchmark: StreamKit against Spark on the same rows, in turn, in one run; medians, and the machine beside them.
 
     make bench            everything; writes build/bench.json
-    python -m tests.bench windowed latency memory     some of it
+    python -m tests.bench windowed latency memory compaction     some of it
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
+from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
@@ -36,6 +37,7 @@ ROUNDS = 3
 WARM_UP_ROUNDS = 2  # the JVM still compiles in the first runs of either side, on the cores they need
 RECORDS = 20_000_000
 EPOCH_RECORDS = 4_000_000
+COMPACTED_RECORDS = 5_000_000
 LATENCY_EPOCHS = 101 + WARM_UP_EPOCHS
 BUILD = Path("build")
 
@@ -100,7 +102,29 @@ def memory(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield Row("peak memory, 20 M records", large, "MiB", "2 M records", small, large / small, "<= 1.2", os.getloadavg()[0])
 
 
-WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {"windowed": windowed, "latency": latency, "memory": memory}
+def compaction(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Compaction against the durable append of the same records, and its memory over five times as many."""
+    rates, appended, peaks, root = [], [], [], folder / "log-compaction"
+    for _ in range(ROUNDS):
+        appended.append(COMPACTED_RECORDS / fill(root, COMPACTED_RECORDS) / 1e6)
+        seconds, peak = compact_apart(root)
+        rates.append(COMPACTED_RECORDS / seconds / 1e6)
+        peaks.append(peak)
+    mine, theirs, load = median(rates), median(appended), os.getloadavg()[0]
+    work = "compaction, 5 M records, 100 k keys"
+    yield Row(work, mine, "M records/s", "their durable append", theirs, mine / theirs, ">= 1 M/s", load)
+    fill(root, 5 * COMPACTED_RECORDS)
+    large, small = compact_apart(root)[1], median(peaks)
+    yield Row("peak memory, compaction of 25 M", large, "MiB", "of 5 M", small, large / small, "<= 1.2", os.getloadavg()[0])
+    shutil.rmtree(root)
+
+
+WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
+    "windowed": windowed,
+    "latency": latency,
+    "memory": memory,
+    "compaction": compaction,
+}
 
 
 def main(names: list[str]) -> None:

@@ -75,7 +75,8 @@ def layout(log):
 def strays(log):
     """Slabs that neither the manifest nor the trash knows."""
     files = set(log.storage.list("slabs"))
-    known = {path for name in map(SlabName.parse, files) for path in log.catalog.referenced_slabs(name.writer)}
+    writers = {name.writer for name in map(SlabName.parse, files) if name}
+    known = {path for writer in writers for path in log.catalog.referenced_slabs(writer)}
     return files - known - set(log.catalog.trash(2**60))
 
 
@@ -351,7 +352,7 @@ def test_a_compaction_that_is_always_overtaken_gives_up():
     """After a few attempts it raises a retryable error; everything is as the others left it."""
     log = open_memory_log()
     put(log, ("a", 1), ("a", 2))
-    overtaking = []
+    overtaking: list[str] = []
 
     def overtake():
         if len(overtaking) % 2 == 0:  # and not while the overtaking one comes here
@@ -409,6 +410,6 @@ def test_progress_counts_every_row_once():
     """The rows that are told add up to those that were there, also when keys are looked at several times."""
     log = open_memory_log(partitions=2)
     put(log, *((f"k{n}", n) for n in range(100)))
-    told = []
+    told: list[int] = []
     compact(log.storage, log.catalog, log.clock, log.topic("t"), memory_bytes=500, progress=told.append)
     assert sum(told) == 100

@@ -12,6 +12,7 @@ import tempfile
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from streamkit.errors import StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log import compaction
 from streamkit.log.log import open_log
+from streamkit.log.settings import Scalar
 from streamkit.testing.faults import FaultyVfs
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
@@ -56,7 +58,7 @@ def prepared(request, many_runs):
     random = np.random.default_rng(request.param)
     with folder() as place:
         with open_log(place / "log", HandClock(0)) as log:
-            config = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
+            config: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
             log.create_topic("t", "k string, v bigint", key="k", partitions=2, config=config)
             for commit in range(16):
                 with log.producer() as producer:
@@ -76,7 +78,7 @@ def opened(place, vfs=None):
 
 def fold(log):
     """The newest record of each key with its place, without those that are deleted."""
-    found = {}
+    found: dict[str, Any] = {}
     for row in log.read("t", ["k", "v", "_deleted"]).to_pylist():
         found.pop(row["k"], None)
         if not row["_deleted"]:

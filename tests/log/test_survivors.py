@@ -52,8 +52,18 @@ def test_keys_take_no_more_memory_than_given(log, monkeypatch):
     """With a tenth of the memory, the keys that are remembered at a time are a tenth, over several passes."""
     remembered, passes = [], []
     codes, run = survivors._codes, survivors._Search.run
-    monkeypatch.setattr(survivors, "_codes", lambda keys: remembered.append(len((found := codes(keys))[1])) or found)
-    monkeypatch.setattr(survivors._Search, "run", lambda *arguments: passes.append(1) or run(*arguments))
+
+    def remember(keys):
+        found = codes(keys)
+        remembered.append(len(found[1]))
+        return found
+
+    def count(*arguments):
+        passes.append(arguments[1])
+        return run(*arguments)
+
+    monkeypatch.setattr(survivors, "_codes", remember)
+    monkeypatch.setattr(survivors._Search, "run", count)
     kept(log, 1 << 24)
     everything, once = max(remembered), len(passes)
     remembered.clear()
