@@ -16,6 +16,7 @@ from streamkit.failpoints import reach
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog import Catalog
 from streamkit.log.orphans import collect_orphans
+from streamkit.log.settings import Scalar
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import (
@@ -26,7 +27,6 @@ from streamkit.names import (
 )
 from streamkit.plan.program import Output, Program
 from streamkit.schema import Schema
-
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 
@@ -117,7 +117,7 @@ def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> 
 def _changelog(program: Program, store: str) -> Topic:
     """The changelog of a store; as in Kafka Streams its segments are small, so that compaction in the background comes soon."""
     name = changelog_topic(program.application, store)
-    config = {"cleanup.policy": "compact", "segment.bytes": CHANGELOG_SEGMENT_BYTES}
+    config: dict[str, Scalar] = {"cleanup.policy": "compact", "segment.bytes": CHANGELOG_SEGMENT_BYTES}
     return declare_topic(
         name, "key binary not null, value binary", "key", None, program.changelog_partitions, config, internal=True
     )
