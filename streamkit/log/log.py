@@ -96,8 +96,7 @@ class Log:
 
         `key` names the key columns, `timestamp` the column with the event time, `partition_by` those key columns that
         choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
-        `config` has Kafka's settings: in force are `cleanup.policy`, `compression.type` and `message.timestamp.type`; the
-        others are checked and recorded. TopicExistsError, SchemaError or ConfigError say what does not fit.
+        `config` has Kafka's settings; `settings.py` says which are in force. TopicExistsError, SchemaError or ConfigError say what does not fit.
 
         With a `format` (`json`, `avro`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary, value
         binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
