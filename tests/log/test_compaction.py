@@ -84,7 +84,7 @@ def key_columns():
     return st.lists(st.sampled_from(sorted(KEY_VALUES)), min_size=1, max_size=2)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(types=key_columns(), data=st.data(), memory_bytes=st.sampled_from([1, 300, 1 << 20]))
 def test_exactly_the_newest_record_of_each_key_stays(types, data, memory_bytes):
     """Of any rows, keys of any type: those that stay are the newest, unchanged, at their offsets; a second pass finds nothing to do."""
