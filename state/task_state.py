@@ -139,7 +139,7 @@ def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, m
     try:
         store = RocksStore(folder, memory_bytes=memory_bytes)
     except StoreBusyError:
-        return _open_beside(storage, folder, share, changes, memory_bytes)
+        return open_beside(storage, folder, share, changes, memory_bytes)
     except CorruptionError:
         discard(folder)
         store = RocksStore(folder, memory_bytes=memory_bytes)
@@ -184,14 +184,15 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -
     """
     if folder.exists():
         try:
-            return _open_beside(storage, folder, share, changes)
+            return open_beside(storage, folder, share, changes)
         except (CorruptionError, StoreBusyError):
             pass  # the changelogs have it all
     store = MemoryStore()
     return TaskState(store, {}, catch_up(storage, store, share.origin, share, changes))
 
 
-def _open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+    """The store as another process left it, with what it lacks in memory. CorruptionError if it cannot be trusted."""
     store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
     position = _position(store, share)
     if not _is_trusted(storage, position, share, changes):
@@ -237,9 +238,7 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
 def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
     """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
     purged = changes.purged_below
-    return position.epoch > 0 and any(
-        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places
-    )
+    return any(0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places)
 
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:

@@ -117,7 +117,8 @@ class StoreView:
         folder = Path(self.log.root) / store_folder(self.application, self.store.stage, task, state.tasks)
         manifest = catalog.extents_of(ids, {})
         tokens = catalog.epoch_tokens(state.id)
-        changes = Changes(state.epoch, state.token, manifest.end_offsets, {}, manifest.extents, tokens)
+        purged = manifest.purged_below
+        changes = Changes(state.epoch, state.token, manifest.end_offsets, {}, manifest.extents, tokens, purged_below=purged)
         share_groups = owned if folder.exists() else groups
         share = Share(share_groups, self.program.key_groups, self.program.changelog_partitions, ids)
         return read_state(self.log.storage, folder, share, changes)

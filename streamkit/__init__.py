@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.windows import hopping, tumbling
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
-    from streamkit.log.log import open_log
+    from streamkit.log.opening import open_log
     from streamkit.plan.program import Program
     from streamkit.schema import Schema
     from streamkit.spark.main import main
@@ -51,7 +51,7 @@ _HOMES = {
     "functions": "",
     "hopping": "streamkit.dsl.windows",
     "main": "streamkit.spark.main",
-    "open_log": "streamkit.log.log",
+    "open_log": "streamkit.log.opening",
     "run": "streamkit.spark.run",
     "tumbling": "streamkit.dsl.windows",
 }

@@ -20,6 +20,13 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+class MonotonicClock:
+    """The host's clock that never goes back, counted from an arbitrary moment: for lengths of time alone."""
+
+    def now_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
 @dataclass
 class HandClock:
     """A clock that stands still until it is moved."""

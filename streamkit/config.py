@@ -25,11 +25,12 @@ else:
 CONF_VARIABLE = "STREAMKIT_CONF"
 CONF_FILE = "conf/streamkit.toml"
 PREFIX = "STREAMKIT_"
+SWITCHED_OFF_BY_0 = ("maintenance_interval_ms",)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Every setting with its default; each number is at least 1."""
+    """Every setting with its default; each number is at least 1, save those that 0 turns off."""
 
     log: str = ".streamkit"
     log_storage: str = ""
@@ -39,6 +40,9 @@ class Settings:
     changelog_partitions: int = 16
     max_records_per_epoch: int = 4_000_000
     store_memory_bytes: int = 64 * 1024 * 1024
+    maintenance_interval_ms: int = 60_000
+    maintenance_bytes_per_second: int = 64 * 1024 * 1024
+    file_delete_delay_ms: int = 600_000
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -94,5 +98,6 @@ def _check(name: str, value: object, default: object) -> None:
     kind = type(default)
     if type(value) is not kind or (value == "" and default != ""):
         raise ConfigError(f"the setting {name} is {value!r}; expected {'a whole number' if kind is int else 'a text'}")
-    if isinstance(value, int) and value < 1:
-        raise ConfigError(f"the setting {name} is {value}; expected at least 1")
+    least = 0 if name in SWITCHED_OFF_BY_0 else 1
+    if isinstance(value, int) and value < least:
+        raise ConfigError(f"the setting {name} is {value}; expected at least {least}")

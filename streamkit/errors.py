@@ -6,15 +6,20 @@ StreamKitError
 │   └── UnsupportedExpressionError   use another function: this one has no Arrow translation
 ├── ConfigError                mend a setting, an option or an argument
 ├── SchemaError                mend the data or the schema: which row, which column
+│   └── RecordTooLargeError    send smaller records, or raise the topic's max.message.bytes
 ├── TopicNotFoundError         create the topic, or mend its name
 ├── TopicExistsError           choose another name, or use the topic that is there
-├── OffsetOutOfRangeError      seek to an offset that is still there: retention has deleted this one
+├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
 ├── EvaluationError            mend the data or the expression: division by zero, overflow, bad cast
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
+├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
 ├── FencedError                stop: a newer generation has taken over
+│   └── MembershipLostError    poll again, which joins anew: the group gave the partitions to others
 ├── StorageFullError           free disk space, then run again
 ├── NotEnoughReplicasError     mend or mount a disk, then write again: too few copies could be made
+├── BufferFullError            send again later: the producer's buffer is full
+├── OutcomeUnknownError        flush again: it settles whether the commit took effect, and completes it
 ├── OrphanedStateError         accept the change of topology, or undo it
 ├── StoreNotFoundError         mend the store's name, or start the application first
 ├── EpochFailedError           run the epoch again: its attempts did not agree or did not arrive whole
@@ -62,7 +67,15 @@ class ConfigError(StreamKitError):
 
 
 class SchemaError(StreamKitError):
-    """Data does not fit its schema, or two schemas do not fit each other."""
+    """Data does not fit its schema, or two schemas do not fit each other; `rows` are the first rows of the data that do not."""
+
+    def __init__(self, message: str, rows: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
+class RecordTooLargeError(SchemaError):
+    """A record is larger than its topic's `max.message.bytes`; nothing of its batch was taken."""
 
 
 class TopicNotFoundError(StreamKitError):
@@ -85,12 +98,20 @@ class CorruptionError(StreamKitError):
     """Stored bytes are not what was written; nothing of the frame is handed out."""
 
 
+class CatalogLostError(StreamKitError):
+    """The catalog is missing, or older than what the log's journal says was committed."""
+
+
 class FormatVersionError(StreamKitError):
     """The log or the store was written by a newer format."""
 
 
 class FencedError(StreamKitError):
     """A newer generation of the application or producer has taken over."""
+
+
+class MembershipLostError(FencedError):
+    """The group took this consumer for dead, or gave the partition to another; what was not committed is read again by its new owner."""
 
 
 class StorageFullError(StreamKitError):
@@ -103,6 +124,22 @@ class NotEnoughReplicasError(StreamKitError):
     """Fewer copies of a file could be made than `min.insync.replicas`; nothing became visible, and reading goes on."""
 
     is_retryable = True
+
+
+class BufferFullError(StreamKitError):
+    """The producer's buffer had no room within `max_block_ms`; the rows at hand were not taken, those before them are kept."""
+
+    is_retryable = True
+
+
+class OutcomeUnknownError(StreamKitError):
+    """A commit raised `reason`, and whether it took effect could not be found out; doing it again settles it, and never does it twice."""
+
+    is_retryable = True
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(f"the catalog failed inside a commit, whose outcome is not known yet: {reason}")
+        self.reason = reason
 
 
 class OrphanedStateError(StreamKitError):

@@ -32,9 +32,24 @@ POINTS = (
     "kernel.finished",
     "commit.verified",
     "commit.before_commit",  # all statements of the transaction are done
+    "journal.entered",  # and not yet committed
     "commit.outcome_unknown",
+    "journal.before_mark",  # committed, and not yet marked as such
     "commit.after_commit",
     "epoch.returned",
+    "compaction.slab_durable",
+    "compaction.run_swapped",  # and not yet the next one
+    "compaction.swapped",  # all runs of a partition, not yet noted
+    "merge.frame_written",
+    "merge.slab_durable",  # and not yet in the place of what it was made of
+    "merge.swapped",
+    "retention.trimmed",
+    "trash.file_deleted",  # and its row still there
+    "trash.files_deleted",
+    "backup.between_slabs",
+    "backup.before_catalog",  # every slab is there, the catalog not yet
+    "rebuild.executed",  # the new catalog is complete, beside the old one
+    "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
 )
 
 _armed: dict[str, Callable[[], None]] = {}

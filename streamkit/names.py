@@ -5,10 +5,14 @@ Files of a log, below its root:
 
     catalog.db                                   the catalog, when it is SQLite
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
+    heartbeats.db                                when members of groups were last alive; may be deleted at any time
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
+    journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see ARCHITECTURE.md
+    backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
+    catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from dataclasses import dataclass
 
 from streamkit.errors import ConfigError
 
+TOPIC = "_topic"  # name of the topic a polled record came from
 TIMESTAMP = "_timestamp"  # event time, ms since 1970 UTC
 PARTITION = "_partition"  # partition of the topic the record came from
 OFFSET = "_offset"  # its offset there
@@ -35,14 +40,21 @@ WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
-RESERVED_COLUMNS = frozenset((*LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
+RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
 
 CATALOG_FILE = "catalog.db"
 IDENTITY_FOLDER = "identity"
+HEARTBEATS_FILE = "heartbeats.db"
+APPLICATION_HEARTBEATS = "application/"
+EPOCH_HEARTBEATS = "epoch/"
+PIN_HEARTBEATS = "pin/"
+MAINTENANCE_HEARTBEATS = "maintenance/"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
 
+_JOURNAL = re.compile(r"journal/(\d+)-(\d+)-[0-9a-f]{32}\.journal")
+_CATALOG_COPY = re.compile(r"backups/catalog-(\d+)-(\d+)-[0-9a-f]{32}\.db")
 _PLAN = re.compile(r"plans/[ap]\d+/(\d+)-[0-9a-f]{32}\.plan")
 _CHECKPOINT = re.compile(r"checkpoints/[^/]+/(\d+)-[0-9a-f]{32}")
 
@@ -109,6 +121,29 @@ def producer_writer(producer_id: int) -> str:
     return f"p{producer_id}"
 
 
+def application_heartbeat(application_id: int, generation: int) -> str:
+    """Under which a driver says that its application runs."""
+    return f"application/{application_id}/{generation}"
+
+
+def epoch_heartbeat(application_id: int, generation: int) -> str:
+    """Under which it says when it planned the epoch that is under way."""
+    return f"epoch/{application_id}/{generation}"
+
+
+def pin_heartbeat(token: str) -> str:
+    return f"{PIN_HEARTBEATS}{token}"
+
+
+def maintenance_heartbeat(token: str) -> str:
+    return f"{MAINTENANCE_HEARTBEATS}{token}"
+
+
+def heartbeat_name(group: str, member_id: str = "") -> str:
+    """The name under which a member of a group beats; without a member, what all of them begin with."""
+    return f"group/{group}/{member_id}"
+
+
 def slab_folder(writer: str) -> str:
     return f"slabs/{writer}"
 
@@ -153,3 +188,47 @@ def checkpoint_generation(path: str) -> int | None:
 def application_folders(application: str) -> tuple[str, ...]:
     """The folders that hold an application's local state and checkpoints, all of which may be deleted."""
     return (f"stores/{application}", checkpoints_folder(application))
+
+
+JOURNAL_FOLDER = "journal"
+CATALOG_COPIES_FOLDER = "backups"
+
+
+def journal_path(timeline: int, commit: int, token: str) -> str:
+    return f"{JOURNAL_FOLDER}/{timeline}-{commit}-{token}.journal"
+
+
+def journal_start(path: str) -> tuple[int, int] | None:
+    """The timeline and the first commit behind the path of a journal file; None if none is called so."""
+    match = _JOURNAL.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def catalog_copy_path(timeline: int, commit: int, token: str) -> str:
+    return f"{CATALOG_COPIES_FOLDER}/catalog-{timeline}-{commit}-{token}.db"
+
+
+def catalog_copy_place(path: str) -> tuple[int, int] | None:
+    """The timeline and the commit behind the path of a copy of the catalog; None if none is called so."""
+    match = _CATALOG_COPY.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+_KNOWN_FILES = re.compile(
+    r"(catalog|heartbeats)\.db(-wal|-shm|-journal)?|catalog\.db\.(damaged|unfinished)-[0-9a-f]{32}(-wal|-shm|-journal)?"
+    r"|damaged/.+|identity/[0-9a-f]{32}|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
+)
+
+
+def is_known_file(path: str) -> bool:
+    """Whether a file of a log may be called so; local state and checkpoints are not files of the log."""
+    return any(pattern.fullmatch(path) for pattern in (_KNOWN_FILES, _SLAB, _PLAN, _JOURNAL, _CATALOG_COPY))
+
+
+def unfinished_file(path: str, token: str) -> str:
+    """What is being written to take the place of `path`; void when found."""
+    return f"{path}.unfinished-{token}"
+
+
+def damaged_catalog(token: str) -> str:
+    return f"{CATALOG_FILE}.damaged-{token}"

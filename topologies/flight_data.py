@@ -92,6 +92,7 @@ def load(log: Log, partitions: int = 4, *, raw_order: bool = False, progress: bo
                 key=topic.key,
                 timestamp=topic.timestamp,
                 partitions=partitions if topic is FLIGHTS else 1,
+                config={"retention.ms": -1},  # event times are of 2013
             )
             step = bar.add_task(topic.name, total=rows.num_rows)
             _append(log, topic, rows, partial(bar.advance, step))

@@ -10,7 +10,8 @@ import typer
 from streamkit.config import load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.address import is_address
-from streamkit.log.log import Log, has_log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import has_log, open_log
 
 LogOption = Annotated[
     str | None, typer.Option("--log", metavar="DIR|URL", help="Where the log is; else STREAMKIT_LOG, else .streamkit.")

@@ -9,24 +9,47 @@ import typer
 from rich.console import Console
 
 import streamkit
-from streamkit.cli import applications, consume, run, storage, stores, topics
+from streamkit.cli import (
+    applications,
+    backup,
+    compact,
+    consume,
+    fsck,
+    groups,
+    offsets,
+    produce,
+    run,
+    stats,
+    storage,
+    stores,
+    topics,
+)
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
     name="streamkit",
-    help="Topics, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
+    help="Topics, consumer groups, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 program.add_typer(topics.program, name="topics")
+program.command("produce")(produce.produce)
 program.command("consume")(consume.consume)
+program.command("compact")(compact.compact)
+program.command("offsets")(offsets.offsets)
+program.add_typer(groups.program, name="groups")
 program.command("run")(run.run)
 program.command("explain")(run.explain)
+program.command("stats")(stats.stats)
+program.command("maintain")(stats.maintain)
 program.add_typer(applications.program, name="apps")
 program.add_typer(stores.program, name="store")
 program.add_typer(storage.program, name="storage")
+program.command("fsck")(fsck.fsck)
+program.command("backup")(backup.backup)
+program.command("rebuild")(backup.rebuild)
 
 
 def _show_version(wanted: bool) -> None:

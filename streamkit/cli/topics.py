@@ -11,7 +11,8 @@ from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.config import load_settings
 from streamkit.errors import ConfigError
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from streamkit.log.settings import SETTINGS
 
 program = typer.Typer(help="Topics of the log.", no_args_is_help=True, rich_markup_mode=None)

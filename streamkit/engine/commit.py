@@ -55,6 +55,7 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
             slabs=tuple(slab for slab in slabs if slab is not None),
             metrics=_metrics(end, splits, [attempts[0] for attempts in kernels]),
             timestamp_ms=end.time_ms,
+            purged_below={topic_id: dict(partitions) for topic_id, partitions in claim.purged_below.items()},
         )
     )
     reach("commit.after_commit")

@@ -29,7 +29,7 @@ class Context:
     """
     One run of a stage: of the readers (stage 0, no state) or of a kernel task.
 
-    `counts` are metrics by (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
+    `records` are those taken from the log, `counts` are metrics by (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
     `emissions` are an aggregate's results by operator id and mode.
     """
 
@@ -39,6 +39,7 @@ class Context:
     arrival: Arrival | None = None
     state: TaskState | None = None
     groups: range = range(0)
+    records: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sent: list[Packed] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)

@@ -110,7 +110,11 @@ class Application:
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need."""
+    """
+    What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need.
+
+    `purged_below`: below it, deletions had left the inputs when they were looked up.
+    """
 
     application: Application
     before: EpochEnd
@@ -118,6 +122,7 @@ class EpochPlan:
     splits: int
     changes: Changes
     globals: Mapping[int, tuple[Extent, ...]]
+    purged_below: Offsets
 
     @property
     def epoch(self) -> int:
@@ -131,6 +136,7 @@ class EpochPlan:
             "splits": self.splits,
             "changes": self.changes.to_json(),
             "globals": {str(number): [extent.to_json() for extent in extents] for number, extents in self.globals.items()},
+            "purged_below": offsets_to_json(self.purged_below),
         }
 
     @classmethod
@@ -142,6 +148,7 @@ class EpochPlan:
             splits=value["splits"],
             changes=Changes.from_json(value["changes"]),
             globals={int(number): tuple(map(Extent.from_json, found)) for number, found in value["globals"].items()},
+            purged_below=offsets_from_json(value["purged_below"]),
         )
 
 
@@ -151,10 +158,6 @@ class Split:
 
     number: int
     slices: tuple[Slice, ...]
-
-    @property
-    def records(self) -> int:
-        return sum(piece.end - piece.start for piece in self.slices)
 
     def to_json(self) -> dict[str, Any]:
         return {"number": self.number, "slices": [piece.to_json() for piece in self.slices]}

@@ -69,7 +69,9 @@ def run_last_kernel(
     report, _ = _run(program, plan, stage, task, arrival, storage)
     heard = tuple(KernelReport.from_json(message["report"]) for message in arrival.of_kind("kernel"))
     splits = tuple(SplitReport.from_json(message["report"]) for message in arrival.of_kind("split"))
-    return TaskReport(task, EpochClaim(plan.application, plan.before, plan.end, plan.splits), (*heard, report), splits)
+    return TaskReport(
+        task, EpochClaim(plan.application, plan.before, plan.end, plan.splits, plan.purged_below), (*heard, report), splits
+    )
 
 
 def _plan_heard(arrival: Arrival) -> EpochPlan | None:

@@ -19,7 +19,9 @@ from streamkit.engine.planner import Planner
 from streamkit.engine.reader import read_split
 from streamkit.engine.report import EpochClaim, TaskReport
 from streamkit.failpoints import reach
+from streamkit.log.log import Log
 from streamkit.log.storage import Storage
+from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
 
 Arrived = list[tuple[int, pa.Buffer]]
@@ -34,6 +36,14 @@ def run_available(planner: Planner, *, drain: bool = False, splits: int = 2) -> 
     if drain and (end := planner.closing_end(before := planner.committed_end())) is not None:
         claims.append(run_epoch(planner, before, end, splits))
     return claims
+
+
+def run_maintained(
+    log: Log, planner: Planner, *, drain: bool = False, splits: int = 2, interval_ms: int | None = None
+) -> list[EpochClaim]:
+    """`run_available`, with heartbeats, and a pass of maintenance every `interval_ms` (else the setting) beside the epochs."""
+    with Upkeep(log, planner.application.id, planner.application.generation, interval_ms):
+        return run_available(planner, drain=drain, splits=splits)
 
 
 def run_next(planner: Planner, *, splits: int = 2) -> EpochClaim | None:

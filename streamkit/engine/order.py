@@ -25,16 +25,21 @@ Records = tuple[Timestamps, npt.NDArray[np.int64]]  # event times and offsets
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits in one partition of one input: offsets from `start` on, in the frames `extents`."""
+    """
+    What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
+
+    `bound` is where the partition ends, which lies behind the last frame if compaction has taken the last record away.
+    """
 
     input: int
     partition: int
     start: int
     extents: tuple[Extent, ...]
+    bound: int = 0
 
     @property
     def end(self) -> int:
-        return self.extents[-1].next_offset if self.extents else self.start
+        return max(self.extents[-1].next_offset if self.extents else self.start, self.bound)
 
     @property
     def records(self) -> int:

@@ -81,9 +81,9 @@ class Planner:
 
     def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
         """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
-        slices = self._slices(before, end)
-        parts = _split(slices, splits)
-        plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals())
+        purged_below = self.catalog.purged_below(self.topic_ids)  # before the slices: what is purged meanwhile fails the commit
+        parts = _split(self._slices(before, end), splits)
+        plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals(), purged_below)
         return plan, parts
 
     def with_near_anchor(self) -> Planner:
@@ -95,12 +95,15 @@ class Planner:
     def _backlogs(self, before: EpochEnd, until: Offsets | None) -> list[Backlog]:
         numbers = [number for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
         places = self._places(numbers, before.positions)
-        return [
-            Backlog(number, partition, start, _up_to(extents, until, self.topic_ids[number], partition))
-            for (number, partition), (start, extents) in sorted(places.items())
-        ]
+        return [self._backlog(place, *found, until) for place, found in sorted(places.items())]
 
-    def _places(self, numbers: Sequence[int], positions: Offsets) -> dict[tuple[int, int], tuple[int, Sequence[Extent]]]:
+    def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
+        number, partition = place
+        stop = end if until is None else min(end, until.get(self.topic_ids[number], {}).get(partition, 0))
+        return Backlog(number, partition, start, tuple(extent for extent in extents if extent.base_offset < stop), stop)
+
+    def _places(self, numbers: Sequence[int], positions: Offsets) -> dict[tuple[int, int], tuple[int, Sequence[Extent], int]]:
+        """By input and partition: where to go on, the extents from there, and where the partition ends."""
         since = {self.topic_ids[number]: positions.get(self.topic_ids[number], {}) for number in numbers}
         manifest = self.catalog.extents_of(list(since), since)
         for number in numbers:
@@ -113,6 +116,7 @@ class Planner:
             (number, partition): (
                 self._start(number, partition, since[topic_id].get(partition), earliest),
                 manifest.of(topic_id, partition),
+                manifest.end_offsets[topic_id][partition],
             )
             for number in numbers
             for topic_id in [self.topic_ids[number]]
@@ -149,16 +153,19 @@ class Planner:
 
     def _changes(self, epoch: int) -> Changes:
         topic_ids = [store.changelog_id for store in self.application.stores.values()]
-        manifest = self.catalog.extents_of(topic_ids, self.anchor.ends)
-        tokens = self.catalog.epoch_tokens(self.application.id, self.anchor.epoch)
+        anchor, manifest = self.anchor, self.catalog.extents_of(topic_ids, self.anchor.ends)
+        if anchor.manifests and manifest.layouts != anchor.layouts:
+            # Extents of before a compaction and of after it do not go together: a deletion may be in neither.
+            anchor, manifest = Anchor(), self.catalog.extents_of(topic_ids, {})
+        tokens = self.catalog.epoch_tokens(self.application.id, anchor.epoch)
         return Changes(
             epoch=epoch,
             token=tokens.get(epoch, ""),
             ends=manifest.end_offsets,
-            starts=self.anchor.ends,
+            starts=anchor.ends,
             extents=manifest.extents,
             tokens=tokens,
-            manifests=self.anchor.manifests,
+            manifests=anchor.manifests,
             purged_below=manifest.purged_below,
         )
 
@@ -166,16 +173,9 @@ class Planner:
         numbers = [number for number, source in enumerate(self.program.inputs) if source.kind == "global_table"]
         places = self._places(numbers, {})
         found: dict[int, list[Extent]] = {number: [] for number in numbers}
-        for (number, _), (_, extents) in sorted(places.items()):
+        for (number, _), (_, extents, _) in sorted(places.items()):
             found[number] += extents
         return {number: tuple(extents) for number, extents in found.items()}
-
-
-def _up_to(extents: Sequence[Extent], until: Offsets | None, topic_id: int, partition: int) -> tuple[Extent, ...]:
-    if until is None:
-        return tuple(extents)
-    stop = until.get(topic_id, {}).get(partition, 0)
-    return tuple(extent for extent in extents if extent.base_offset < stop)
 
 
 def _frame_slices(backlog: Backlog, topic: str, stop: int, floor: int) -> list[Slice]:

@@ -45,7 +45,7 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
 
 
 def _reports(plan: EpochPlan, split: Split, context: Context) -> Iterator[Packed]:
-    report = SplitReport(split.number, split.records, fingerprint(context.sent), context.tally()).to_json()
+    report = SplitReport(split.number, context.records, fingerprint(context.sent), context.tally()).to_json()
     for task in range(plan.application.tasks):
         yield control(task, "split", report=report)
         if split.number == 0:
@@ -106,6 +106,7 @@ def _slice_batches(program: Program, piece: Slice, context: Context) -> Iterator
         )
         if not batch.num_rows:
             continue
+        context.records += batch.num_rows
         timestamps = batch[TIMESTAMP].cast(pa.int64())
         keys = order_keys(timestamps.to_numpy(), floor)
         floor = int(keys[-1])

@@ -8,6 +8,7 @@ from typing import Any
 
 from streamkit.engine.epoch import Application, EpochEnd
 from streamkit.log.reference import SlabReference
+from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
 
@@ -51,12 +52,13 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class EpochClaim:
-    """Which epoch of which generation was run, from where to where, in how many splits."""
+    """Which epoch of which generation was run, from where to where, in how many splits, of inputs purged how far."""
 
     application: Application
     before: EpochEnd
     end: EpochEnd
     splits: int
+    purged_below: Offsets
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -64,6 +66,7 @@ class EpochClaim:
             "before": self.before.to_json(),
             "end": self.end.to_json(),
             "splits": self.splits,
+            "purged_below": offsets_to_json(self.purged_below),
         }
 
     @classmethod
@@ -73,6 +76,7 @@ class EpochClaim:
             EpochEnd.from_json(value["before"]),
             EpochEnd.from_json(value["end"]),
             value["splits"],
+            offsets_from_json(value["purged_below"]),
         )
 
 

@@ -10,12 +10,13 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
-from streamkit.engine.planner import EVERYTHING, Planner
+from streamkit.engine.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog import Catalog
 from streamkit.log.orphans import collect_orphans
+from streamkit.log.settings import Scalar
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import (
@@ -26,6 +27,8 @@ from streamkit.names import (
 )
 from streamkit.plan.program import Output, Program
 from streamkit.schema import Schema
+
+CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 
 
 def start(
@@ -57,6 +60,7 @@ def start(
         key_groups=program.key_groups,
         program_hash=program.fingerprint,
         program=json.dumps(program.to_json(), sort_keys=True),
+        inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
     )
     reach("start.after_commit")
@@ -100,20 +104,30 @@ def _check_options(tasks: int | None, records_max: int | None, program: Program)
         raise ConfigError(f"max_records_per_epoch={records_max}; expected at least 1")
 
 
+def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
+    """The topics that the application reads, by id, and whether in each epoch from the beginning."""
+    ids: dict[int, bool] = {}
+    for source, topic in zip(program.inputs, inputs, strict=True):
+        ids[topic.id] = ids.get(topic.id, False) or source.kind not in STREAM_KINDS
+    return ids
+
+
 def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
     found = catalog.find_topic(output.topic)
     if found is not None:
         return found
     partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
-    config = {"cleanup.policy": output.cleanup_policy}
+    # Event times may lie long ago: a backlog's results would be deleted as soon as they were there.
+    config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
     return catalog.create_topic(
         declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
     )
 
 
 def _changelog(program: Program, store: str) -> Topic:
+    """The changelog of a store; as in Kafka Streams its segments are small, so that compaction in the background comes soon."""
     name = changelog_topic(program.application, store)
-    config = {"cleanup.policy": "compact"}
+    config: dict[str, Scalar] = {"cleanup.policy": "compact", "segment.bytes": CHANGELOG_SEGMENT_BYTES}
     return declare_topic(
         name, "key binary not null, value binary", "key", None, program.changelog_partitions, config, internal=True
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,13 +70,15 @@ def start(
     program_hash: str,
     program: str,
     stores: Sequence[StoreDeclaration],
+    inputs: Mapping[int, bool],
     now_ms: int,
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
 
     The first start stores the number of tasks (`default_tasks` unless given) and of key groups; later ones keep the tasks
-    unless given. ConfigError if key groups or hash differ from what is stored.
+    unless given. `inputs` are the ids of the topics it reads, and whether each epoch reads them from the beginning: retention
+    asks for them. ConfigError if key groups or hash differ from what is stored.
     """
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
         _create(transaction, name, default_tasks, key_groups, program_hash)
@@ -87,6 +89,7 @@ def start(
         "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = ? WHERE id = ?",
         (chosen, program_hash, program, before.id),
     )
+    _declare_inputs(transaction, before.id, inputs)
     for store in stores:
         _declare_store(transaction, before.id, store, now_ms)
     state = get(transaction, name)
@@ -116,6 +119,14 @@ def _check_keys(transaction: Transaction, state: ApplicationState, key_groups: i
             f"application {state.name} keeps its state in {found_groups} key groups by {found_hash}; this start asks for {key_groups} by {KEY_HASH}: "
             "they are fixed at the first start, so keep them or reset the application"
         )
+
+
+def _declare_inputs(transaction: Transaction, application_id: int, inputs: Mapping[int, bool]) -> None:
+    transaction.execute("DELETE FROM application_input WHERE application_id = ?", (application_id,))
+    transaction.execute_many(
+        "INSERT INTO application_input (application_id, topic_id, is_whole) VALUES (?, ?, ?)",
+        [(application_id, topic_id, int(is_whole)) for topic_id, is_whole in inputs.items()],
+    )
 
 
 def _declare_store(transaction: Transaction, application_id: int, store: StoreDeclaration, now_ms: int) -> None:

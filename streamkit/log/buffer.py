@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,36 @@ import pyarrow as pa
 
 from streamkit.log.frame import LOG_TYPES
 from streamkit.log.keys import partitions
+from streamkit.log.receipt import Places
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED
 
 Place = tuple[int, int]  # topic id, partition
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of a topic by partition; `chosen` has the partition of each row, None if all go to one."""
+
+    parts: tuple[tuple[int, pa.RecordBatch], ...]
+    chosen: npt.NDArray[np.int32] | None = None
+
+
+def split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Split:
+    """Spread rows over the partitions of their keys, in their order; those without a key go to the partition `keyless` leads to."""
+    if not batch.num_rows:
+        return Split(())
+    if not topic.partition_by or topic.partitions == 1:
+        return Split(((keyless % topic.partitions, batch),))
+    chosen = partitions([batch.column(name) for name in topic.partition_by], topic.partitions)
+    chosen[chosen < 0] = keyless % topic.partitions
+    counts = np.bincount(chosen, minlength=topic.partitions)
+    if counts.max() == batch.num_rows:
+        return Split(((int(counts.argmax()), batch),))
+    ordered = batch.take(pa.array(_by_partition(chosen)))
+    ends = np.cumsum(counts)
+    found = [int(partition) for partition in np.flatnonzero(counts)]
+    return Split(tuple((at, ordered.slice(int(ends[at] - counts[at]), int(counts[at]))) for at in found), chosen)
 
 
 class Buffer:
@@ -23,25 +50,18 @@ class Buffer:
     def __init__(self, frame_rows: int) -> None:
         self._frame_rows = frame_rows
         self._batches: dict[Place, list[pa.RecordBatch]] = {}
-        self._committing: Counter[Place] = Counter()
-        self._next_partition = 0
-        self.rows = 0
-        self.bytes = 0
+        self._rows_before: Counter[Place] = Counter()
 
-    def add(self, topic: Topic, batches: Sequence[pa.RecordBatch]) -> dict[int, tuple[int, int]]:
-        """Take the rows in; returns, by partition, how many rows of this commit come before them, and how many they are."""
-        keyless = self._next_partition % topic.partitions
-        self._next_partition += 1
+    def add(self, topic_id: int, splits: Sequence[Split]) -> Places:
+        """Take rows in; returns, by partition, how many rows of this commit come before them, and how many they are."""
         rows: Counter[int] = Counter()
-        for batch in batches:
-            for partition, part in _split(topic, batch, keyless):
-                self._batches.setdefault((topic.id, partition), []).append(part)
+        for one in splits:
+            for partition, part in one.parts:
+                self._batches.setdefault((topic_id, partition), []).append(part)
                 rows[partition] += part.num_rows
-            self.rows += batch.num_rows
-            self.bytes += batch.nbytes
-        parts = {partition: (self._committing[topic.id, partition], count) for partition, count in sorted(rows.items())}
-        self._committing.update({(topic.id, partition): count for partition, count in rows.items()})
-        return parts
+        places = {partition: (self._rows_before[topic_id, partition], count) for partition, count in sorted(rows.items())}
+        self._rows_before.update({(topic_id, partition): count for partition, count in rows.items()})
+        return places
 
     def frames(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Everything buffered, as (topic id, partition, rows of a frame)."""
@@ -51,32 +71,8 @@ class Buffer:
                 yield topic_id, partition, _one_batch(table.slice(start, self._frame_rows))
 
     def clear(self) -> None:
-        """Forget what is buffered."""
+        """Forget the rows, and only them: those that come later still count those before them in their commit."""
         self._batches.clear()
-        self.rows = self.bytes = 0
-
-    def start_commit(self) -> None:
-        """Count the rows of the next commit from zero."""
-        self._committing.clear()
-
-
-def _split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    if not batch.num_rows:
-        return
-    if not topic.partition_by or topic.partitions == 1:
-        yield (0 if topic.partitions == 1 else keyless), batch
-        return
-    chosen = partitions([batch.column(name) for name in topic.partition_by], topic.partitions)
-    chosen[chosen < 0] = keyless
-    counts = np.bincount(chosen, minlength=topic.partitions)
-    if counts.max() == batch.num_rows:
-        yield int(chosen[0]), batch
-        return
-    ordered = batch.take(pa.array(_by_partition(chosen)))
-    start = 0
-    for partition in np.flatnonzero(counts):
-        yield int(partition), ordered.slice(start, int(counts[partition]))
-        start += int(counts[partition])
 
 
 def _by_partition(chosen: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:

@@ -1,31 +1,59 @@
 """
-The catalog: the transactional authority on topics, manifest, applications and producers.
+The catalog: the transactional authority on topics, manifest, applications, producers and consumer groups.
 
 Every method is one transaction. Only drivers and clients open it; tasks get what they need by plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import applications, epochs, identity, manifest, producers, replacements, replication, tables, topics
+from streamkit.log import (
+    applications,
+    cleaning,
+    epochs,
+    group_description,
+    groups,
+    history,
+    identity,
+    manifest,
+    pins,
+    producers,
+    replacements,
+    replication,
+    retention,
+    statistics,
+    tables,
+    topics,
+)
 from streamkit.log.alteration import Alteration
 from streamkit.log.applications import ApplicationState, StoreDeclaration
+from streamkit.log.assignors import Place
+from streamkit.log.cleaning import Cleaning
 from streamkit.log.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.epochs import EpochCommit, EpochRecord
 from streamkit.log.extent import Extent
-from streamkit.log.manifest import ManifestSlice
+from streamkit.log.group_description import GroupDescription
+from streamkit.log.groups import GroupCommit, Member, MemberStanding
+from streamkit.log.history import Commit, Standing
+from streamkit.log.journal import Journal, prune
+from streamkit.log.manifest import ManifestSlice, Offsets, Span
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
+from streamkit.log.recording import RecordedTransaction
+from streamkit.log.reference import SlabReference
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
+from streamkit.log.retention import Head, Trim, Trimmed
+from streamkit.log.statistics import PartitionStatistics
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.log.topics import SchemaVersion
+from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
 
@@ -33,14 +61,30 @@ Result = TypeVar("Result")
 class Catalog:
     """Topics, manifest, applications and producers of one log; see the module of each noun for what its methods check."""
 
-    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+    def __init__(self, database: Database, clock: Clock | None = None, journal: Journal | None = None) -> None:
         self._database = database
         self._clock = clock or SystemClock()
+        self._journal = journal
         tables.prepare(database)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, and the journal if there is one."""
         self._database.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    @property
+    def database(self) -> Database:
+        """What the catalog is kept in."""
+        return self._database
+
+    def standing(self) -> Standing:
+        """Which log this is the catalog of, and how many transactions have changed it."""
+        return self._read(history.standing)
+
+    def prune_journal(self, root: str, covered: tuple[int, int]) -> tuple[str, ...]:
+        """Delete the journal files of the log at `root` whose commits all lie at or before `covered`; returns their paths."""
+        return self._write(lambda _: prune(root, covered))
 
     def claim_storage(self, storage: Storage) -> None:
         """Pair the log with its storage at the first time, check the pair later; ConfigError if the two do not belong together."""
@@ -92,9 +136,23 @@ class Catalog:
         """The earliest offset of each partition of a topic that retention has left."""
         return self._read(lambda transaction: manifest.start_offsets(transaction, topic_id))
 
+    def offset_bounds(self, topic_ids: Iterable[int]) -> dict[Place, tuple[int, int]]:
+        """One snapshot: the earliest and the next offset of each partition of the topics; nothing of a topic that does not exist."""
+        return self._read(lambda transaction: manifest.offset_bounds(transaction, topic_ids))
+
     def extents(self, topic_id: int, partition: int, start_offset: int = 0, end_offset: int | None = None) -> list[Extent]:
         """The extents that hold offsets from `start_offset` to before `end_offset`, by offset."""
         return self._read(lambda transaction: manifest.extents(transaction, topic_id, partition, start_offset, end_offset))
+
+    def span(self, topic_id: int, partition: int, start_offset: int, end_offset: int, limit: int) -> Span:
+        """One snapshot: the first `limit` extents that hold offsets of a range, and the earliest offset of the partition."""
+        return self._read(lambda transaction: manifest.span(transaction, topic_id, partition, start_offset, end_offset, limit))
+
+    def first_extent_since(self, topic_id: int, partition: int, timestamp_ms: int, start_offset: int = 0) -> Extent | None:
+        """The first extent from an offset on that has a row with that time or a later one, if there is one."""
+        return self._read(
+            lambda transaction: manifest.first_extent_since(transaction, topic_id, partition, timestamp_ms, start_offset)
+        )
 
     def extents_of(
         self, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None
@@ -106,16 +164,56 @@ class Catalog:
         """Per partition: its number, first offset, next offset, rows and bytes."""
         return self._read(lambda transaction: manifest.partition_sizes(transaction, topic_id))
 
+    def statistics(self, topic_id: int) -> tuple[PartitionStatistics, ...]:
+        """The figures of each partition of a topic."""
+        return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id))
+
     def referenced_slabs(self, writer: str) -> set[str]:
         """The paths of all slabs of a writer that the manifest refers to."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
 
+    def purged_below(self, topic_ids: Iterable[int]) -> Offsets:
+        """By topic and partition, the offset below which deletions have left, where some have."""
+        return self._read(lambda transaction: {topic_id: manifest.purged_below(transaction, topic_id) for topic_id in topic_ids})
+
     def replace_extents(self, replacement: Replacement) -> tuple[Extent, ...]:
         """Put what maintenance wrote in the place of what it read, or raise and leave everything as it was."""
         return self._commit(
-            lambda transaction: replacements.commit(transaction, replacement, self._clock.now_ms()),
+            lambda transaction: replacements.commit_stamped(transaction, replacement, self._clock.now_ms()),
             lambda transaction: replacements.is_committed(transaction, replacement),
         )
+
+    def cleanings(self, topic_id: int) -> list[Cleaning]:
+        """How far compaction has come in each partition of a topic."""
+        return self._read(lambda transaction: cleaning.of(transaction, topic_id))
+
+    def record_cleaning(self, before: Cleaning, cleaned_offset: int, horizon: tuple[int, int] | None) -> None:
+        """Note the end of a compaction's pass over a partition, and its horizon (offset, time in ms) if it moves."""
+        self._write(lambda transaction: cleaning.record(transaction, before, cleaned_offset, horizon))
+
+    def trim(self, request: Trim, lapsed: Collection[str] = frozenset()) -> Trimmed:
+        """Drop the oldest extents of a partition as far as nobody needs them; `lapsed` are holders known to be gone."""
+        return self._write(lambda transaction: retention.trim(transaction, request, lapsed, self._clock.now_ms()))
+
+    def floors(self, topic_id: int, partition: int, lapsed: Collection[str]) -> dict[str, int]:
+        """Who needs a partition, and from which offset on; see `trim`."""
+        return self._read(lambda transaction: retention.floors(transaction, topic_id, partition, lapsed))
+
+    def head(self, topic_id: int, partition: int) -> Head:
+        """The oldest extents of a partition, for retention to judge."""
+        return self._read(lambda transaction: retention.head(transaction, topic_id, partition))
+
+    def holders(self) -> frozenset[str]:
+        """The names under which applications and pins beat, alive or not."""
+        return self._read(retention.holders)
+
+    def pin(self, token: str, offsets: Offsets) -> Offsets:
+        """Keep rows from these offsets on; returns the offsets, or OffsetOutOfRangeError if some are gone already."""
+        return self._write(lambda transaction: pins.insert(transaction, token, offsets))
+
+    def unpin(self, tokens: Sequence[str]) -> None:
+        """Let go of pins; unknown ones are no error."""
+        self._write(lambda transaction: pins.remove(transaction, tokens))
 
     def trash(self, dropped_before_ms: int) -> list[str]:
         """The paths of the slabs that have been in the trash since before that time."""
@@ -155,12 +253,13 @@ class Catalog:
         program_hash: str,
         stores: Sequence[StoreDeclaration],
         program: str = "",
+        inputs: Mapping[int, bool] | None = None,
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
             lambda transaction: applications.start(
                 transaction, name, tasks=tasks, default_tasks=default_tasks, key_groups=key_groups,
-                program_hash=program_hash, program=program, stores=stores, now_ms=self._clock.now_ms(),
+                program_hash=program_hash, program=program, stores=stores, inputs=inputs or {}, now_ms=self._clock.now_ms(),
             )
         )  # fmt: skip
 
@@ -188,7 +287,7 @@ class Catalog:
         that fails too, OutcomeUnknownError leaves it open: commit the same epoch again, which does nothing twice.
         """
         return self._commit(
-            lambda transaction: epochs.commit(transaction, epoch),
+            lambda transaction: self._stamped(transaction, epochs.commit(transaction, epoch), epoch.slabs),
             lambda transaction: epochs.token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token,
         )
 
@@ -208,12 +307,24 @@ class Catalog:
 
     def open_producer(self, name: str | None) -> ProducerState:
         """Open a producer: a new one without a name, or that of the name, whose older instances are fenced by it."""
-        return self._write(lambda transaction: producers.open_producer(transaction, name))
+        return self._write(lambda transaction: producers.open_producer(transaction, name, self._clock.now_ms()))
+
+    def retire_silent_producers(self, silent_ms: int) -> list[tuple[ProducerState, int]]:
+        """Fence the producers without a name that were silent for so long; returns all that are fenced so, and when that was, ms."""
+        now_ms = self._clock.now_ms()
+        self._write(lambda transaction: producers.retire_silent(transaction, now_ms - silent_ms, now_ms))
+        return self._read(producers.retired)
+
+    def forget_producer(self, producer_id: int) -> None:
+        """Forget a producer that is fenced for its silence."""
+        self._write(lambda transaction: producers.forget(transaction, producer_id))
 
     def commit_batches(self, batch: ProducerCommit) -> tuple[Extent, ...]:
         """Make what a producer wrote visible, or raise and leave everything as it was; returns the new extents."""
         return self._commit(
-            lambda transaction: producers.commit(transaction, batch),
+            lambda transaction: self._stamped(
+                transaction, producers.commit(transaction, batch, self._clock.now_ms()), batch.slabs
+            ),
             lambda transaction: producers.is_committed(transaction, batch),
         )
 
@@ -225,13 +336,88 @@ class Catalog:
         """The offsets that a sequenced batch got, if they are remembered."""
         return self._read(lambda transaction: producers.offsets_of(transaction, producer_id, topic_id, sequence))
 
+    # Consumer groups
+
+    def join_group(self, group: str, member: Member, dead: Iterable[str] = (), *, is_return: bool = False) -> None:
+        """Add a member to a group, remove those that are dead, and share the partitions out anew."""
+        self._write(lambda transaction: groups.join(transaction, group, member, dead, is_return=is_return))
+
+    def rebalance_group(self, group: str, gone: Iterable[str] = ()) -> None:
+        """Remove members that leave or are dead, and share the partitions of the topics out anew."""
+        self._write(lambda transaction: groups.rebalance(transaction, group, gone))
+
+    def release_partitions(self, group: str, member_id: str, places: Iterable[Place]) -> None:
+        """Hand partitions of a member to those that are to have them."""
+        self._write(lambda transaction: groups.release(transaction, group, member_id, places))
+
+    def member_standing(self, group: str, member_id: str, seen: int | None = None) -> MemberStanding | None:
+        """What a member owns, unless the group is still at the generation `seen`; None if it is no member."""
+        return self._read(lambda transaction: groups.standing(transaction, group, member_id, seen))
+
+    def sessions(self, group: str) -> dict[str, int]:
+        """The session time-out of each member of a group, by its id."""
+        return self._read(lambda transaction: groups.sessions(transaction, group))
+
+    def lacks_partitions(self, group: str) -> bool:
+        """Whether a topic that a member of the group subscribes to has partitions that nobody was given."""
+        return self._read(lambda transaction: groups.lacks_partitions(transaction, group))
+
+    def commit_offsets(self, commit: GroupCommit) -> None:
+        """Commit offsets for a group, all or none; MembershipLostError if the member does not own every partition."""
+        self._commit(
+            lambda transaction: groups.commit_offsets(transaction, commit, self._clock.now_ms()),
+            lambda transaction: groups.is_committed(transaction, commit),
+        )
+
+    def committed_offsets(self, group: str) -> Offsets:
+        """What a group has committed, by topic id and partition."""
+        return self._read(lambda transaction: groups.committed_offsets(transaction, group))
+
+    def groups(self) -> list[str]:
+        """The names of all groups, sorted."""
+        return self._read(groups.names)
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """Members, owners, committed offsets and lag of a group; ConfigError if there is none of that name."""
+        return self._read(lambda transaction: group_description.describe(transaction, group))
+
+    def reset_group(self, group: str, offsets: Offsets, dead: Iterable[str] = ()) -> None:
+        """Commit offsets for a group that nobody is in, but for members that are dead; FencedError otherwise."""
+        self._write(lambda transaction: groups.reset(transaction, group, offsets, dead, self._clock.now_ms()))
+
+    def delete_group(self, group: str, dead: Iterable[str] = ()) -> None:
+        """Forget a group that nobody is in, but for members that are dead; FencedError otherwise."""
+        self._write(lambda transaction: groups.delete(transaction, group, dead))
+
     # Transactions
+
+    def _stamped(
+        self, transaction: Transaction, extents: tuple[Extent, ...], slabs: Sequence[SlabReference]
+    ) -> tuple[Extent, ...]:
+        manifest.stamp(transaction, slabs, self._clock.now_ms())
+        return extents
 
     def _read(self, work: Callable[[Transaction], Result]) -> Result:
         return self._run(self._database.read, work)
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
-        return self._run(self._database.write, work)
+        result, commit = self._run(self._database.write, lambda transaction: self._recorded(transaction, work))
+        if commit is not None and self._journal is not None:
+            reach("journal.before_mark")
+            self._journal.mark(commit)
+        return result
+
+    def _recorded(self, transaction: Transaction, work: Callable[[Transaction], Result]) -> tuple[Result, Commit | None]:
+        """Do the work, and number it and write its entry into the journal unless it changed nothing."""
+        recorded = RecordedTransaction(transaction)
+        result = work(recorded)
+        if not recorded.statements:
+            return result, None
+        commit = history.advance(transaction, fresh_token())
+        if self._journal is not None:
+            self._journal.append(commit, recorded.statements, self._clock.now_ms())
+            reach("journal.entered")
+        return result, commit
 
     def _run(self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result]) -> Result:
         try:
@@ -246,9 +432,15 @@ class Catalog:
             return self._write(work)
         except OutcomeUnknownError as unknown:
             reach("commit.outcome_unknown")
-            if not self._settled(unknown, is_done) and not isinstance(unknown.reason, ConnectionLostError):
+            was_done = self._settled(unknown, is_done)
+            if not was_done and not isinstance(unknown.reason, ConnectionLostError):
                 raise unknown.reason from unknown
-            return self._write(work)  # which finds it done, or does it on a new connection
+            try:
+                return self._write(work)  # which finds it done, or does it on a new connection
+            except StreamKitError as failure:
+                if not was_done:
+                    raise
+                raise unknown from failure  # it took effect: no other error may say that it did not
 
     def _settled(self, unknown: OutcomeUnknownError, is_done: Callable[[Transaction], bool]) -> bool:
         try:

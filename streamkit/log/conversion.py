@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
+from streamkit.log.frame import HEADERS_TYPE
+from streamkit.names import HEADERS
 from streamkit.schema import Column
 
 _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
@@ -36,14 +38,27 @@ def convert_python(column: Column, values: Any) -> pa.Array:
     )
 
 
+def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
+    """Headers as they are stored, from an Arrow array or from lists of pairs of a name and bytes; SchemaError as above."""
+    what, expected = HEADERS, "pairs of a name and bytes"
+    if isinstance(values, pa.Array):
+        return _naming_row(what, expected, values, lambda part: part.cast(HEADERS_TYPE), first_row)
+    return _naming_row(what, expected, list(values), lambda part: pa.array(part, HEADERS_TYPE), first_row)
+
+
 def _with_row(column: Column, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
+    return _naming_row(column.name, column.type, values, convert, first_row)
+
+
+def _naming_row(name: str, expected: str, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
     try:
         return convert(values)
     except _REFUSED as error:
         row = _first_refused(values, convert)
         value, kind = _shown(values, row)
         raise SchemaError(
-            f"row {first_row + row}, column {column.name!r}: found {value} ({kind}), expected {column.type}; {_reason(error)}"
+            f"row {first_row + row}, column {name!r}: found {value} ({kind}), expected {expected}; {_reason(error)}",
+            (first_row + row,),
         ) from error
 
 

@@ -12,17 +12,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from streamkit.errors import StreamKitError
+from streamkit.errors import OutcomeUnknownError, StreamKitError
+
+__all__ = ["ConnectionLostError", "Database", "OutcomeUnknownError", "Row", "Transaction"]
 
 Row = tuple[Any, ...]
-
-
-class OutcomeUnknownError(StreamKitError):
-    """A commit raised `reason`; whether it took effect can be read after `Database.settle` alone."""
-
-    def __init__(self, reason: Exception) -> None:
-        super().__init__(f"the catalog failed inside a commit, whose outcome is not known yet: {reason}")
-        self.reason = reason
 
 
 class ConnectionLostError(StreamKitError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.errors import EpochFailedError, FencedError
@@ -25,7 +25,8 @@ class EpochCommit:
     """
     What one epoch of an application did: which input it read, what it wrote, and where stream time stands after it.
 
-    `before` and `after` are positions by topic id and partition; partitions that were not read may be left out.
+    `before` and `after` are positions by topic id and partition; partitions that were not read may be left out. `purged_below`
+    is that of the inputs when they were looked up.
     `metrics` may hold numbers, which add up over epochs, dicts of them, and other values, of which the newest counts.
     """
 
@@ -40,6 +41,7 @@ class EpochCommit:
     slabs: tuple[SlabReference, ...]
     metrics: Mapping[str, Any]
     timestamp_ms: int
+    purged_below: Offsets = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,28 @@ def _check_slabs(epoch: EpochCommit) -> None:
 def _check_positions(transaction: Transaction, epoch: EpochCommit) -> None:
     stored = positions_of(transaction, epoch.application_id)
     for topic_id in epoch.before.keys() | epoch.after.keys():
+        _check_first_reads(transaction, epoch, topic_id, stored.get(topic_id, {}))
         ends = manifest.end_offsets(transaction, topic_id)
         before, after = epoch.before.get(topic_id, {}), epoch.after.get(topic_id, {})
         for partition in before.keys() | after.keys():
             found = stored.get(topic_id, {}).get(partition, 0)
             _check_position(topic_id, partition, (found, before.get(partition), after.get(partition, found)), ends.get(partition))
+
+
+def _check_first_reads(transaction: Transaction, epoch: EpochCommit, topic_id: int, stored: Mapping[int, int]) -> None:
+    """
+    Partitions that this epoch is the first to read have lost no deletion since it was planned.
+
+    It may have read a record without the deletion behind it, which compaction leaves for applications that have begun to read.
+    """
+    planned = epoch.purged_below.get(topic_id, {})
+    for partition, purged in manifest.purged_below(transaction, topic_id).items():
+        is_first = not stored.get(partition, 0) and epoch.after.get(topic_id, {}).get(partition, 0)
+        if is_first and purged != planned.get(partition, 0):
+            raise EpochFailedError(
+                f"topic id {topic_id}, partition {partition}: compaction dropped deletions up to offset {purged} after the application's first "
+                "epoch was planned; plan it again"
+            )
 
 
 def _check_position(topic_id: int, partition: int, positions: tuple[int, int | None, int], end: int | None) -> None:
@@ -126,7 +145,8 @@ def _check_position(topic_id: int, partition: int, positions: tuple[int, int | N
 def _move_positions(transaction: Transaction, epoch: EpochCommit) -> None:
     transaction.execute_many(
         "INSERT INTO application_position (application_id, topic_id, partition, next_offset) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (application_id, topic_id, partition) DO UPDATE SET next_offset = excluded.next_offset",
+        "ON CONFLICT (application_id, topic_id, partition) DO UPDATE SET next_offset = excluded.next_offset, "
+        "previous_offset = application_position.next_offset, replay_offset = application_position.previous_offset",
         [
             (epoch.application_id, topic_id, partition, offset)
             for topic_id, partitions in epoch.after.items()

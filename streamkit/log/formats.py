@@ -82,7 +82,7 @@ def _coded(code: Callable[[Any], Any], format: Format, column: str, row: int, va
         shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
         expected = f"a value of format {format.name}" if column == VALUE else f"a key of a topic of format {format.name}"
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise SchemaError(f"row {row}, column {column!r}: found {shown}, expected {expected}: {reason}") from error
+        raise SchemaError(f"row {row}, column {column!r}: found {shown}, expected {expected}: {reason}", (row,)) from error
 
 
 def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:

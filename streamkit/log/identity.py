@@ -7,6 +7,8 @@ refused before anything is written there or, worse, taken for orphaned and delet
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from streamkit.errors import ConfigError
 from streamkit.log.database import Transaction
 from streamkit.log.storage import Storage
@@ -33,8 +35,11 @@ def claim(transaction: Transaction, storage: Storage) -> None:
     if claimed:  # by another process, in between
         _has_mark(storage, token)
         return
-    _check_free(storage, token)
-    _mark(storage, token)
+    try:
+        _check_free(storage, token)
+        _mark(storage, token)
+    except OSError as error:
+        raise ConfigError(f"the storage {storage.root} of the log cannot be used: {error.strerror}") from error
     transaction.execute("UPDATE identity SET is_claimed = 1")
 
 
@@ -50,12 +55,8 @@ def _has_mark(storage: Storage, token: str) -> bool:
 
 
 def _mark(storage: Storage, token: str) -> None:
-    try:
+    with suppress(FileExistsError):  # of a process that died before its commit
         storage.create(identity_path(token), [f"{token}\n".encode()])
-    except FileExistsError:  # of a process that died before its commit
-        return
-    except OSError as error:
-        raise ConfigError(f"the storage {storage.root} of the log cannot be used: {error.strerror}") from error
 
 
 def _check_free(storage: Storage, token: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,23 +11,38 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import pyarrow as pa
 
-from streamkit.clock import Clock, SystemClock
-from streamkit.config import Settings, load_settings
-from streamkit.errors import ConfigError, SetupError
-from streamkit.log.address import Address, is_address, parse_address
+from streamkit.clock import Clock
+from streamkit.config import Settings
+from streamkit.errors import ConfigError
+from streamkit.log import compaction, findings, maintenance
 from streamkit.log.alteration import Alteration
+from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics
+from streamkit.log.backup import Backup, back_up
 from streamkit.log.catalog import Catalog
+from streamkit.log.consumer import MAX_POLL_RECORDS, Callback, Consumer
+from streamkit.log.copies import copy_and_prune
 from streamkit.log.formats import declare_format, rows_of
+from streamkit.log.fsck import check_log
+from streamkit.log.group_description import GroupDescription
+from streamkit.log.heartbeats import Heartbeats, heartbeats_at
+from streamkit.log.journal import journal_bytes
+from streamkit.log.maintenance import lapsed_holders
+from streamkit.log.membership import MAX_POLL_INTERVAL_MS, SESSION_TIMEOUT_MS, Heart, Membership, Subscription, dead_members
+from streamkit.log.merge import Merged, merge_topic
+from streamkit.log.pin import Pin
 from streamkit.log.producer import Producer
-from streamkit.log.reader import Bounds, Moment, Reader, Times
+from streamkit.log.producer_settings import ProducerSettings
+from streamkit.log.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
+from streamkit.log.record_deletion import RecordDeletion
 from streamkit.log.repair import RepairReport, repair
-from streamkit.log.replicated_storage import ReplicatedStorage, create_root, open_storage
-from streamkit.log.replication import Replication, StorageRoot
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage, with_roots
+from streamkit.log.segment import SegmentWriter
 from streamkit.log.settings import SETTINGS, Scalar
-from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import Storage
+from streamkit.log.survivors import MEMORY_BYTES
+from streamkit.log.time_lookup import offsets_for_times
 from streamkit.log.topic import Topic, declare_topic
-from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER, fresh_token
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -52,6 +68,7 @@ class Log:
         location: str | None = None,
         *,
         has_password: bool = False,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.root = root
         self.location = location or root
@@ -60,6 +77,7 @@ class Log:
         self.catalog = catalog
         self.clock = clock
         self.settings = settings
+        self.heartbeats = heartbeats or heartbeats_at(root)
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
@@ -94,8 +112,7 @@ class Log:
 
         `key` names the key columns, `timestamp` the column with the event time, `partition_by` those key columns that
         choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
-        `config` has Kafka's settings: in force are `cleanup.policy`, `compression.type` and `message.timestamp.type`; the
-        others are checked and recorded. TopicExistsError, SchemaError or ConfigError say what does not fit.
+        `config` has Kafka's settings; `settings.py` says which are in force. TopicExistsError, SchemaError or ConfigError say what does not fit.
 
         With a `format` (`json`, `avro`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary, value
         binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
@@ -181,12 +198,7 @@ class Log:
         acknowledged when `min_insync_replicas` copies are durable. It holds for whoever opens the log from now on; `repair`
         copies what is there already. ConfigError for a folder that has files of its own, or numbers that do not fit.
         """
-        known = {root.path: root for root in self.catalog.replication().roots}
-        folders = [os.path.abspath(os.path.expanduser(root)) for root in roots]
-        factor = 1 + len(folders) if replication_factor is None else replication_factor
-        Replication(factor, min_insync_replicas, tuple(StorageRoot(folder, "") for folder in folders))  # checks before it creates
-        chosen = tuple(known.get(folder) or create_root(folder, fresh_token()) for folder in folders)
-        replication = Replication(factor, min_insync_replicas, chosen)
+        replication = with_roots(self.catalog.replication(), roots, replication_factor, min_insync_replicas)
         self.catalog.change_replication(replication)
         self.storage = open_storage(self.root, replication)
 
@@ -200,13 +212,136 @@ class Log:
             raise ConfigError(f"{self!r} keeps one copy of its files; add storage roots first: streamkit storage set")
         return repair(self.storage, self.catalog, is_dry=is_dry, progress=progress)
 
-    def producer(self, id: str | None = None) -> Producer:
+    def merge(self, topic: str) -> Merged:
         """
-        A producer of rows; use it in a `with` block. With an `id` it fences every older instance of that id.
+        Join the small files of a topic into larger ones, up to its `segment.bytes`; no row, offset or time changes.
 
-        Sequence numbers given to `send_batch` are remembered by `id`, across processes.
+        Safe beside readers and writers, and it may be interrupted at any time. The files it replaces are deleted by
+        `maintain`, after the setting `file_delete_delay_ms`.
         """
-        return Producer(self.storage, self.catalog, self.clock, id, frame_rows=self.settings.frame_rows)
+        return merge_topic(self.catalog, self.catalog.topic(topic), SegmentWriter(self.storage, self.catalog))
+
+    def maintain(self, topics: Iterable[str] | None = None) -> maintenance.Report:
+        """
+        Do now what a running application does by itself every `maintenance_interval_ms`, and say what was done.
+
+        Retention by the topics' settings, compaction, merges, and the deletion of files that nothing refers to any more, once they have
+        waited for `file_delete_delay_ms`; of the named topics, or of all. Safe beside readers, writers and other maintenance.
+        """
+        return maintenance.maintain(self, topics)
+
+    def delete_records(self, topic: str, before: int | Mapping[int, int], *, force: bool = False) -> dict[int, int]:
+        """
+        Delete the rows before an offset, of all partitions or by partition, as Kafka's DeleteRecords does; -1 is the end.
+
+        Exactly those: a frame that the offset lies in is written anew as two. Returns the earliest offset left, by partition.
+        ConfigError if a pin or a running application still needs one of them (and nothing is deleted), unless `force`;
+        OffsetOutOfRangeError for an offset behind the end.
+        """
+        found = self.catalog.topic(topic)
+        deletion = RecordDeletion(self.catalog, self.storage, found, lapsed_holders(self.catalog, self.heartbeats), force)
+        return deletion.run(dict.fromkeys(range(found.partitions), before) if isinstance(before, int) else before)
+
+    def pin(self, topic: str, start: Bounds = None) -> Pin:
+        """
+        Keep the rows of a topic from `start` on (an offset, or offsets by partition; else all that are left) from retention.
+
+        Use it in a `with` block, or `release` it. A reader needs none, unless it takes longer than `file_delete_delay_ms`
+        over rows that retention is about to drop. OffsetOutOfRangeError if some are gone already.
+        """
+        found = self.catalog.topic(topic)
+        offsets = self.catalog.start_offsets(found.id) | check_bounds(found, "start", start)
+        return Pin(self.catalog, self.heartbeats, {found.id: offsets})
+
+    def producer(
+        self,
+        id: str | None = None,
+        linger_ms: float | None = ProducerSettings.linger_ms,
+        batch_size: int = ProducerSettings.batch_size,
+        buffer_memory: int = ProducerSettings.buffer_memory,
+        max_block_ms: float = ProducerSettings.max_block_ms,
+    ) -> Producer:
+        """
+        A producer of rows, for any number of threads; use it in a `with` block. With an `id` it fences every older instance of that id.
+
+        Sequence numbers given to `send_batch` are remembered by `id`, across processes. The settings are Kafka's, see
+        ProducerSettings: without `linger_ms` rows go out by `flush`, by a full batch, by `receipt.result()` and at the end of the
+        `with` block, so that nothing of a block that raises is sent unasked; with it also that long after they were sent.
+        """
+        settings = ProducerSettings(linger_ms, batch_size, buffer_memory, max_block_ms)
+        return Producer(self.storage, self.catalog, self.clock, id, self.settings.frame_rows, settings)
+
+    def consumer(
+        self,
+        topics: str | Sequence[str] | None = None,
+        group: str | None = None,
+        *,
+        auto_offset_reset: str = "earliest",
+        columns: Sequence[str] | None = None,
+        assignor: str = "cooperative-sticky",
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
+        instance_id: str | None = None,
+        max_poll_records: int = MAX_POLL_RECORDS,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> Consumer:
+        """
+        A consumer of rows; use it in a `with` block, or close it. See `Consumer`.
+
+        With `topics` and a `group` it is a member: the members share the partitions, and go on where the group has committed.
+        With topics alone it reads every partition by itself; without topics, those it is told to by `assign`.
+        `auto_offset_reset` says where to begin without a committed offset, or where it is gone: `earliest`, `latest`, `none`
+        (an error). `assignor` is `cooperative-sticky` or `range`. An `instance_id` keeps the partitions over a restart within
+        `session_timeout_ms`. Callbacks get a list of (topic, partition): `on_assigned` before the first rows, `on_revoked`
+        while they can still be committed, `on_lost` when it is too late. TopicNotFoundError, ConfigError for bad arguments.
+        """
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics or ()))
+        for name in names:
+            check_columns(self.catalog.topic(name), columns)
+        assignment: Assignment = FixedAssignment(self.catalog, [], group)
+        heart = None
+        if names and group is not None:
+            wish = Subscription(group, names, assignor, session_timeout_ms, max_poll_interval_ms, instance_id)
+            assignment = membership = Membership(self.catalog, self.heartbeats, wish)
+            heart = Heart(membership)
+        elif names:
+            assignment = WholeTopics(self.catalog, names)
+        return Consumer(
+            self.storage, self.catalog, assignment, group=group, heart=heart, auto_offset_reset=auto_offset_reset, columns=columns,
+            max_poll_records=max_poll_records, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost,
+        )  # fmt: skip
+
+    def offsets_for_times(self, topic: str, moment: int | dt.datetime) -> dict[int, int | None]:
+        """
+        The first offset of each partition whose event time is this or later; None where there is none.
+
+        `moment` is in milliseconds since 1970, or a datetime with a zone. One frame a partition is read, whatever it holds.
+        """
+        return offsets_for_times(self.storage, self.catalog, self.catalog.topic(topic), moment)
+
+    def groups(self) -> list[str]:
+        """The names of the consumer groups, sorted."""
+        return self.catalog.groups()
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """Members, owners, committed offsets and lag of a group; ConfigError, which lists those there are, for an unknown one."""
+        return self.catalog.describe_group(group)
+
+    def reset_group(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """
+        Commit offsets, by topic and partition, for a group that nobody is in, so that it goes on from there.
+
+        FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
+        TopicNotFoundError for what does not exist.
+        """
+        found = {self.catalog.topic(topic).id: dict(at) for topic, at in offsets.items()}
+        self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError for an unknown one."""
+        self.catalog.delete_group(group, dead_members(self.catalog, self.heartbeats, group))
 
     def read(
         self,
@@ -240,6 +375,38 @@ class Log:
         """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
         return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).batches()
 
+    def fsck(self, deep: bool = False) -> findings.Report:
+        """
+        Check every invariant of the log, writing nothing, and return what was found; others may go on writing.
+
+        With `deep`, every frame is read and decoded, and local stores are compared with their changelogs.
+        """
+        return check_log(self.root, self.storage, self.catalog.database, deep)
+
+    def backup(self, target: str | os.PathLike[str], verify: bool = False) -> Backup:
+        """
+        Back up the log into a folder, as of one moment, while it is used; into an earlier backup only what is new.
+
+        The folder opens as a log. Slabs are hard links on the same file system, else copies; all of it is durable when this
+        returns. With `verify` the backup is checked deeply: CorruptionError if anything is wrong. ConfigError for a folder
+        that holds something else, or a backup that has been written to.
+        """
+        return back_up(self.root, self.storage, self.catalog.database, os.fspath(target), verify)
+
+    def copy_catalog(self, min_journal_bytes: int = 0) -> str | None:
+        """
+        Put a copy of the catalog into the log's folder `backups`, where a rebuild finds it; returns its path below the log's.
+
+        The two newest copies are kept; journal files that the older of them covers are deleted. With `min_journal_bytes`
+        nothing is done, and None returned, while the journal is smaller. ConfigError unless the catalog is in SQLite.
+        """
+        database = self.catalog.database
+        if not isinstance(database, SqliteDatabase):
+            raise ConfigError(f"the catalog of {self.root} is copied by its own database; only one in SQLite is copied here")
+        if min_journal_bytes and journal_bytes(self.root) < min_journal_bytes:
+            return None
+        return copy_and_prune(self.catalog, database, self.root)
+
     def decode(self, topic: str, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
         """
         Rows that were read from a topic as dicts of Python values; those of an opaque topic decoded by its format.
@@ -247,6 +414,19 @@ class Log:
         It takes what `read`, `scan` and a consumer's `poll` give. SchemaError names the first row whose bytes are not of the format.
         """
         return rows_of(self.catalog.topic(topic).format, rows)
+
+    def compact(
+        self, topic: str, memory_bytes: int = MEMORY_BYTES, progress: Callable[[int], None] | None = None
+    ) -> compaction.Report:
+        """
+        Keep only the newest record of each key of a topic, up to its committed end; all that stay keep offset, time and headers.
+
+        Records younger than `min.compaction.lag.ms` are left alone. A deletion goes when it was cleaned once, `delete.retention.ms`
+        have passed since, and every application that reads the topic has read it. Keys take at most `memory_bytes` at a
+        time; `progress` is told how many rows were looked at.
+        ConfigError if the topic's `cleanup.policy` does not say `compact`.
+        """
+        return compaction.compact(self.storage, self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)
 
     def store(self, application: str, name: str) -> StoreView:
         """
@@ -267,70 +447,3 @@ class Log:
         times: Times,
     ) -> Reader:
         return Reader(self.storage, self.catalog, self.catalog.topic(topic), columns, partitions, start, end, times)
-
-
-def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
-    """
-    Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
-
-    For a log that several hosts share: `postgresql://user@host/database?schema=name&storage=/shared/directory`. The catalog
-    is in that schema (`streamkit` unless given), the slabs are in the directory, which every host must see; without
-    `storage`, the setting `log_storage` (`$STREAMKIT_LOG_STORAGE`) names it. The first opening binds the two together.
-
-    Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
-    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be,
-    SetupError if psycopg is missing.
-    """
-    settings = load_settings()
-    chosen = clock or SystemClock()
-    location = os.fspath(path_or_url) if path_or_url is not None else settings.log
-    if location == IN_MEMORY:
-        return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
-    if is_address(location):
-        return _open_shared(parse_address(location, settings.log_storage), chosen, settings)
-    root = _directory(location)
-    _refuse_bare_storage(root)
-    catalog = Catalog(SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs), chosen)
-    return Log(root, open_storage(root, catalog.replication()), catalog, chosen, settings)
-
-
-def has_log(location: str) -> bool:
-    """Whether there is a log at a location already, as far as its files tell; opening one would make it."""
-    if is_address(location):
-        return os.path.isdir(os.path.join(parse_address(location, load_settings().log_storage).storage, IDENTITY_FOLDER))
-    return "://" in location or os.path.isdir(os.path.expanduser(location))
-
-
-def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
-    try:
-        postgres = importlib.import_module("streamkit.log.postgres")
-    except ImportError as error:
-        raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'streamkit[postgres]'") from error
-    catalog = Catalog(postgres.PostgresDatabase(address), clock)
-    try:
-        catalog.claim_storage(FileStorage(address.storage))
-        storage = open_storage(address.storage, catalog.replication())
-    except BaseException:
-        catalog.close()
-        raise
-    return Log(storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password)
-
-
-def _refuse_bare_storage(root: str) -> None:
-    if os.path.isdir(os.path.join(root, IDENTITY_FOLDER)):
-        raise ConfigError(f"{root} holds the slabs of a log whose catalog is in PostgreSQL; open that by its postgresql:// URL")
-
-
-def _directory(location: str) -> str:
-    """The absolute directory of a location, made if it is missing."""
-    scheme = location.partition("://")[0] if "://" in location else "file"
-    if scheme != "file":
-        raise ConfigError(
-            f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory, or a postgresql:// URL"
-        )
-    root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
-    try:
-        os.makedirs(root, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
-    return root

@@ -10,6 +10,7 @@ from streamkit.errors import EpochFailedError
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
 from streamkit.log.reference import FrameReference, SlabReference
+from streamkit.names import slab_folder
 
 Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
 _LAST = (1 << 63) - 1
@@ -42,6 +43,14 @@ class ManifestSlice:
         return tuple(extent for extent in self.extents if (extent.topic_id, extent.partition) == (topic_id, partition))
 
 
+@dataclass(frozen=True)
+class Span:
+    """Extents of one topic partition, by offset, and the earliest offset that the partition had at that moment."""
+
+    start_offset: int
+    extents: tuple[Extent, ...]
+
+
 def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
     """The next offset of each partition of a topic; empty if the topic does not exist."""
     return dict(
@@ -58,6 +67,35 @@ def start_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
             "SELECT partition, start_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition", (topic_id,)
         )
     )
+
+
+def offset_bounds(transaction: Transaction, topic_ids: Iterable[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """The earliest and the next offset of each partition of the topics, by (topic id, partition)."""
+    statement = "SELECT partition, start_offset, next_offset FROM topic_partition WHERE topic_id = ? ORDER BY partition"
+    return {
+        (topic_id, partition): (start, end)
+        for topic_id in topic_ids
+        for partition, start, end in transaction.execute(statement, (topic_id,))
+    }
+
+
+def span(transaction: Transaction, topic_id: int, partition: int, start: int, end: int, limit: int) -> Span:
+    """The first `limit` extents with offsets from `start` to before `end`, and where the partition starts in that snapshot."""
+    found = extents(transaction, topic_id, partition, start, end, limit)
+    return Span(start_offsets(transaction, topic_id).get(partition, end), tuple(found))
+
+
+def first_extent_since(
+    transaction: Transaction, topic_id: int, partition: int, timestamp_ms: int, start: int = 0
+) -> Extent | None:
+    """The first extent from offset `start` on that has a row with that time or a later one, if there is one."""
+    statement = """
+        SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
+        FROM extent e JOIN slab s ON s.id = e.slab_id WHERE e.topic_id = ? AND e.partition = ? AND e.max_timestamp >= ? AND e.next_offset > ?
+        ORDER BY e.base_offset LIMIT 1
+    """
+    rows = transaction.execute(statement, (topic_id, partition, timestamp_ms, start))
+    return Extent(*rows[0]) if rows else None
 
 
 def extents(
@@ -82,11 +120,12 @@ def cut(
         for extent in _extents_before(transaction, topic_id, partition, since.get(topic_id, {}).get(partition, 0), end, limit)
     ]
     starts = {topic_id: start_offsets(transaction, topic_id) for topic_id in chosen}
-    purged = {topic_id: _purged_below(transaction, topic_id) for topic_id in chosen}
+    purged = {topic_id: purged_below(transaction, topic_id) for topic_id in chosen}
     return ManifestSlice(tuple(found), ends, starts, purged, {topic_id: layout(transaction, topic_id) for topic_id in chosen})
 
 
-def _purged_below(transaction: Transaction, topic_id: int) -> dict[int, int]:
+def purged_below(transaction: Transaction, topic_id: int) -> dict[int, int]:
+    """The offset below which deletions have left, of each partition of a topic where some have."""
     statement = "SELECT partition, purged_below FROM topic_partition WHERE topic_id = ? AND purged_below > 0"
     return dict(transaction.execute(statement, (topic_id,)))
 
@@ -183,6 +222,38 @@ def remove(transaction: Transaction, rows: Sequence[Extent], now_ms: int) -> Non
     transaction.execute("UPDATE topic SET layout = layout + 1 WHERE id = ?", (rows[0].topic_id,))
 
 
+def trim(
+    transaction: Transaction, topic_id: int, partition: int, before_offset: int, now_ms: int, limit: int
+) -> tuple[Extent, ...]:
+    """
+    Take the oldest extents of a partition that end at `before_offset` or before it, at most `limit`, out of the manifest.
+
+    What is left begins at the partition's new `start_offset`. Returns the extents that left.
+    """
+    found = extents(transaction, topic_id, partition, 0, before_offset, limit + 1)
+    gone = [extent for extent in found if extent.next_offset <= before_offset][:limit]
+    kept = found[len(gone) :]
+    remove(transaction, gone, now_ms)
+    transaction.execute(
+        "UPDATE topic_partition SET start_offset = ? WHERE topic_id = ? AND partition = ? AND start_offset < ?",
+        (start := kept[0].base_offset if kept else before_offset, topic_id, partition, start),
+    )
+    return tuple(gone)
+
+
+def stamp(transaction: Transaction, slabs: Sequence[SlabReference], appended_ms: int) -> None:
+    """Note when the rows of slabs were appended; the first time counts."""
+    transaction.execute_many(
+        "UPDATE slab SET appended_ms = ? WHERE path = ? AND appended_ms = 0", [(appended_ms, slab.path) for slab in slabs]
+    )
+
+
+def appended_ms(transaction: Transaction, paths: Iterable[str]) -> int:
+    """When the newest of some slabs was appended; 0 if none of them is there."""
+    found = [row[0] for path in paths for row in transaction.execute("SELECT appended_ms FROM slab WHERE path = ?", (path,))]
+    return max(found, default=0)
+
+
 def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:
     """The paths of the slabs that have been in the trash since before that time."""
     return [
@@ -205,8 +276,9 @@ def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
 
 
 def referenced(transaction: Transaction, writer: str) -> set[str]:
-    """The paths of all slabs of a writer that the manifest refers to."""
-    return {path for (path,) in transaction.execute("SELECT path FROM slab WHERE writer = ?", (writer,))}
+    """The paths of all slabs of a writer that the manifest refers to, and of those in the trash, which readers may still hold."""
+    statement = "SELECT path FROM slab WHERE writer = ? UNION SELECT path FROM trash WHERE path LIKE ?"
+    return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 
 
 def slabs(transaction: Transaction) -> list[str]:

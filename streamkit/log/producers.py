@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamkit.errors import EpochFailedError, FencedError
-from streamkit.log import manifest, topics
+from streamkit.log import groups, manifest, topics
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
+from streamkit.log.groups import GroupCommit
 from streamkit.log.reference import SlabReference
 from streamkit.names import check_name, producer_writer
 
 HISTORY_SEQUENCES = 4_096
+FIRST_EPOCH = 1  # a producer without a name has no other while it lives
 Ranges = dict[int, tuple[int, int]]  # partition → first and next offset
 
 
@@ -32,7 +34,7 @@ class ProducerCommit:
     """
     What one flush or transaction of a producer wrote.
 
-    `sequences` holds, per sequenced batch, (topic id, sequence, rows per partition, rows before it in this commit per partition).
+    `group_commits` are consumer offsets that are committed with it, or not at all.
     """
 
     producer_id: int
@@ -41,6 +43,7 @@ class ProducerCommit:
     token: str
     slabs: tuple[SlabReference, ...]
     sequences: tuple[SequencedBatch, ...] = ()
+    group_commits: tuple[GroupCommit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,23 +55,27 @@ class SequencedBatch:
     parts: Mapping[int, tuple[int, int]]
 
 
-def open_producer(transaction: Transaction, name: str | None) -> ProducerState:
+def open_producer(transaction: Transaction, name: str | None, now_ms: int) -> ProducerState:
     """Open a producer: a new one without a name, or that of the name, whose older instances are fenced by it."""
     if name is not None:
         check_name(name, "producer")
-        for row in transaction.execute("UPDATE producer SET epoch = epoch + 1 WHERE name = ? RETURNING id, epoch, step", (name,)):
+        for row in transaction.execute(
+            "UPDATE producer SET epoch = epoch + 1, seen_ms = ? WHERE name = ? RETURNING id, epoch, step", (now_ms, name)
+        ):
             return ProducerState(row[0], name, row[1], row[2])
     ((producer_id,),) = transaction.execute(
-        "INSERT INTO producer (name, epoch, step, token) VALUES (?, 1, 0, '') RETURNING id", (name,)
+        "INSERT INTO producer (name, epoch, step, token, seen_ms) VALUES (?, ?, 0, '', ?) RETURNING id",
+        (name, FIRST_EPOCH, now_ms),
     )
-    return ProducerState(producer_id, name, 1, 0)
+    return ProducerState(producer_id, name, FIRST_EPOCH, 0)
 
 
-def commit(transaction: Transaction, batch: ProducerCommit) -> tuple[Extent, ...]:
+def commit(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> tuple[Extent, ...]:
     """
     Make all slabs of a flush visible; returns the new extents.
 
-    FencedError if the producer was opened anew. A commit that was made already, under the same token, returns what it made.
+    FencedError if the producer was opened anew; what `groups.commit_offsets` raises if consumer offsets cannot be committed. A
+    commit that was made already, under the same token, returns what it made.
     """
     if is_committed(transaction, batch):
         return tuple(extent for slab in batch.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
@@ -77,27 +84,38 @@ def commit(transaction: Transaction, batch: ProducerCommit) -> tuple[Extent, ...
     bases = first_offsets(extents)
     for sequenced in batch.sequences:
         _record_sequence(transaction, batch.producer_id, sequenced, bases)
-    record_step(transaction, batch)
+    for group_commit in batch.group_commits:
+        groups.commit_offsets(transaction, group_commit, now_ms)
+    record_step(transaction, batch, now_ms)
     return extents
 
 
-def record_step(transaction: Transaction, batch: ProducerCommit) -> None:
+def record_step(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> None:
     """Remember a commit as the last of its producer."""
-    transaction.execute("UPDATE producer SET step = ?, token = ? WHERE id = ?", (batch.step, batch.token, batch.producer_id))
+    transaction.execute(
+        "UPDATE producer SET step = ?, token = ?, seen_ms = ? WHERE id = ?", (batch.step, batch.token, now_ms, batch.producer_id)
+    )
 
 
 def is_committed(transaction: Transaction, batch: ProducerCommit) -> bool:
-    """Whether this very commit is the last that the producer made."""
+    """Whether this very commit was made: the last of the producer, or one whose slabs the manifest refers to."""
+    slabs = [slab.path for slab in batch.slabs[:1]]
+    statement = "SELECT 1 FROM slab WHERE path = ? UNION ALL SELECT 1 FROM trash WHERE path = ?"
     return bool(
         transaction.execute(
             "SELECT 1 FROM producer WHERE id = ? AND step = ? AND token = ?", (batch.producer_id, batch.step, batch.token)
         )
-    )
+    ) or any(transaction.execute(statement, (path, path)) for path in slabs)
 
 
 def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
     """FencedError or EpochFailedError unless this commit is the next of its producer, with slabs of its own."""
-    ((name, epoch, step),) = transaction.execute("SELECT name, epoch, step FROM producer WHERE id = ?", (batch.producer_id,))
+    rows = transaction.execute("SELECT name, epoch, step FROM producer WHERE id = ?", (batch.producer_id,))
+    name, epoch, step = rows[0] if rows else (None, None, 0)
+    if epoch != batch.epoch and name is None:
+        raise FencedError(
+            f"producer {batch.producer_id}, which has no name, was silent for so long that it was retired; send its rows with a new one"
+        )
     if epoch != batch.epoch:
         raise FencedError(
             f"producer {name}: epoch {batch.epoch} cannot commit, it was opened anew as epoch {epoch}; this instance must stop"
@@ -110,6 +128,25 @@ def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
     for slab in batch.slabs:
         if (slab.writer, slab.generation, slab.step) != expected or slab.path != slab.name.path:
             raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, epoch, step) {expected}")
+
+
+def retire_silent(transaction: Transaction, before_ms: int, now_ms: int) -> None:
+    """Fence the producers without a name that last opened or committed before that time; none of their slabs can be committed then."""
+    transaction.execute(
+        "UPDATE producer SET epoch = epoch + 1, seen_ms = ? WHERE name IS NULL AND epoch = ? AND seen_ms < ?",
+        (now_ms, FIRST_EPOCH, before_ms),
+    )
+
+
+def retired(transaction: Transaction) -> list[tuple[ProducerState, int]]:
+    """The producers that `retire_silent` fenced, and when it did, ms."""
+    statement = "SELECT id, name, epoch, step, seen_ms FROM producer WHERE name IS NULL AND epoch > ? ORDER BY id"
+    return [(ProducerState(*row[:4]), row[4]) for row in transaction.execute(statement, (FIRST_EPOCH,))]
+
+
+def forget(transaction: Transaction, producer_id: int) -> None:
+    """Forget a retired producer; what it committed stays, and whatever it may still try is refused."""
+    transaction.execute("DELETE FROM producer WHERE id = ? AND name IS NULL AND epoch > ?", (producer_id, FIRST_EPOCH))
 
 
 def first_offsets(extents: tuple[Extent, ...]) -> dict[tuple[int, int], int]:

@@ -34,13 +34,14 @@ class Times:
     @classmethod
     def of(cls, start: Moment, end: Moment) -> Times:
         """The times between two moments, None for no bound; ConfigError for a time without a zone."""
-        return cls(cls.start_ms if start is None else _milliseconds(start), cls.end_ms if end is None else _milliseconds(end))
+        return cls(cls.start_ms if start is None else milliseconds(start), cls.end_ms if end is None else milliseconds(end))
 
 
 EVER = Times()
 
 
-def _milliseconds(moment: int | dt.datetime) -> int:
+def milliseconds(moment: int | dt.datetime) -> int:
+    """The moment in milliseconds since 1970, UTC; ConfigError for a time without a zone."""
     if not isinstance(moment, dt.datetime):
         return moment
     if moment.tzinfo is None:
@@ -66,10 +67,10 @@ class Reader:
         self._storage = storage
         self._catalog = catalog
         self._topic = topic
-        self._columns = _check_columns(topic, columns)
+        self._columns = check_columns(topic, columns)
         chosen = _check_partitions(topic, partitions)
-        self._start = _check_bounds(topic, "start", start)
-        self._end = _check_bounds(topic, "end", end)
+        self._start = check_bounds(topic, "start", start)
+        self._end = check_bounds(topic, "end", end)
         since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
         snapshot = catalog.extents_of([topic.id], since)
         if not snapshot.end_offsets[topic.id]:
@@ -89,7 +90,7 @@ class Reader:
     def table(self) -> pa.Table:
         """All rows at once; `_deleted` is left out when no row is."""
         batches = list(self.batches())
-        table = pa.Table.from_batches(batches, schema=self._schema())
+        table = pa.Table.from_batches(batches, schema=placed_schema(self._topic, self._columns))
         if DELETED in self._columns or any(batch.column(DELETED).true_count for batch in batches):
             return table
         return table.drop_columns([DELETED])
@@ -109,7 +110,11 @@ class Reader:
         if start <= extent.min_timestamp and extent.max_timestamp < end:
             return batch
         times = batch.column(TIMESTAMP).view(pa.int64())
-        return batch.filter(pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
+        wanted = pc.and_(pc.greater_equal(times, start), pc.less(times, end))
+        rows = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+            return batch.slice(int(rows[0]), len(rows))  # no copy: most often times ascend
+        return batch.filter(wanted)
 
     def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
         """The rows of an extent whose file has gone since the snapshot: they were merged or compacted into others, or dropped."""
@@ -123,18 +128,26 @@ class Reader:
             yield self._timely(successor, self._batch(successor, (first, following)))
 
     def _batch(self, extent: Extent, bounds: tuple[int, int] | None = None) -> pa.RecordBatch:
-        names = [name for name in self._columns if name != DELETED]
-        columns = [*names, TIMESTAMP, DELETED]
-        frame, offsets = read_rows(self._storage, extent, *(bounds or self._bounds_of(extent)), columns, self._topic)
-        *values, deleted = frame.columns
-        partition = np.full(len(offsets), extent.partition, np.int32)
-        plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in values]
-        return pa.RecordBatch.from_arrays([*plain, pa.array(partition), pa.array(offsets), deleted], schema=self._schema())
+        return read_placed(self._storage, self._topic, self._columns, extent, *(bounds or self._bounds_of(extent)))
 
-    def _schema(self) -> pa.Schema:
-        fields = [pa.field(name, _type(self._topic, name)) for name in self._columns if name != DELETED]
-        places = [(TIMESTAMP, TIMESTAMP_TYPE), (PARTITION, pa.int32()), (OFFSET, pa.int64()), (DELETED, pa.bool_())]
-        return pa.schema([*fields, *places])
+
+def read_placed(storage: Storage, topic: Topic, columns: Sequence[str], extent: Extent, start: int, end: int) -> pa.RecordBatch:
+    """The rows of an extent from `start` to before `end`: the columns, then `_timestamp`, `_partition`, `_offset` and `_deleted`."""
+    names = [name for name in columns if name != DELETED]
+    frame, offsets = read_rows(storage, extent, start, end, [*names, TIMESTAMP, DELETED], topic)
+    *values, deleted = frame.columns
+    partition = np.full(len(offsets), extent.partition, np.int32)
+    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in values]
+    return pa.RecordBatch.from_arrays(
+        [*plain, pa.array(partition), pa.array(offsets), deleted], schema=placed_schema(topic, columns)
+    )
+
+
+def placed_schema(topic: Topic, columns: Sequence[str]) -> pa.Schema:
+    """The schema of what `read_placed` gives."""
+    fields = [pa.field(name, _type(topic, name)) for name in columns if name != DELETED]
+    places = [(TIMESTAMP, TIMESTAMP_TYPE), (PARTITION, pa.int32()), (OFFSET, pa.int64()), (DELETED, pa.bool_())]
+    return pa.schema([*fields, *places])
 
 
 def check_offset(topic: Topic, partition: int, offset: int, start_offset: int) -> None:
@@ -149,7 +162,8 @@ def _type(topic: Topic, name: str) -> pa.DataType:
     return HEADERS_TYPE if name == HEADERS else topic.schema[name].arrow.type
 
 
-def _check_columns(topic: Topic, columns: Sequence[str] | None) -> tuple[str, ...]:
+def check_columns(topic: Topic, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that are to be read, all of them for None; SchemaError for one that the topic has not."""
     if columns is None:
         return topic.schema.names
     chosen = (columns,) if isinstance(columns, str) else tuple(columns)
@@ -167,7 +181,7 @@ def _check_partitions(topic: Topic, partitions: Iterable[int] | None) -> frozens
     return frozenset(chosen)
 
 
-def _check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
+def check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
     if bounds is None:
         return {}
     chosen = dict.fromkeys(range(topic.partitions), bounds) if isinstance(bounds, int) else dict(bounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
-from streamkit.log.conversion import convert_arrow, convert_python
+from streamkit.log.conversion import convert_arrow, convert_headers, convert_python
 from streamkit.log.formats import encode
-from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
+from streamkit.log.frame import TIMESTAMP_TYPE
+from streamkit.log.record_size import ROWS_NAMED, check_record_sizes
+from streamkit.log.refused_rows import refused_rows
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.schema import Column
@@ -30,15 +32,44 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic.
 
     Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. The event time of a row is that of
-    the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. SchemaError names row and column.
+    the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Headers are lists of pairs of a
+    name and bytes. SchemaError names row and column, and lists the first rows that do not fit; RecordTooLargeError likewise.
     """
+    with _naming(topic):
+        try:
+            return _records(topic, data, now_ms, timestamp_ms)
+        except SchemaError as error:
+            raise _listing(error, lambda part: _records(topic, part, now_ms, timestamp_ms), data) from error.__cause__
+
+
+def _records(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None) -> list[pa.RecordBatch]:
     batches = []
     first_row = 0
-    with _naming(topic):
-        for columns, rows in _parts(topic, data):
-            batches.append(_Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms))
-            first_row += rows
+    for columns, rows in _parts(topic, data):
+        batch = _Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms)
+        check_record_sizes(topic, batch, first_row)
+        batches.append(batch)
+        first_row += rows
     return batches
+
+
+def _listing(error: SchemaError, convert: Callable[[Any], Any], data: Any) -> SchemaError:
+    """The error with all rows that do not fit, up to `ROWS_NAMED`; as it is if it is not about rows."""
+    if not error.rows:
+        return error
+    rows = refused_rows(convert, data, ROWS_NAMED) or error.rows
+    if len(rows) == 1:
+        return error
+    which = f"the first {ROWS_NAMED} rows" if len(rows) == ROWS_NAMED else "the rows"
+    return type(error)(f"{error}; {which} that do not fit are {', '.join(map(str, rows))}", rows)
+
+
+def rows_of(topic: Topic, columns: Mapping[str, pa.Array], times_ms: Sequence[int] | None, now_ms: int) -> pa.RecordBatch:
+    """The rows of columns that are in the types of the topic already; `times_ms` are their event times where no column has them."""
+    count = len(next(iter(columns.values())))
+    with _naming(topic):
+        stamps = {} if times_ms is None else {TIMESTAMP: pa.array(times_ms, TIMESTAMP_TYPE)}
+        return _Rows(topic, {**columns, **stamps}, count, 0).batch(now_ms, None)
 
 
 def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.RecordBatch:
@@ -55,7 +86,7 @@ def _naming(topic: Topic) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        raise SchemaError(f"topic {topic.name}: {error}") from error.__cause__
+        raise type(error)(f"topic {topic.name}: {error}", error.rows) from error.__cause__
 
 
 def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]:
@@ -69,7 +100,7 @@ def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]
         yield _from_rows(topic, data), len(data)
     elif type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
         _check_names(topic, list(data.columns))
-        yield {name: convert_python(_column(topic, name), data[name]) for name in data.columns if name != HEADERS}, len(data)
+        yield {name: _converted(topic, name, data[name]) for name in data.columns}, len(data)
     else:
         raise SchemaError(f"found {type(data).__name__}, expected a RecordBatch, Table, DataFrame or list of dicts")
 
@@ -77,24 +108,28 @@ def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]
 def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Array]:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise SchemaError(f"row {number} is a {type(row).__name__}, expected a dict of column names and values")
-        _check_names(topic, list(row), f"row {number} has ")
-    names = list(rows[0]) if rows else list(topic.schema.names)
-    return {name: _from_values(topic, name, [row.get(name) for row in rows]) for name in names if name != HEADERS}
+            raise SchemaError(f"row {number} is a {type(row).__name__}, expected a dict of column names and values", (number,))
+        _check_names(topic, list(row), f"row {number} has ", (number,))
+    extra = [name for name in _EXTRA if any(name in row for row in rows)]
+    return {name: _from_values(topic, name, [row.get(name) for row in rows]) for name in (*topic.schema.names, *extra)}
 
 
 def _from_values(topic: Topic, name: str, values: list[Any]) -> pa.Array:
     """Python values as a column: in its type, or as bytes of the topic's format."""
     if topic.format is not None and name in topic.schema:
         return encode(topic.format, values, name)
-    return convert_python(_column(topic, name), values)
+    return _converted(topic, name, values)
+
+
+def _converted(topic: Topic, name: str, values: Any) -> pa.Array:
+    return convert_headers(values) if name == HEADERS else convert_python(_column(topic, name), values)
 
 
 def _column(topic: Topic, name: str) -> Column:
     return {TIMESTAMP: _STAMP, DELETED: _FLAG}.get(name) or topic.schema[name]
 
 
-def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have ") -> None:
+def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have ", rows: tuple[int, ...] = ()) -> None:
     expected = set(topic.schema.names)
     missing = [name for name in topic.schema.names if name not in found]
     unknown = [name for name in found if name not in expected and name not in _EXTRA]
@@ -103,7 +138,7 @@ def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have 
         if missing or unknown:
             complaint = f"no column {missing[0]!r}" if missing else f"the unknown column {unknown[0]!r}"
         names = ", ".join(map(str, found)) or "none"
-        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}")
+        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}", rows)
 
 
 class _Rows:
@@ -124,7 +159,7 @@ class _Rows:
         if deleted is not None:
             arrays[DELETED] = pa.array(deleted)
         if HEADERS in self.columns:
-            arrays[HEADERS] = self.columns[HEADERS].cast(HEADERS_TYPE)
+            arrays[HEADERS] = convert_headers(self.columns[HEADERS], self.first_row)
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _deleted(self) -> Boolean | None:
@@ -175,7 +210,8 @@ class _Rows:
     def _refuse(self, rows: Boolean, column: str, reason: str) -> None:
         """Raise SchemaError for the first row that is marked, if there is one."""
         if rows.any():
-            raise SchemaError(f"row {self.first_row + int(rows.argmax())}, column {column!r}: {reason}")
+            row = self.first_row + int(rows.argmax())
+            raise SchemaError(f"row {row}, column {column!r}: {reason}", (row,))
 
 
 def _nulls(values: pa.Array) -> Boolean:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streamkit.errors import EpochFailedError
-from streamkit.log import manifest, producers
+from streamkit.log import cleaning, manifest, producers
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
 from streamkit.log.producers import ProducerCommit
@@ -49,14 +49,23 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
         return tuple(extent for slab in replacement.written.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
     producers.check_turn(transaction, replacement.written)
     _check_removed(transaction, replacement)
+    _check_readers(transaction, replacement)
     added = [list(_placed(slab, ranges)) for slab, ranges in _ranges_by_slab(replacement)]
     _check_added(replacement, [extent for extents in added for extent in extents])
     manifest.remove(transaction, replacement.removed, now_ms)
     for slab, extents in zip(replacement.written.slabs, added, strict=True):
         manifest.insert(transaction, slab, extents)
     _record(transaction, replacement)
-    producers.record_step(transaction, replacement.written)
+    producers.record_step(transaction, replacement.written, now_ms)
     return tuple(extent for extents in added for extent in extents)
+
+
+def commit_stamped(transaction: Transaction, replacement: Replacement, now_ms: int) -> tuple[Extent, ...]:
+    """`commit`; what is put in the place of slabs counts as appended when the newest of them was."""
+    appended_ms = manifest.appended_ms(transaction, {extent.path for extent in replacement.removed})
+    added = commit(transaction, replacement, now_ms)
+    manifest.stamp(transaction, replacement.written.slabs, appended_ms)
+    return added
 
 
 def is_committed(transaction: Transaction, replacement: Replacement) -> bool:
@@ -74,6 +83,16 @@ def _check_removed(transaction: Transaction, replacement: Replacement) -> None:
     if found != removed:
         raise EpochFailedError(
             f"{place}: the extents from offset {first} to {following} changed while they were rewritten; nothing was replaced, run again"
+        )
+
+
+def _check_readers(transaction: Transaction, replacement: Replacement) -> None:
+    """No application that has begun to read the partition has yet to read a deletion that would go."""
+    place = (replacement.topic_id, replacement.partition)
+    for name, position in cleaning.readers_below(transaction, *place, replacement.purged_below):
+        raise EpochFailedError(
+            f"topic id {replacement.topic_id}, partition {replacement.partition}: application {name} stands at offset {position}, and deletions "
+            f"up to {replacement.purged_below} would go before it has read them; nothing was replaced, run again"
         )
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow as pa
 from streamkit.errors import ConfigError, NotEnoughReplicasError, StorageFullError, StreamKitError
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.storage import FileStorage, Part, Storage
+from streamkit.names import fresh_token
 
 MARKER = "storage-root"
 Outcome: TypeAlias = int | OSError | StorageFullError  # the size of a copy, or why there is none
@@ -40,6 +42,19 @@ def create_root(path: str, token: str) -> StorageRoot:
         raise ConfigError(f"the storage root {folder} has files already, such as {found[0]}; expected an empty folder")
     FileStorage(folder).create(MARKER, [token.encode()])
     return StorageRoot(folder, token)
+
+
+def with_roots(known: Replication, roots: Sequence[str], factor: int | None, min_insync: int) -> Replication:
+    """
+    The replication over these folders and the log's own; those that are no storage root yet become one.
+
+    ConfigError for numbers that do not fit, before anything is made, and for a folder that cannot be used.
+    """
+    markers = {root.path: root for root in known.roots}
+    folders = [os.path.abspath(os.path.expanduser(root)) for root in roots]
+    copies = 1 + len(folders) if factor is None else factor
+    wanted = Replication(copies, min_insync, tuple(StorageRoot(folder, "") for folder in folders))
+    return replace(wanted, roots=tuple(markers.get(folder) or create_root(folder, fresh_token()) for folder in folders))
 
 
 def check_root(root: StorageRoot) -> None:

@@ -2,7 +2,9 @@
 Settings of a topic, with Kafka's names, units and defaults.
 
 In force now: `cleanup.policy` (whether null keys are refused, whether partitions can be added once there are rows),
-`compression.type` and `message.timestamp.type`. Checked and recorded for the retention and compaction to come: all others.
+`compression.type`, `max.message.bytes` (of each record a producer sends, uncompressed), `message.timestamp.type`; for retention
+(`retention.py`) `retention.ms` and `retention.bytes`; for merge and compaction (`merge.py`, `compaction.py`) `segment.bytes`,
+`delete.retention.ms`, `min.cleanable.dirty.ratio` and `min.compaction.lag.ms`.
 Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
 altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
 """
@@ -16,6 +18,13 @@ from streamkit.errors import ConfigError
 
 CLEANUP_POLICY = "cleanup.policy"
 COMPRESSION_TYPE = "compression.type"
+DELETE_RETENTION_MS = "delete.retention.ms"
+MAX_MESSAGE_BYTES = "max.message.bytes"
+MIN_CLEANABLE_DIRTY_RATIO = "min.cleanable.dirty.ratio"
+MIN_COMPACTION_LAG_MS = "min.compaction.lag.ms"
+RETENTION_BYTES = "retention.bytes"
+RETENTION_MS = "retention.ms"
+SEGMENT_BYTES = "segment.bytes"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
 Scalar = str | int | bool | float
@@ -51,17 +60,27 @@ def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]
     return f"a whole number from {least} to {greatest}", read
 
 
+def _ratio() -> tuple[str, Callable[[str], str]]:
+    def read(text: str) -> str:
+        if not 0 <= float(text) <= 1:
+            raise ValueError
+        return str(float(text))
+
+    return "a number from 0 to 1", read
+
+
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
         Setting(CLEANUP_POLICY, "delete", *_one_of("delete", "compact", "compact,delete")),
-        Setting("retention.ms", "604800000", *_whole_number(-1)),
-        Setting("retention.bytes", "-1", *_whole_number(-1)),
-        Setting("segment.bytes", "1073741824", *_whole_number(1 << 20, bits=32)),
-        Setting("delete.retention.ms", "86400000", *_whole_number(0)),
-        Setting("min.compaction.lag.ms", "0", *_whole_number(0)),
+        Setting(RETENTION_MS, "604800000", *_whole_number(-1)),
+        Setting(RETENTION_BYTES, "-1", *_whole_number(-1)),
+        Setting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
+        Setting(DELETE_RETENTION_MS, "86400000", *_whole_number(0)),
+        Setting(MIN_CLEANABLE_DIRTY_RATIO, "0.5", *_ratio()),
+        Setting(MIN_COMPACTION_LAG_MS, "0", *_whole_number(0)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
-        Setting("max.message.bytes", "1048588", *_whole_number(1, bits=32)),
+        Setting(MAX_MESSAGE_BYTES, "1048588", *_whole_number(1, bits=32)),
         Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
     )
 }

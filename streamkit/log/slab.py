@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import google_crc32c
@@ -54,44 +54,52 @@ def write_slab(
         for topic_id, partition, batch in frames
         if batch.num_rows
     ]
+    return stage_slab(storage, name, lambda: payloads)
+
+
+def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
+    """
+    Write encoded frames to a new slab durably, each as it comes, and return its reference; errors as in `write_slab`.
+
+    `payloads` gives them all, and gives them again if a write fails.
+    """
     try:
-        return _stage(storage, name, payloads)
+        return _stage(storage, name, payloads())
     except StorageFullError:
         raise
     except OSError:
         # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
         reach("slab.write_failed")
-        return _stage(storage, replace(name, token=fresh_token()), payloads)
+        return _stage(storage, replace(name, token=fresh_token()), payloads())
 
 
-def _stage(storage: Storage, name: SlabName, payloads: Sequence[Payload]) -> SlabReference:
-    frames = tuple(_references(payloads))
-    footer = footer_bytes(name, frames)
-    size = storage.create(name.path, _parts(name, payloads, footer))
-    return SlabReference(
-        name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.step, name.token, frames
-    )
+def _stage(storage: Storage, name: SlabName, payloads: Iterable[Payload]) -> SlabReference:
+    written: list[FrameReference] = []
+    size = storage.create(name.path, _parts(name, payloads, written))
+    frames = tuple(written)
+    checksum = google_crc32c.value(footer_bytes(name, frames))
+    return SlabReference(name.path, size, checksum, name.writer, name.generation, name.step, name.token, frames)
 
 
-def _references(payloads: Sequence[Payload]) -> Iterator[FrameReference]:
-    position = HEADER_SIZE
-    for payload in payloads:
-        yield FrameReference(
-            payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
-            payload.min_timestamp, payload.max_timestamp, payload.checksum,
-        )  # fmt: skip
-        position += payload.frame_length
+def _reference(payload: Payload, position: int) -> FrameReference:
+    return FrameReference(
+        payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
+        payload.min_timestamp, payload.max_timestamp, payload.checksum,
+    )  # fmt: skip
 
 
-def _parts(name: SlabName, payloads: Sequence[Payload], footer: bytes) -> Iterator[Part]:
+def _parts(name: SlabName, payloads: Iterable[Payload], written: list[FrameReference]) -> Iterator[Part]:
+    """The bytes of a slab in order; the references of its frames go to `written` on the way."""
     token = bytes.fromhex(name.token)
     yield pack_header(token)
     position = HEADER_SIZE
-    for ordinal, payload in enumerate(payloads):
-        yield header(payload, ordinal, position, token).pack()
+    for payload in payloads:
+        yield header(payload, len(written), position, token).pack()
         yield payload.data
         yield padding(payload.data.size)
+        written.append(_reference(payload, position))
         position += payload.frame_length
+    footer = footer_bytes(name, tuple(written))
     yield footer
     yield _TRAILER.pack(position, len(footer), google_crc32c.value(footer), 0, MAGIC)
 
@@ -122,7 +130,7 @@ def reference_in(file: pa.Buffer, path: str) -> SlabReference:
     if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != head:
         raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
     footer, checksum = _read_footer(file, path)
-    frames = tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
+    frames = _frames_of(footer, path)
     if footer != footer_bytes(name, frames):
         raise CorruptionError(f"the footer of {path} names another writer, generation or step; restore the slab from a copy")
     return SlabReference(path, file.size, checksum, name.writer, name.generation, name.step, name.token, frames)
@@ -138,6 +146,13 @@ def check_slab(file: pa.Buffer, path: str) -> None:
                 frame.min_timestamp, frame.max_timestamp, frame.rows,
             ),
         )  # fmt: skip
+
+
+def _frames_of(footer: bytes, path: str) -> tuple[FrameReference, ...]:
+    try:
+        return tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
+    except (ValueError, LookupError, TypeError, RecursionError, EpochFailedError) as error:
+        raise CorruptionError(f"the footer of {path} lists no frames: {error}; restore the slab from a copy") from error
 
 
 def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:

@@ -14,11 +14,12 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
-from streamkit.errors import CorruptionError, SetupError, StorageFullError, StreamKitError
-from streamkit.log.database import OutcomeUnknownError, Row
+from streamkit.errors import CorruptionError, OutcomeUnknownError, SetupError, StorageFullError, StreamKitError
+from streamkit.log.database import Row
 
 BUSY_TIMEOUT_MS = 30_000
 IN_MEMORY = ":memory:"
@@ -69,13 +70,15 @@ class SqliteDatabase:
     """
     A SQLite file as a Database; one transaction at a time in a process, any number of processes.
 
-    `path` is absolute, or `:memory:`. `vfs` names a registered SQLite VFS, for tests that inject faults.
+    `path` is absolute, or `:memory:`. `vfs` names a registered SQLite VFS, for tests that inject faults. With `read_only`
+    the file must be there, and nothing in it is changed.
     """
 
-    def __init__(self, path: str, vfs: str | None = None) -> None:
+    def __init__(self, path: str, vfs: str | None = None, *, read_only: bool = False) -> None:
         check_version(apsw.sqlite_lib_version())
         self.path = path
         self._vfs = vfs
+        self._read_only = read_only
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._refuse_inherited()
@@ -112,6 +115,28 @@ class SqliteDatabase:
                 connection.execute("BEGIN IMMEDIATE; UPDATE log SET settled = settled + 1; COMMIT")
                 connection.pragma("wal_checkpoint(TRUNCATE)")
             self._is_settled = True
+
+    def copy_to(self, path: str) -> None:
+        """
+        Write a copy of the last committed state to a new file, durably; writers are not held up.
+
+        StreamKitError if there is such a file, or for a database in memory.
+        """
+        if self.path == IN_MEMORY:
+            raise StreamKitError("a log in memory cannot be copied; use one in a directory")
+        with self._translated():
+            connection = _open_read_only(self.path, self._vfs)
+            try:
+                connection.execute("VACUUM INTO ?", (path,))
+            finally:
+                connection.close()
+        _sync(path)
+
+    def faults(self) -> list[str]:
+        """What SQLite's own integrity check finds wrong, in its words; empty if the file is sound."""
+        with self.read() as transaction:
+            found = [text for (text,) in transaction.execute("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -160,15 +185,28 @@ class SqliteDatabase:
         if isinstance(error, apsw.FullError):
             return StorageFullError(f"no room in {self.path}: {error}; nothing became visible, free disk space and run again")
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return CorruptionError(f"the catalog {self.path} is damaged: {error}; restore it from a copy")
+            return CorruptionError(
+                f"the catalog {self.path} is damaged: {error}; see `streamkit fsck`, and `streamkit rebuild` to rebuild it"
+            )
         if isinstance(error, apsw.BusyError):
             return StreamKitError(f"the catalog {self.path} was locked for {BUSY_TIMEOUT_MS} ms by another process; run again")
         return StreamKitError(f"the catalog {self.path} failed: {type(error).__name__}: {error}")
 
     def _connect(self) -> apsw.Connection:
+        if self._read_only:
+            return _open_read_only(self.path, self._vfs)
         if self.path != IN_MEMORY:
             _create_private(self.path)
         connection = apsw.Connection(self.path, vfs=self._vfs)
+        try:
+            self._configure(connection)
+        except BaseException:
+            with suppress(apsw.Error):
+                connection.close()
+            raise
+        return connection
+
+    def _configure(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         mode = _write_ahead(connection)
         if mode != "wal" and self.path != IN_MEMORY:
@@ -177,7 +215,6 @@ class SqliteDatabase:
             )
         for name, value in (("synchronous", "FULL"), ("foreign_keys", "ON"), ("trusted_schema", "OFF")):
             connection.pragma(name, value)
-        return connection
 
     def _reconnect(self) -> apsw.Connection:
         connection, self._connection = self._connection, None
@@ -205,6 +242,35 @@ class SqliteDatabase:
         _inherited.append((self.path, self._connection))
         # The lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
+
+
+def _open_read_only(path: str, vfs: str | None = None) -> apsw.Connection:
+    if not os.path.lexists(path):
+        raise CorruptionError(f"the catalog {path} is missing")
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.pragma("trusted_schema", "OFF")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        # In a folder where nobody may write there is no room for the memory that connections share, nor need of it.
+        connection.close()
+        if os.path.exists(f"{path}-wal"):
+            raise
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags, vfs=vfs)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_ahead(connection: apsw.Connection) -> str:

@@ -23,7 +23,7 @@ from streamkit.failpoints import reach
 from streamkit.names import fresh_token
 
 Part: TypeAlias = bytes | pa.Buffer
-_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Storage(Protocol):
@@ -72,6 +72,24 @@ def full_error(path: str, error: OSError) -> StorageFullError:
     return StorageFullError(f"no room to write {path}: {error.strerror}; nothing became visible, free disk space and run again")
 
 
+def make_root(folder: str) -> None:
+    """
+    Make the absolute folder of a log, and take its name to the disk: what is synced in it later would be lost without.
+
+    A folder that exists is synced too, since whoever made it may have died before that. OSError if it cannot be made.
+    """
+    parent = os.path.dirname(folder)
+    if not os.path.isdir(parent):
+        make_root(parent)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+    with suppress(PermissionError):  # of a parent that we may not read, and did not change
+        sync_folder(parent)
+
+
 class FileStorage:
     """Files in a directory of the local machine, or of a file system that all executors share."""
 
@@ -88,7 +106,7 @@ class FileStorage:
         try:
             return self._create(file, parts)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 raise full_error(path, error) from error
             raise
 
@@ -113,13 +131,13 @@ class FileStorage:
         self._secure_folder(os.path.dirname(self._full_path(kept)))
         os.rename(self._full_path(path), self._full_path(kept))
         for changed in (path, kept):
-            _sync_folder(os.path.dirname(self._full_path(changed)))
+            sync_folder(os.path.dirname(self._full_path(changed)))
         return os.path.join(self.root, kept)
 
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths of all files below a folder, sorted."""
         found = []
-        for directory, _, files in os.walk(self._full_path(folder)):
+        for directory, _, files in os.walk(self._full_path(folder), onerror=_raise_unless_missing):
             relative = os.path.relpath(directory, self.root)
             found += [f"{relative}/{file}" for file in files]
         return tuple(sorted(found))
@@ -152,7 +170,7 @@ class FileStorage:
             finally:
                 os.close(descriptor)
             reach("storage.after_fsync")
-            _sync_folder(folder)
+            sync_folder(folder)
         except BaseException:
             # The name was never handed out; on a full disk the room is needed back.
             with suppress(OSError):
@@ -173,14 +191,20 @@ class FileStorage:
         # Another process may have made a folder and not yet synced its parent: sync every level once ourselves.
         if folder in self._durable_folders:
             return
-        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        make_root(self.root)
         parent = self.root
         for part in os.path.relpath(folder, self.root).split("/"):
             with suppress(FileExistsError):
                 os.mkdir(os.path.join(parent, part), 0o700)
-            _sync_folder(parent)
+            sync_folder(parent)
             parent = os.path.join(parent, part)
         self._durable_folders.add(folder)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    # A folder may go while it is listed; one that cannot be read must not pass for empty.
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:
@@ -194,7 +218,8 @@ def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:
     return size
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from streamkit.errors import FormatVersionError
+from streamkit.log import history
 from streamkit.log.database import Database, Transaction
+from streamkit.names import fresh_token
 
 FORMAT_VERSION = 2
 
@@ -15,6 +17,11 @@ TABLES = (
     )
     """,
     "CREATE TABLE storage_root (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, token TEXT NOT NULL)",
+    """
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY CHECK (id = 1), log_id TEXT NOT NULL, timeline INTEGER NOT NULL, commits INTEGER NOT NULL, token TEXT NOT NULL
+    )
+    """,
     # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
     """
     CREATE TABLE topic (
@@ -40,7 +47,7 @@ TABLES = (
     """
     CREATE TABLE slab (
         id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, writer TEXT NOT NULL,
-        size INTEGER NOT NULL, checksum INTEGER NOT NULL
+        size INTEGER NOT NULL, checksum INTEGER NOT NULL, appended_ms INTEGER NOT NULL DEFAULT 0
     )
     """,
     "CREATE INDEX slab_by_writer ON slab (writer)",
@@ -66,7 +73,21 @@ TABLES = (
     """
     CREATE TABLE application_position (
         application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
-        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, PRIMARY KEY (application_id, topic_id, partition)
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, previous_offset INTEGER NOT NULL DEFAULT 0,
+        replay_offset INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (application_id, topic_id, partition)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE application_input (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        is_whole INTEGER NOT NULL, PRIMARY KEY (application_id, topic_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE pin (
+        token TEXT NOT NULL, topic_id INTEGER NOT NULL, partition INTEGER NOT NULL, first_offset INTEGER NOT NULL,
+        PRIMARY KEY (token, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
     ) WITHOUT ROWID
     """,
     """
@@ -83,7 +104,12 @@ TABLES = (
         PRIMARY KEY (application_id, epoch)
     ) WITHOUT ROWID
     """,
-    "CREATE TABLE producer (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL)",
+    """
+    CREATE TABLE producer (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL,
+        seen_ms INTEGER NOT NULL DEFAULT 0
+    )
+    """,
     """
     CREATE TABLE producer_sequence (
         producer_id INTEGER NOT NULL REFERENCES producer (id) ON DELETE CASCADE,
@@ -92,6 +118,36 @@ TABLES = (
     ) WITHOUT ROWID
     """,
     "CREATE TABLE identity (id INTEGER PRIMARY KEY CHECK (id = 1), token TEXT NOT NULL, is_claimed INTEGER NOT NULL)",
+    "CREATE TABLE consumer_group (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, assignor TEXT NOT NULL)",
+    """
+    CREATE TABLE group_member (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, member_id TEXT NOT NULL, instance_id TEXT,
+        client TEXT NOT NULL, session_timeout_ms INTEGER NOT NULL, joined INTEGER NOT NULL,
+        PRIMARY KEY (group_id, member_id), UNIQUE (group_id, instance_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE group_subscription (
+        group_id INTEGER NOT NULL, member_id TEXT NOT NULL, topic TEXT NOT NULL, PRIMARY KEY (group_id, member_id, topic),
+        FOREIGN KEY (group_id, member_id) REFERENCES group_member (group_id, member_id) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    # One owner a partition, by the primary key. Owner and target are members; the target is null when nobody subscribes any more.
+    """
+    CREATE TABLE group_assignment (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, owner TEXT NOT NULL, target TEXT, PRIMARY KEY (group_id, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE group_offset (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL CHECK (next_offset >= 0), committed_ms INTEGER NOT NULL,
+        PRIMARY KEY (group_id, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
 )
 
 
@@ -105,11 +161,18 @@ def prepare(database: Database) -> None:
             for statement in TABLES:
                 transaction.execute(statement)
             transaction.execute("INSERT INTO log (id, format, settled) VALUES (1, ?, 0)", (FORMAT_VERSION,))
+            history.begin(transaction, fresh_token())
 
 
 def _is_prepared(transaction: Transaction) -> bool:
     if not transaction.has_table("log"):
         return False
+    check_format(transaction)
+    return True
+
+
+def check_format(transaction: Transaction) -> None:
+    """FormatVersionError if this StreamKit cannot use the catalog."""
     ((version,),) = transaction.execute("SELECT format FROM log")
     if version > FORMAT_VERSION:
         raise FormatVersionError(f"the log has format {version}; this StreamKit uses format {FORMAT_VERSION}: upgrade StreamKit")
@@ -117,4 +180,3 @@ def _is_prepared(transaction: Transaction) -> bool:
         raise FormatVersionError(
             f"the log has format {version}, from before the first release; this StreamKit uses format {FORMAT_VERSION}: load the data into a new log"
         )
-    return True

@@ -8,7 +8,15 @@ from typing import Any
 
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.formats import KEY, OPAQUE_SCHEMA, Format
-from streamkit.log.settings import CLEANUP_POLICY, COMPRESSION_TYPE, SETTINGS, TIMESTAMP_TYPE, Scalar, check_settings
+from streamkit.log.settings import (
+    CLEANUP_POLICY,
+    COMPRESSION_TYPE,
+    MAX_MESSAGE_BYTES,
+    SETTINGS,
+    TIMESTAMP_TYPE,
+    Scalar,
+    check_settings,
+)
 from streamkit.names import check_name
 from streamkit.schema import Schema, check_user_schema
 
@@ -49,8 +57,16 @@ class Topic:
         return self.setting(COMPRESSION_TYPE)
 
     @property
+    def max_message_bytes(self) -> int:
+        return int(self.setting(MAX_MESSAGE_BYTES))
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.setting(CLEANUP_POLICY)
+
+    @property
+    def has_retention(self) -> bool:
+        return "delete" in self.setting(CLEANUP_POLICY)
 
     @property
     def is_stamped_on_append(self) -> bool:

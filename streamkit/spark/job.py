@@ -16,7 +16,8 @@ from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application
 from streamkit.engine.exchange import Packed
 from streamkit.engine.planner import Planner
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from streamkit.log.replicated_storage import open_storage
 from streamkit.log.replication import Replication
 from streamkit.log.storage import Storage

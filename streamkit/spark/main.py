@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.spark.run import AVAILABLE_NOW, Run, run
 from streamkit.spark.session import get_or_create_session
 

@@ -23,7 +23,9 @@ from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.log.applications import ApplicationState
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.program import Program
@@ -63,6 +65,7 @@ class Run:
         self._failed_at: list[int] = []
         self._backlog = 0
         self._records_before: int | None = None
+        self._upkeep: Upkeep | None = None
         self._query = self._start()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -76,7 +79,7 @@ class Run:
             try:
                 ended = self._ended(timeout)
             except StreamingQueryException as exception:
-                self._remove_checkpoint()
+                self._clean_up()
                 error = self._cause(exception)
                 if not self._may_run_again(error):
                     raise error from exception
@@ -86,13 +89,13 @@ class Run:
                 self.stop()
                 raise
             if ended:
-                self._remove_checkpoint()
+                self._clean_up()
             return ended
 
     def stop(self) -> None:
         """Stop now: the epoch under way is finished or leaves no trace."""
         self._query.stop()
-        self._remove_checkpoint()
+        self._clean_up()
 
     @property
     def query(self) -> StreamingQuery:
@@ -211,9 +214,14 @@ class Run:
         remove_dead_checkpoints(self.log.root, planner.application)
         checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
         self.checkpoint = Path(self.log.root) / checkpoint
-        return start_query(self.session, self.job, self.checkpoint, options.trigger, bounded=bounded)
+        query = start_query(self.session, self.job, self.checkpoint, options.trigger, bounded=bounded)
+        self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)
+        return query
 
-    def _remove_checkpoint(self) -> None:
+    def _clean_up(self) -> None:
+        """End what runs beside the query, and remove its checkpoint."""
+        if self._upkeep is not None:
+            self._upkeep.close()
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.kernel import run_last_kernel
 from streamkit.engine.report import TaskReport
+from streamkit.spark.epoch_heartbeat import forget_epoch
 from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, job_storage, open_job_log
 from streamkit.spark.kernel import current_task
 
@@ -44,6 +45,7 @@ class EpochWriter(DataSourceStreamArrowWriter):
         reports = [TaskReport.from_json(json.loads(text)) for text in texts]
         with open_job_log(job) as log:
             commit_epoch(log.catalog, log.storage, job.program.stages, reports)
+            forget_epoch(log.heartbeats, job.application)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing: what is staged and not referenced is collected at the next start."""

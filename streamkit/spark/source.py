@@ -18,6 +18,7 @@ from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.planner import Planner
 from streamkit.engine.reader import read_split
 from streamkit.failpoints import reach
+from streamkit.spark.epoch_heartbeat import beat_epoch
 from streamkit.spark.job import (
     FORMAT,
     PACKED_DDL,
@@ -96,6 +97,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         job, stop = self._job, EpochEnd.from_json(end)
         with open_job_log(job) as log:
+            beat_epoch(log.heartbeats, job.application)  # before anything is read that the plan will name
             planner = job.planner(log, self._anchor).with_near_anchor()
             self._anchor = planner.anchor
             before = _committed_or(start, planner)

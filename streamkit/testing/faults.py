@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 from streamkit.log.storage import Part, Storage, full_error
 
 WRITE, SYNC, TRUNCATE = "write", "sync", "truncate"
+OPEN, READ, DELETE, SIZE = "open", "read", "delete", "size"
 
 
 @dataclass
@@ -27,7 +28,8 @@ class Fault:
     What happens at call number `at` (from 1) after `arm`, and with `lasts` at every later one.
 
     `kind` is `io` or `full` (the call fails and does nothing), `late` (it does its work, then reports failure), `torn`
-    (a write is half done, then the process ends), or `kill` (the process ends before the call). None counts only.
+    (a write is half done, then the process ends), or `kill` (the process ends before the call). None counts only. Only the
+    `operations` count: of SQLite's files also open, read, delete and size, if asked for; else the names of system calls.
     """
 
     kind: str | None = None
@@ -59,7 +61,14 @@ class FaultyVfs(apsw.VFS):
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  SQLite's name
         """Open a file that obeys the fault."""
+        if self.fault.strikes(OPEN) is not None:
+            raise apsw.CantOpenError("a fault on purpose")
         return _FaultyFile(self.fault, name, flags)
+
+    def xDelete(self, name: str, syncdir: bool) -> None:  # noqa: N802
+        """Remove a file, unless the fault strikes."""
+        _before(self.fault.strikes(DELETE))
+        super().xDelete(name, syncdir)
 
 
 class _FaultyFile(apsw.VFSFile):
@@ -75,6 +84,14 @@ class _FaultyFile(apsw.VFSFile):
         _before(kind)
         super().xWrite(data, offset)
         _after(kind)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        _before(self._fault.strikes(READ))
+        return super().xRead(amount, offset)
+
+    def xFileSize(self) -> int:  # noqa: N802
+        _before(self._fault.strikes(SIZE))
+        return super().xFileSize()
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         kind = self._fault.strikes(SYNC)
@@ -106,6 +123,33 @@ def _after(kind: str | None) -> None:
 def end_process() -> None:
     """End this process as a power cut would: no handler, no buffer, no goodbye."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EMFILE": errno.EMFILE, "EACCES": errno.EACCES}
+
+
+class FaultyCalls:
+    """
+    System calls of this process that obey `fault`, for `calls.watched`; its operations are names of `os`.
+
+    Kinds are `EIO`, `ENOSPC`, `EMFILE`, `EACCES` (the call fails and does nothing; a close closes all the same, as on Linux)
+    and `short` (a write takes half of what it is given, other calls are left alone).
+    """
+
+    def __init__(self, operations: Iterable[str]) -> None:
+        self.fault = Fault(operations=frozenset(operations))
+
+    def watch(self, name: str, path: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Make the call, unless the fault strikes."""
+        kind = self.fault.strikes(name)
+        if kind == "short" and name == "write":
+            descriptor, data = arguments
+            return call(descriptor, bytes(data)[: max(len(data) // 2, 1)])
+        if kind is None or kind == "short":
+            return call(*arguments)
+        if name == "close":
+            call(*arguments)
+        raise OSError(ERRORS[kind], os.strerror(ERRORS[kind]), path)
 
 
 class FaultyStorage:

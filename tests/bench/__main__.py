@@ -2,7 +2,7 @@
 The benchmark: StreamKit against Spark on the same rows, in turn, in one run; medians, and the machine beside them.
 
     make bench            everything; writes build/bench.json
-    python -m tests.bench windowed latency memory     some of it
+    python -m tests.bench windowed latency memory compaction     some of it
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -26,9 +26,14 @@ from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from streamkit.log.opening import open_log  # noqa: E402
 from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
+from tests.bench import kafka  # noqa: E402
+from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
+from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
+from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
 from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
 
@@ -36,22 +41,9 @@ ROUNDS = 3
 WARM_UP_ROUNDS = 2  # the JVM still compiles in the first runs of either side, on the cores they need
 RECORDS = 20_000_000
 EPOCH_RECORDS = 4_000_000
+COMPACTED_RECORDS = 5_000_000
 LATENCY_EPOCHS = 101 + WARM_UP_EPOCHS
 BUILD = Path("build")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure: what was measured, against what, and their ratio (value over against, except where less is better)."""
-
-    work: str
-    value: float
-    unit: str
-    against: str
-    against_value: float
-    ratio: float
-    wanted: str
-    load_average: float
 
 
 def windowed(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -100,7 +92,37 @@ def memory(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield Row("peak memory, 20 M records", large, "MiB", "2 M records", small, large / small, "<= 1.2", os.getloadavg()[0])
 
 
-WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {"windowed": windowed, "latency": latency, "memory": memory}
+def log(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Append, read, open and seek of the log alone, beside a Kafka broker where one can be had."""
+    with kafka.broker(folder) as broker, open_log(folder / "log") as opened:
+        yield from log_rows(opened, broker, folder)
+    shutil.rmtree(folder / "log")
+
+
+def compaction(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Compaction against the durable append of the same records, and its memory over five times as many."""
+    rates, appended, peaks, root = [], [], [], folder / "log-compaction"
+    for _ in range(ROUNDS):
+        appended.append(COMPACTED_RECORDS / fill(root, COMPACTED_RECORDS) / 1e6)
+        seconds, peak = compact_apart(root)
+        rates.append(COMPACTED_RECORDS / seconds / 1e6)
+        peaks.append(peak)
+    mine, theirs, load = median(rates), median(appended), os.getloadavg()[0]
+    work = "compaction, 5 M records, 100 k keys"
+    yield Row(work, mine, "M records/s", "their durable append", theirs, mine / theirs, ">= 1 M/s", load)
+    fill(root, 5 * COMPACTED_RECORDS)
+    large, small = compact_apart(root)[1], median(peaks)
+    yield Row("peak memory, compaction of 25 M", large, "MiB", "of 5 M", small, large / small, "<= 1.2", os.getloadavg()[0])
+    shutil.rmtree(root)
+
+
+WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
+    "windowed": windowed,
+    "latency": latency,
+    "memory": memory,
+    "log": log,
+    "compaction": compaction,
+}
 
 
 def main(names: list[str]) -> None:
@@ -113,7 +135,9 @@ def main(names: list[str]) -> None:
         for name in names or WORKS:
             for row in WORKS[name](session, folder):
                 rows.append(row)
-                console.print(f"{row.work}: {row.value:,.2f} {row.unit} against {row.against_value:,.2f}, ratio {row.ratio:.2f}")
+                console.print(
+                    f"{row.work}: {row.value:,.2f} {row.unit} against {_number(row.against_value)}, ratio {_number(row.ratio)}"
+                )
     finally:
         session.stop()
         if "STREAMKIT_BENCH_FOLDER" not in os.environ:
@@ -146,9 +170,13 @@ def _print(console: Console, rows: list[Row]) -> None:
     for name in ("work", "StreamKit", "against", "theirs", "ratio", "wanted", "load"):
         table.add_column(name, justify="left" if name in ("work", "against") else "right")
     for row in rows:
-        values = (f"{row.value:,.2f} {row.unit}", row.against, f"{row.against_value:,.2f}", f"{row.ratio:.2f}", row.wanted)
+        values = (f"{row.value:,.2f} {row.unit}", row.against, _number(row.against_value), _number(row.ratio), row.wanted)
         table.add_row(row.work, *values, f"{row.load_average:.1f}")
     console.print(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
 
 
 if __name__ == "__main__":

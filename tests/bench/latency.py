@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import streamkit as sk
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.spark.session import CHECKPOINT_MANAGER
 from tests.bench.rows import SCHEMA, Rows, fill, parquet_of
 from tests.bench.windowed import ROCKSDB, steady_seconds, topology

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import streamkit as sk
 from streamkit import functions as sf
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.slab import read_frame
 from streamkit.log.storage import FileStorage
 from tests.bench.rows import BATCH_ROWS, SCHEMA, TOPIC, Rows, log_of, parquet_of

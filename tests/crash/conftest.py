@@ -16,7 +16,7 @@ from streamkit.engine.planner import Planner
 from streamkit.engine.report import TaskReport
 from streamkit.engine.start import start
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import outcome_of
 from tests.crash.processes import Processes

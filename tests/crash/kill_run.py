@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.spark.run import run
 from tests.crash import sales
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from streamkit.engine.local import run_available
 from streamkit.engine.planner import Planner
 from streamkit.engine.start import start
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from streamkit.names import DELETED, SlabName, changelog_topic, store_folder
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share, open_state
@@ -107,9 +108,10 @@ def local_state(planner: Planner) -> Bytes:
 
 
 def orphans_of(log: Log) -> set[SlabName]:
-    """The application's slabs that the catalog does not name."""
+    """The application's slabs that the catalog does not name, not even in its trash."""
     state = log.catalog.application(sales.APPLICATION)
     staged = set(log.storage.list(f"slabs/a{state.id}")) - log.catalog.referenced_slabs(f"a{state.id}")
+    staged -= set(log.catalog.trash(1 << 62))
     return {name for path in staged if (name := SlabName.parse(path))}
 
 

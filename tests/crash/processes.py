@@ -22,15 +22,19 @@ from typing import Any
 
 import rocksdict  # noqa: F401  so that no child pays for it
 
+from streamkit.clock import HandClock
 from streamkit.engine import local
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.exchange import Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
+from streamkit.engine.planner import Planner
 from streamkit.engine.report import TaskReport
 from streamkit.engine.start import start
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
-from streamkit.log.log import open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.names import changelog_topic
 from streamkit.state import task_state
 from streamkit.testing.faults import FaultyVfs, end_process
 from tests.crash import sales
@@ -100,8 +104,13 @@ def run(
     sync_fails: bool = False,
     commit_fails: bool = False,
     attempts: int = 1,
+    compacts: bool = False,
 ) -> None:
-    """Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends."""
+    """
+    Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends.
+
+    With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too.
+    """
     task_state.CHANGES_PER_WRITE = 1
     vfs = FaultyVfs(VFS)
     actions: dict[str, Callable[[], None]] = {}
@@ -116,14 +125,33 @@ def run(
             stack.enter_context(armed(name, action))
         if attempts == 2:
             run_every_kernel_twice()
-        log = open_log(folder, vfs=VFS)
+        log = open_log(folder, LeapingClock() if compacts else None, VFS)
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max)
         try:
-            local.run_available(planner)
+            run_and_compact(planner, log) if compacts else local.run_available(planner)
         except StreamKitError:
             assert commit_fails
             local.run_available(planner)
         log.close()
+
+
+class LeapingClock:
+    """A clock that is past every `delete.retention.ms` when it is read again."""
+
+    def __init__(self) -> None:
+        self._reads = 0
+
+    def now_ms(self) -> int:
+        self._reads += 1
+        return sales.START_MS + self._reads * 30 * 86_400_000
+
+
+def run_and_compact(planner: Planner, log: Log) -> None:
+    """Run epochs until nothing is left, and compact what they keep newest rows in after each."""
+    compacted = [*(changelog_topic(sales.APPLICATION, store) for store in sales.STORES), *sales.FOLDED_TOPICS]
+    while local.run_next(planner) is not None:
+        for topic in compacted * 2:
+            log.compact(topic)
 
 
 def run_every_kernel_twice() -> None:
@@ -151,7 +179,18 @@ def commit(*, folder: str, reports: str, kind: str, at: int) -> None:
     os._exit(0)  # without the checkpoint of a close
 
 
-WORKS: dict[str, Callable[..., None]] = {"run": run, "commit": commit}
+def maintain(*, folder: str, now_ms: int, point: str | None = None, at: int = 1) -> None:
+    """Two passes of maintenance, the second when the trash may be emptied, or until it has come `at` times to `point`."""
+    clock = HandClock(now_ms)
+    with open_log(folder, clock) as log, ExitStack() as stack:
+        if point is not None:
+            stack.enter_context(armed(point, after(at, end_process)))
+        log.maintain()
+        clock.advance(log.settings.file_delete_delay_ms + 1)
+        log.maintain()
+
+
+WORKS: dict[str, Callable[..., None]] = {"run": run, "commit": commit, "maintain": maintain}
 
 
 def serve() -> None:

@@ -17,7 +17,8 @@ import pandas as pd
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from streamkit.plan.program import Program
 
 PROGRAM = Path(__file__).with_name("program.json")

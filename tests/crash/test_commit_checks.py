@@ -12,7 +12,7 @@ import pytest
 
 from streamkit.engine.commit import commit_epoch
 from streamkit.errors import EpochFailedError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish, visible
 

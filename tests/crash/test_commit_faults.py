@@ -15,7 +15,7 @@ from streamkit.engine.commit import commit_epoch
 from streamkit.engine.local import run_available
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.testing.faults import FaultyVfs
 from tests.crash import sales
 from tests.crash.outcome import check, finish, outcome_of

@@ -10,7 +10,7 @@ from streamkit.engine.local import run_available, run_next
 from streamkit.engine.start import start
 from streamkit.errors import EvaluationError, StorageFullError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.state import task_state
 from tests.crash import sales
 from tests.crash.outcome import check, finish, orphans_of, outcome_of, visible

@@ -21,7 +21,7 @@ from streamkit.failpoints import POINTS, armed
 from streamkit.log import manifest
 from streamkit.log.catalog import Catalog
 from streamkit.log.frame import HEADER_SIZE, FrameHeader
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.storage import FileStorage
 from streamkit.names import SlabName
 from streamkit.state.rocksdb import RocksStore
@@ -201,6 +201,7 @@ def test_a_catalog_set_back_to_a_backup(folder, expected):
     What generations staged that the catalog has forgotten is collected once it has counted past them.
     """
     shutil.copy(folder / "catalog-of-epoch-1.db", folder / "catalog.db")
+    shutil.rmtree(folder / "journal")  # with which it would not be opened
     with open_log(folder) as log:
         run_available(begin(log))
         assert outcome_of(log) == expected
@@ -270,6 +271,7 @@ def test_a_store_of_another_history(folder, expected):
     """Crash point 28: a store whose epoch the catalog knows, but under another token, is discarded, not caught up."""
     away = (folder / "stores").rename(folder.parent / "stores")
     shutil.copy(folder / "catalog-of-epoch-1.db", folder / "catalog.db")
+    shutil.rmtree(folder / "journal")  # with which it would not be opened
     with open_log(folder) as log:
         planner = begin(log, records_max=50)
         assert run_next(planner) and run_next(planner)

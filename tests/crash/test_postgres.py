@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from streamkit.errors import StreamKitError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish
 from tests.crash.processes import IS_TORTURE
@@ -38,7 +38,7 @@ WRITERS, FLUSHES, DEATHS = (8, 600, 40) if IS_TORTURE else (4, 80, 4)
 WRITER = """
 import sys
 from streamkit.errors import StreamKitError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 
 log = open_log(sys.argv[1])
 producer = log.producer()

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from streamkit.failpoints import POINTS
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish
 from tests.crash.processes import IS_TORTURE

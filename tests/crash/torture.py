@@ -27,7 +27,8 @@ import psutil
 
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.kill_tree import family, is_java, kill, outliving
 from tests.crash.outcome import Outcome, check, finish, outcome_of

@@ -9,7 +9,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.expressions.catalyst import CatalystAnalyzer
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.plan import program as p
 from streamkit.plan.program import Program
 from streamkit.plan.program_check import check_program

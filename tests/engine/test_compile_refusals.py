@@ -8,7 +8,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopicNotFoundError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.catalyst import CatalystAnalyzer
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.plan.nodes import Filter
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ from streamkit.engine.global_table import GlobalTable
 from streamkit.engine.local import run_available, run_next
 from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError, SchemaError, TopicNotFoundError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.plan.program import Input
 from streamkit.schema import Schema
 from tests.crash import sales

@@ -7,7 +7,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.expressions.catalyst import CatalystAnalyzer
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, EpochFailedError, SchemaError, TopicExistsError, TopicNotFoundError
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.epochs import EpochCommit
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.reader import Reader
 from streamkit.log.topic import declare_topic
 from streamkit.names import fresh_token

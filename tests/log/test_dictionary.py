@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from streamkit.log.dictionary import ROWS_MIN, with_dictionaries
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 
 ROWS = ROWS_MIN * 2
 FEW = pa.array([f"carrier{number % 16}" for number in range(ROWS)])

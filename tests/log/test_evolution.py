@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from streamkit.clock import HandClock
 from streamkit.errors import SchemaError
 from streamkit.log.evolution import check_evolution, is_wider
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from streamkit.log.reader import Reader
 from streamkit.log.slab import read_frame
 from streamkit.log.topic import declare_topic

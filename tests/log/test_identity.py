@@ -9,7 +9,7 @@ import pytest
 
 from streamkit.errors import ConfigError
 from streamkit.log import identity
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.storage import FileStorage
 from tests.places import open_postgres
 

@@ -15,7 +15,7 @@ from streamkit.log import tables
 from streamkit.log.address import parse_address
 from streamkit.log.catalog import Catalog
 from streamkit.log.database import ConnectionLostError, OutcomeUnknownError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from tests.places import open_postgres
 from tests.wire import ANSWER_LOST, CUTS, HELD_BACK, NEVER_SENT, Wire
 

@@ -16,8 +16,9 @@ from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, FencedError, SchemaError, StorageFullError, StreamKitError
 from streamkit.log import producers
 from streamkit.log.keys import partitions
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.producer import Producer
+from streamkit.log.producer_settings import ProducerSettings
 from streamkit.testing.faults import FaultyStorage, FaultyVfs
 from tests.places import SHARED_KINDS
 
@@ -109,7 +110,7 @@ def test_large_batches_become_many_frames(log):
 
 def test_a_full_buffer_flushes_itself(log):
     """What is buffered is bounded."""
-    producer = Producer(log.storage, log.catalog, log.clock, buffer_bytes=1000)
+    producer = Producer(log.storage, log.catalog, log.clock, settings=ProducerSettings(batch_size=1000))
     receipts = [producer.send_batch("plain", pa.table({"n": range(60)})) for _ in range(5)]
 
     assert [receipt.offsets is not None for receipt in receipts] == [True, True, True, True, False]
@@ -137,7 +138,7 @@ def test_single_rows_and_deletions(log):
 
 def test_a_transaction_is_one_commit(log):
     """Rows of several topics become visible together, even when they fill several slabs."""
-    producer = Producer(log.storage, log.catalog, log.clock, buffer_bytes=200)
+    producer = Producer(log.storage, log.catalog, log.clock, settings=ProducerSettings(batch_size=200))
     with producer.transaction():
         receipts = [producer.send_batch("plain", pa.table({"n": range(60)})) for _ in range(3)]
         producer.send_batch("t", table_of(1))
@@ -150,7 +151,7 @@ def test_a_transaction_is_one_commit(log):
 
 def test_a_transaction_that_raises_leaves_nothing(log):
     """Neither rows nor files stay behind, what was sent before is kept, and the producer goes on."""
-    producer = Producer(log.storage, log.catalog, log.clock, buffer_bytes=200)
+    producer = Producer(log.storage, log.catalog, log.clock, settings=ProducerSettings(batch_size=200))
     producer.send_batch("t", table_of(1))
     with pytest.raises(ZeroDivisionError), producer.transaction():
         producer.send_batch("plain", pa.table({"n": range(60)}))
@@ -258,7 +259,7 @@ def test_opening_collects_what_the_last_instance_left(log):
     dead.send_batch("t", table_of(1))
     dead.flush()
     dead.send_batch("t", table_of(2))
-    dead._stage()
+    dead._session.stage(dead._outbox._draft)
     assert len(log.storage.list("slabs")) == 2
 
     log.producer("p")
@@ -339,7 +340,7 @@ def test_a_topic_deleted_meanwhile_is_named(log):
 WRITER = """
 import json, sys
 import pyarrow as pa
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 with open_log(sys.argv[1]) as log:
     producer = log.producer(sys.argv[2])
     print("ready", flush=True)

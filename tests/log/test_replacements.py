@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import EpochFailedError, FencedError, OffsetOutOfRangeError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.producers import ProducerCommit
 from streamkit.log.replacements import Replacement
 from streamkit.log.slab import read_rows, write_slab

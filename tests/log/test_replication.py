@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFullError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.log.replicated_storage import MARKER, ReplicatedStorage, create_root
 from streamkit.log.replication import Replication
 from streamkit.log.slab import check_slab

@@ -53,7 +53,7 @@ def test_file_and_folders_are_synced_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", record)
 
     storage.create("slabs/p1/a", [b"x"])
-    assert synced == ["log", "log/slabs", "log/slabs/p1/a", "log/slabs/p1"]
+    assert synced == [".", "log", "log/slabs", "log/slabs/p1/a", "log/slabs/p1"]
     synced.clear()
     storage.create("slabs/p1/b", [b"x"])
     assert synced == ["log/slabs/p1/b", "log/slabs/p1"]

@@ -9,7 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from streamkit.log.log import Log, open_log
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
 from streamkit.names import SlabName
 from tests.oracle import flights as oracle
 from tests.spark import faults

@@ -14,7 +14,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import CorruptionError, EvaluationError, FencedError
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.spark.run import AVAILABLE_NOW, run
 from tests.spark.conftest import assert_equals_pandas, flights_of
 from topologies import flight_delays

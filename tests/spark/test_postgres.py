@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.spark.run import run
 from tests.crash import sales
 from tests.crash.outcome import check, outcome_of

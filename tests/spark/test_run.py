@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from streamkit.log.log import open_log
+from streamkit.log.opening import open_log
 from streamkit.spark.run import AVAILABLE_NOW, run
 from tests.oracle import flights as oracle
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of

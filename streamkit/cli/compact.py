@@ -1,0 +1,46 @@
+"""`streamkit compact`: keep only the newest record of each key of a topic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.rendering import JsonOption, show_json, show_table
+from streamkit.log.compaction import Report
+
+TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")
+
+
+def compact(
+    topic: Annotated[str, typer.Argument(help="The topic's name.")], as_json: JsonOption = False, log: LogOption = None
+) -> None:
+    """
+    Keep only the newest record of each key of a topic, up to its committed end.
+
+    Readers and writers go on meanwhile. It may be interrupted at any time, and goes on when it is called again.
+    """
+    with open_existing_log(log) as opened, _progress() as bar:
+        task = bar.add_task("looking for the newest records", total=opened.describe(topic)["rows"])
+        report = opened.compact(topic, progress=lambda rows: bar.update(task, advance=rows))
+    if as_json:
+        show_json(report.to_json())
+    else:
+        _show(report)
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _show(report: Report) -> None:
+    rows = [
+        (str(one.partition), one.end_offset, one.rows_before, one.rows_after, one.bytes_before, one.bytes_after, one.deletions)
+        for one in report.partitions
+    ]
+    kept = f"{report.rows_after:,} of {report.rows_before:,} records of {report.topic} are left, in {report.bytes_after:,} bytes"
+    show_table(TITLES, rows, caption=kept)

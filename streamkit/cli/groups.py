@@ -1,0 +1,155 @@
+"""`streamkit groups`: who reads together, how far they have come, and how to send them elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.moment import parse_moment
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.errors import ConfigError
+from streamkit.log.group_description import GroupDescription
+from streamkit.log.log import Log
+
+program = typer.Typer(help="Consumer groups of the log.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+Offsets = dict[str, dict[int, int]]
+
+
+@program.command("list")
+def list_groups(as_json: JsonOption = False, log: LogOption = None) -> None:
+    """Show the groups with their members and lag."""
+    with open_existing_log(log) as opened:
+        found = [opened.describe_group(name) for name in opened.groups()]
+    if as_json:
+        show_json([_plain(group) for group in found])
+        return
+    rows = [(group.name, group.state, len(group.members), ", ".join(_topics(group)), group.lag) for group in found]
+    show_table(("group", "state", "members", "topics", "lag"), rows)
+
+
+@program.command("describe")
+def describe_group(group: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+    """Show members, and the owner, committed offset and lag of each partition."""
+    with open_existing_log(log) as opened:
+        found = opened.describe_group(group)
+    if as_json:
+        show_json(_plain(found))
+        return
+    show_facts(
+        (
+            ("group", group),
+            ("state", found.state),
+            ("generation", found.generation),
+            ("assignor", found.assignor),
+            ("lag", found.lag),
+        )
+    )
+    members = [
+        (member.member_id[:8], member.client, member.instance_id, ", ".join(member.topics), member.partitions)
+        for member in found.members
+    ]
+    show_table(("member", "client", "instance", "topics", "partitions"), members)
+    partitions = [
+        (row.topic, str(row.partition), _owner(row.owner, row.target), row.committed, row.end_offset, row.lag)
+        for row in found.partitions
+    ]
+    show_table(("topic", "partition", "owner", "committed", "end offset", "lag"), partitions)
+
+
+@program.command("reset")
+def reset_group(
+    group: Name,
+    to: Annotated[
+        str, typer.Option("--to", metavar="WHERE", help="earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z.")
+    ],
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="A topic, as often as needed; else all the group has read."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be committed.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Let a group read on from elsewhere. It is refused while a member is alive.
+
+    An offset that a partition does not have becomes the nearest one that it has; a time, the first record of that time or later.
+    """
+    with open_existing_log(log) as opened:
+        committed = _committed(opened, group)
+        chosen = topics or sorted(committed)
+        if not chosen:
+            raise ConfigError(f"consumer group {group} has committed nothing; name the topics to commit for with --topic")
+        after = {topic: _offsets_at(opened, topic, to) for topic in chosen}
+        if not dry_run:
+            opened.reset_group(group, after)
+    rows = [
+        {"topic": topic, "partition": partition, "before": committed.get(topic, {}).get(partition), "after": offset}
+        for topic, offsets in after.items()
+        for partition, offset in offsets.items()
+    ]
+    if as_json:
+        show_json({"group": group, "dry_run": dry_run, "partitions": rows})
+        return
+    table = [(row["topic"], str(row["partition"]), row["before"], row["after"]) for row in rows]
+    caption = "Nothing was committed: a dry run." if dry_run else f"{group} reads on from there."
+    show_table(("topic", "partition", "before", "after"), table, caption=caption)
+
+
+@program.command("delete")
+def delete_group(
+    group: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Forget a group and what it has committed. It is refused while a member is alive."""
+    with open_existing_log(log) as opened:
+        found = opened.describe_group(group)
+        if not yes:
+            count = sum(row.committed is not None for row in found.partitions)
+            typer.confirm(f"Forget {group} and its committed offsets of {count} partitions?", abort=True, err=True)
+        opened.delete_group(group)
+    if as_json:
+        show_json({"deleted": group})
+    else:
+        print(f"{group} is forgotten.")
+
+
+def _plain(group: GroupDescription) -> dict[str, Any]:
+    partitions = [asdict(row) | {"lag": row.lag} for row in group.partitions]
+    return asdict(group) | {"state": group.state, "lag": group.lag, "partitions": partitions}
+
+
+def _topics(group: GroupDescription) -> list[str]:
+    return sorted({row.topic for row in group.partitions} | {topic for member in group.members for topic in member.topics})
+
+
+def _owner(owner: str | None, target: str | None) -> str | None:
+    """The owner, and who is to have the partition next."""
+    return owner and (owner[:8] if owner == target else f"{owner[:8]} → {target[:8] if target else 'nobody'}")
+
+
+def _committed(log: Log, group: str) -> Offsets:
+    found: Offsets = {}
+    for row in log.describe_group(group).partitions if group in log.groups() else ():
+        if row.committed is not None:
+            found.setdefault(row.topic, {})[row.partition] = row.committed
+    return found
+
+
+def _offsets_at(log: Log, topic: str, to: str) -> dict[int, int]:
+    """The offset of each partition of a topic that `to` means."""
+    bounds = {partition: found for (_, partition), found in log.catalog.offset_bounds([log.topic(topic).id]).items()}
+    if to == "earliest":
+        return {partition: start for partition, (start, _) in bounds.items()}
+    if to == "latest":
+        return {partition: end for partition, (_, end) in bounds.items()}
+    if to.isdecimal():
+        return {partition: min(max(int(to), start), end) for partition, (start, end) in bounds.items()}
+    found = log.offsets_for_times(topic, parse_moment(to))
+    return {partition: end if (offset := found[partition]) is None else offset for partition, (_, end) in bounds.items()}

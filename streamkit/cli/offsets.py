@@ -1,0 +1,41 @@
+"""`streamkit offsets`: where the partitions of a topic start and end, and where they were at a time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.moment import parse_moment
+from streamkit.cli.rendering import JsonOption, show_json, show_table
+
+
+def offsets(
+    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="Also the first offset of this event time or later: ISO 8601, or ms since 1970."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Show the earliest and the next offset of each partition."""
+    with open_existing_log(log) as opened:
+        topic_id = opened.topic(topic).id
+        bounds = opened.catalog.offset_bounds([topic_id])
+        found = opened.offsets_for_times(topic, parse_moment(at)) if at is not None else {}
+    rows = [(partition, *bounds[topic_id, partition]) for _, partition in sorted(bounds)]
+    if as_json:
+        show_json(
+            [
+                {"partition": partition, "start_offset": start, "end_offset": end}
+                | ({"offset_at": found[partition]} if at is not None else {})
+                for partition, start, end in rows
+            ]
+        )
+        return
+    titles = ("partition", "start offset", "end offset") + ((f"at {at}",) if at is not None else ())
+    show_table(titles, [(str(row[0]), *row[1:]) + ((found[row[0]],) if at is not None else ()) for row in rows])

@@ -1,0 +1,290 @@
+"""Records in files: CSV with a line of names, JSON one object a line, Parquet; a piece at a time, in the types of a topic."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from streamkit.cli.record_text import parse_texts
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.conversion import convert_python
+from streamkit.log.formats import Format as OpaqueFormat
+from streamkit.log.formats import encode
+from streamkit.log.topic import Topic
+from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
+from streamkit.schema import Column
+
+BLOCK_BYTES = 4 << 20
+_TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
+_LOG = {TIMESTAMP: Column(TIMESTAMP, "timestamp"), DELETED: Column(DELETED, "boolean")}
+_PLACES = {
+    PARTITION: Column(PARTITION, "int"),
+    OFFSET: Column(OFFSET, "bigint"),
+}  # what `consume` prints, and no record has of itself
+
+
+class Format(str, Enum):
+    """How records lie in a file."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some records of a file, the number of the first of them, and how many bytes of the file have been read."""
+
+    records: pa.RecordBatch
+    first: int
+    read_bytes: int
+
+
+class RecordFile:
+    """
+    The records of an open file. `timestamp_column` is the column with the event time, for topics that take it from none.
+
+    SchemaError names the line of a record that cannot be read; where there are no lines to count, its number.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, form: Format, topic: Topic, timestamp_column: str | None, null: str) -> None:
+        if timestamp_column is not None and topic.timestamp is not None:
+            raise ConfigError(
+                f"--timestamp-column {timestamp_column}: topic {topic.name} takes the event time from its column {topic.timestamp}"
+            )
+        if topic.format is not None and form is Format.CSV:
+            raise ConfigError(
+                f"topic {topic.name} is opaque, its values are {topic.format.name}; expected JSON lines with key and value"
+            )
+        self._opaque = topic.format
+        self._file = file
+        self._name = name
+        self._form = form
+        self._timestamp_column = timestamp_column
+        self._null = null
+        self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
+        if timestamp_column is not None:
+            self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
+        self._schema = topic.schema
+        self._block_first = 0  # of the JSON read last: the number of its first record, and the line of each
+        self._block_lines: Sequence[int] = ()
+
+    def pieces(self) -> Iterator[Piece]:
+        """The records, in order."""
+        readers = {Format.CSV: self._read_csv, Format.JSON: self._read_json, Format.PARQUET: self._read_parquet}
+        first = 0
+        for batch, read_bytes in readers[self._form]():
+            yield Piece(self._arranged(batch), first, read_bytes)
+            first += batch.num_rows
+
+    def refusal(self, error: SchemaError, first: int) -> SchemaError:
+        """The error with the line of the record that it is about, instead of its row in a piece."""
+        if not error.rows:
+            return SchemaError(f"{self._name}: {error}")
+        record = first + error.rows[0]
+        line = self._line(record)
+        place = f"record {record + 1}" if line is None else f"line {line}"
+        return type(error)(f"{self._name}, {place}: {error}", error.rows)
+
+    def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records with their event time under its name, and without where they lay in a log."""
+        if self._timestamp_column is not None:
+            if self._timestamp_column not in batch.schema.names:
+                raise SchemaError(
+                    f"{self._name} has no column {self._timestamp_column!r}; it has {', '.join(batch.schema.names)}"
+                )
+            times = batch.column(self._timestamp_column)
+            if pa.types.is_integer(times.type):
+                times = times.cast(pa.int64()).cast(pa.timestamp("ms", "UTC"))
+            batch = _without(batch, (TIMESTAMP,)).append_column(TIMESTAMP, times)
+            if self._timestamp_column not in self._schema:
+                batch = _without(batch, (self._timestamp_column,))
+        return _without(batch, _PLACES)
+
+    # CSV
+
+    def _read_csv(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        first = 0
+        try:
+            with pa.csv.open_csv(
+                self._file,
+                pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+                pa.csv.ParseOptions(newlines_in_values=True),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(self._columns, pa.string()),
+                    null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
+                ),
+            ) as reader:  # fmt: skip
+                for batch in reader:
+                    yield self._typed(batch, first), self._file.tell()
+                    first += batch.num_rows
+        except pa.ArrowInvalid as error:
+            raise self._uneven(str(error)) from error
+
+    def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        try:
+            arrays = [
+                parse_texts(self._columns[name], column) if name in self._columns else column
+                for name, column in zip(texts.schema.names, texts.columns, strict=True)
+            ]
+        except SchemaError as error:
+            raise self.refusal(error, first) from None
+        return pa.RecordBatch.from_arrays(arrays, names=texts.schema.names)
+
+    def _uneven(self, reason: str) -> SchemaError:
+        for line, values, names in self._csv_lines():
+            if len(values) != len(names):
+                return SchemaError(
+                    f"{self._name}, line {line}: found {len(values)} values, expected {len(names)}: {', '.join(names)}"
+                )
+        return SchemaError(f"{self._name} cannot be read as CSV: {reason}")
+
+    def _csv_lines(self) -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
+        """The records of the file read anew: their lines, their values, and the names; nothing of what cannot be read twice."""
+        if not self._file.seekable():
+            return
+        self._file.seek(0)
+        reader = csv.reader(io.TextIOWrapper(self._file, "utf-8-sig", errors="replace", newline=""))
+        names: Sequence[str] | None = None
+        line = 1
+        for values in reader:
+            if values and names is not None:
+                yield line, values, names
+            names = names or values
+            line = reader.line_num + 1
+
+    # JSON
+
+    def _read_json(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        read_bytes, line = 0, 1
+        for block in _blocks(self._file):
+            lines = block.split(b"\n")
+            numbered = [(line + number, text) for number, text in enumerate(lines) if text.strip()]
+            self._block_first += len(self._block_lines)
+            self._block_lines = [number for number, _ in numbered]
+            line += len(lines) - 1
+            read_bytes += len(block)
+            if numbered:
+                yield self._parse_json(block, [text for _, text in numbered]), read_bytes
+
+    def _parse_json(self, block: bytes, lines: Sequence[bytes]) -> pa.RecordBatch:
+        kinds = {name: pa.string() if _is_text_in_json(column) else column.arrow.type for name, column in self._columns.items()}
+        wanted = pa.schema(list(kinds.items()))
+        if self._opaque is not None:
+            return self._parse_one_by_one(lines)
+        try:
+            table = pa.json.read_json(
+                io.BytesIO(block),
+                pa.json.ReadOptions(block_size=len(block) + 1),
+                pa.json.ParseOptions(explicit_schema=wanted),
+            )
+            columns = {name: table[name].combine_chunks() for name in table.schema.names}
+            return self._from_json(columns)
+        except (pa.ArrowInvalid, SchemaError):
+            return self._parse_one_by_one(lines)
+
+    def _parse_one_by_one(self, lines: Sequence[bytes]) -> pa.RecordBatch:
+        """The long way, which can say which line is wrong."""
+        rows = [self._row(number, text) for number, text in enumerate(lines)]
+        names = dict.fromkeys(chain(self._schema.names, *rows))
+        try:
+            return self._from_json({name: self._values(name, [row.get(name) for row in rows]) for name in names})
+        except SchemaError as error:
+            raise self.refusal(error, self._block_first) from None
+
+    def _row(self, number: int, text: bytes) -> dict[str, Any]:
+        shown = text[:80].decode(errors="replace")
+        try:
+            row = json.loads(text)
+        except ValueError as error:
+            refused = SchemaError(f"found {shown!r}, which is no JSON: {error}", (number,))
+            raise self.refusal(refused, self._block_first) from None
+        if not isinstance(row, dict):
+            refused = SchemaError(f"found {shown!r}, expected an object of names and values", (number,))
+            raise self.refusal(refused, self._block_first)
+        return row
+
+    def _values(self, name: str, values: list[Any]) -> pa.Array:
+        column = self._columns.get(name)
+        if column is None:
+            row = next(number for number, value in enumerate(values) if value is not None)
+            raise SchemaError(f"found the unknown column {name!r}; the topic has {self._schema}", (row,))
+        if self._opaque is not None and name in self._schema:
+            return self._encoded(self._opaque, name, values)
+        if column.type.startswith("decimal") or (column.type == "timestamp" and name not in self._schema):
+            values = [str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value for value in values]
+        if _is_text_in_json(column):
+            return convert_python(Column(name, "string"), values)
+        return convert_python(column, values)
+
+    def _encoded(self, opaque: OpaqueFormat, name: str, values: list[Any]) -> pa.Array:
+        """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
+        if opaque.name == "bytes":
+            return parse_texts(Column(name, "binary"), convert_python(Column(name, "string"), values))
+        return encode(opaque, values, name)
+
+    def _from_json(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        arrays = {name: self._from_text(name, column) for name, column in columns.items()}
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+    def _from_text(self, name: str, column: pa.Array) -> pa.Array:
+        known = self._columns.get(name)
+        if known is None or known.type == "string" or not pa.types.is_string(column.type):
+            return column
+        return parse_texts(known, column)
+
+    # Parquet
+
+    def _read_parquet(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        source = self._file if self._file.seekable() else io.BytesIO(self._file.read())
+        size = source.seek(0, os.SEEK_END)
+        try:
+            file = pq.ParquetFile(source)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(f"{self._name} cannot be read as Parquet: {error}") from error
+        rows = 0
+        for batch in file.iter_batches():
+            rows += batch.num_rows
+            yield batch, size * rows // max(1, file.metadata.num_rows)
+
+    def _line(self, record: int) -> int | None:
+        if self._form is Format.JSON:
+            return self._block_lines[record - self._block_first]
+        if self._form is Format.CSV:
+            return next((line for number, (line, _, _) in enumerate(self._csv_lines()) if number == record), None)
+        return None
+
+
+def _is_text_in_json(column: Column) -> bool:
+    return column.type in _TEXT_IN_JSON or column.type.startswith("decimal")
+
+
+def _without(batch: pa.RecordBatch, names: Any) -> pa.RecordBatch:
+    return batch.select([name for name in batch.schema.names if name not in names])
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """The bytes of a file in whole lines; as soon as they are there, so that a pipe does not wait."""
+    rest = b""
+    read = getattr(file, "read1", file.read)
+    while data := read(BLOCK_BYTES):
+        head, newline, tail = data.rpartition(b"\n")
+        if newline:
+            yield rest + head + newline
+            rest = tail
+        else:
+            rest += data
+    if rest:
+        yield rest

@@ -1,0 +1,124 @@
+"""`streamkit stats` and `streamkit maintain`: what a log holds and how it moves, and the work that keeps it small and quick."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+from typing import Annotated
+
+import typer
+
+from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.rendering import JsonOption, show_facts, show_table
+from streamkit.log.statistics import ApplicationStatistics, LogStatistics, TopicStatistics, statistics_of
+
+SIZES = ("records", "bytes", "extents", "files")
+
+
+def stats(
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="A topic, with its partitions; else all.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")
+    ] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """Show sizes, files and times of topics, and the lag and rate of applications."""
+    with open_existing_log(log) as opened:
+        found = statistics_of(opened, topic)
+    shown = dataclasses.replace(found, topics=tuple(one for one in found.topics if everything or topic or not one.internal))
+    if as_json:
+        print(json.dumps(dataclasses.asdict(shown)))
+        return
+    if topic is None:
+        _show_topics(shown)
+    else:
+        _show_partitions(shown.topics[0])
+    if shown.applications:
+        _show_applications(shown.applications)
+
+
+def maintain(
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; else all.")] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Merge small files, compact, delete what retention no longer keeps, and delete files that nothing refers to.
+
+    A running application does this by itself. It may be interrupted at any time, and goes on when it is called again.
+    """
+    with open_existing_log(log) as opened:
+        report = opened.maintain(topics or None)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(report)))
+        return
+    show_facts(
+        (
+            (
+                "merged",
+                f"{report.merged.extents:,} frames into {report.merged.swaps:,} files, {report.merged.bytes:,} bytes written",
+            ),
+            ("dropped", f"{report.dropped.extents:,} frames by retention, {report.dropped.bytes:,} bytes"),
+            ("compacted", f"{report.rows_compacted:,} records left out"),
+            ("held back by", ", ".join(report.dropped.held_by) or "nobody"),
+            ("deleted", f"{report.files_deleted:,} files, {report.orphans_deleted:,} of dead producers"),
+        )
+    )
+
+
+def _show_topics(found: LogStatistics) -> None:
+    rows = [
+        (
+            one.topic,
+            len(one.partitions),
+            *(one.total(size) for size in SIZES),
+            _time(one.least("oldest_ms")),
+            _time(one.greatest("newest_ms")),
+            _time(one.greatest("appended_ms")),
+        )
+        for one in found.topics
+    ]
+    titles = ("topic", "partitions", "records", "bytes", "frames", "files", "oldest", "newest", "last written")
+    caption = f"{found.trash_files:,} files wait to be deleted" if found.trash_files else None
+    show_table(titles, rows, caption)
+
+
+def _show_partitions(found: TopicStatistics) -> None:
+    rows = [
+        (
+            str(one.partition),
+            one.start_offset,
+            one.end_offset,
+            *(getattr(one, size) for size in SIZES),
+            *(_time(time) for time in (one.oldest_ms, one.newest_ms, one.appended_ms)),
+        )
+        for one in found.partitions
+    ]
+    titles = (
+        "partition",
+        "start offset",
+        "end offset",
+        "records",
+        "bytes",
+        "frames",
+        "files",
+        "oldest",
+        "newest",
+        "last written",
+    )
+    show_table(titles, rows)
+
+
+def _show_applications(found: tuple[ApplicationStatistics, ...]) -> None:
+    rows = [
+        (one.application, one.epoch, topic, lag, one.records_per_second, _time(one.committed_ms))
+        for one in found
+        for topic, lag in sorted(one.lag.items())
+    ]
+    show_table(("application", "epoch", "input", "lag", "records/s", "last commit"), rows)
+
+
+def _time(time_ms: int | None) -> str | None:
+    return f"{dt.datetime.fromtimestamp(time_ms / 1000, dt.timezone.utc):%Y-%m-%d %H:%M:%S}" if time_ms else None

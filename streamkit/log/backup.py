@@ -1,0 +1,228 @@
+"""
+Backup of a live log into a folder that opens as a log: a copy of the catalog at one moment, and the slabs that it names.
+
+Slabs are immutable, so one that is there with its size is not copied again. The catalog takes its place last.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streamkit.errors import ConfigError, CorruptionError, StreamKitError
+from streamkit.failpoints import reach
+from streamkit.log import history, replication
+from streamkit.log.copies import copy_catalog, keep_newest, standing_of
+from streamkit.log.database import Database
+from streamkit.log.fsck import check_folder
+from streamkit.log.replication import Replication
+from streamkit.log.slab import check_slab
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import FileStorage, Storage, sync_folder
+from streamkit.names import CATALOG_COPIES_FOLDER, CATALOG_FILE, JOURNAL_FOLDER, fresh_token, unfinished_file
+
+ATTEMPTS = 20  # each fails only if maintenance deletes, while slabs are copied, what the copy of the catalog still names
+_CANNOT_LINK = frozenset((errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES))
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What a backup holds and how it came to: the catalog's commit, slabs linked, copied, there before, and removed; bytes in all."""
+
+    target: str
+    commit: int
+    linked: int
+    copied: int
+    kept: int
+    removed: int
+    bytes: int
+
+
+def back_up(root: str, storage: Storage, database: Database, target: str, verify: bool = False) -> Backup:
+    """Back up a log; see `Log.backup`."""
+    if not isinstance(database, SqliteDatabase):
+        raise ConfigError(
+            "a catalog in PostgreSQL is backed up by PostgreSQL's own tools, then its slabs; this backs up one in SQLite"
+        )
+    folder = os.path.abspath(os.path.expanduser(target))
+    _check_target(root, folder, database)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    _remove_unfinished(folder)
+    for _ in range(ATTEMPTS):
+        done = _Attempt(storage, database, folder).run()
+        if done is not None:
+            break
+    else:
+        raise StreamKitError(f"slabs were deleted faster than they could be copied, {ATTEMPTS} times over; run the backup again")
+    if verify:
+        _verify(folder)
+    return done
+
+
+def _check_target(root: str, folder: str, database: SqliteDatabase) -> None:
+    """A new or empty folder, an unfinished backup, or an earlier backup of this log that nobody has written to."""
+    both = {os.path.realpath(folder), os.path.realpath(root)}
+    if os.path.commonpath(both) in both:
+        raise ConfigError(f"the log at {root} cannot be backed up onto or into itself, nor around itself; name another folder")
+    if not os.path.isdir(folder):
+        return
+    names = sorted(os.listdir(folder))
+    if CATALOG_FILE not in names:
+        ours = ("slabs", CATALOG_COPIES_FOLDER)
+        unknown = [name for name in names if name not in ours and not name.startswith(unfinished_file(CATALOG_FILE, ""))]
+        if unknown:
+            raise ConfigError(
+                f"{folder} holds {', '.join(unknown[:3])} and no log; name a new folder, or one with an earlier backup"
+            )
+        return
+    file = os.path.join(folder, CATALOG_FILE)
+    with database.read() as transaction:
+        known = history.standing(transaction)
+    found = standing_of(file)
+    if found.log_id != known.log_id:
+        raise ConfigError(f"{folder} holds another log; name a new folder, or one with an earlier backup of this log")
+    if JOURNAL_FOLDER in names or found.place > known.place:
+        raise ConfigError(
+            f"the backup in {folder} has been written to as a log of its own, or is newer than this one; name another folder"
+        )
+    if os.path.exists(f"{file}-wal") and os.path.getsize(f"{file}-wal"):
+        raise ConfigError(f"the backup in {folder} is open in another process; close it, or name another folder")
+
+
+def _remove_unfinished(folder: str) -> None:
+    for name in os.listdir(folder):
+        if name.startswith(unfinished_file(CATALOG_FILE, "")):
+            os.unlink(os.path.join(folder, name))
+
+
+class _Attempt:
+    """One copy of the catalog, and the slabs it names."""
+
+    def __init__(self, storage: Storage, database: SqliteDatabase, folder: str) -> None:
+        self._source = storage
+        self._database = database
+        self._folder = folder
+        self._target = FileStorage(folder)
+        self._unfinished = os.path.join(folder, unfinished_file(CATALOG_FILE, fresh_token()))
+        self._linked_folders: set[str] = set()
+
+    def run(self) -> Backup | None:
+        """The backup; None if a slab was gone, so that a newer copy of the catalog is needed."""
+        try:
+            self._database.copy_to(self._unfinished)
+            standing, slabs = _prepare(self._unfinished)
+            counts = {"linked": 0, "copied": 0, "kept": 0}
+            try:
+                for path, size in slabs.items():
+                    counts[self._bring(path, size)] += 1
+                    reach("backup.between_slabs")
+            except FileNotFoundError:
+                if self._is_referenced(path):
+                    raise CorruptionError(
+                        f"the slab {path} is missing; see `streamkit fsck`, and restore it from a copy"
+                    ) from None
+                return None
+            for folder in self._linked_folders:
+                sync_folder(folder)
+            reach("backup.before_catalog")
+            self._copy_catalog()
+            self._take_its_place()
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(self._unfinished)
+        removed = self._remove_others(slabs)
+        return Backup(
+            self._folder, standing.commits, counts["linked"], counts["copied"], counts["kept"], removed, sum(slabs.values())
+        )
+
+    def _bring(self, path: str, size: int) -> str:
+        """Have a slab in the backup; returns how it came there."""
+        target = os.path.join(self._folder, path)
+        with suppress(FileNotFoundError):
+            if os.path.getsize(target) == size:
+                return "kept"
+            os.unlink(target)  # torn in an earlier backup
+        if isinstance(self._source, FileStorage) and self._link(os.path.join(self._source.root, path), target):
+            return "linked"
+        self._target.create(path, [self._whole(path, size)])
+        return "copied"
+
+    def _whole(self, path: str, size: int) -> pa.Buffer:
+        """The bytes of the first copy of a slab that has its size and all of its checksums; else of any, for `fsck` to tell."""
+        for copy in self._source.copies(path):
+            with suppress(CorruptionError):
+                check_slab(copy, path)
+                if copy.size == size:
+                    return copy
+        return self._source.map(path)
+
+    def _link(self, source: str, target: str) -> bool:
+        """Name the file in the backup too, if both are on one file system."""
+        parent = os.path.dirname(target)
+        os.makedirs(parent, mode=0o700, exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno in _CANNOT_LINK:
+                return False
+            raise
+        while len(parent) >= len(self._folder):
+            self._linked_folders.add(parent)
+            parent = os.path.dirname(parent)
+        return True
+
+    def _is_referenced(self, path: str) -> bool:
+        with self._database.read() as transaction:
+            return bool(transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)))
+
+    def _copy_catalog(self) -> None:
+        """Give the backup a copy of its catalog too, so that it can be rebuilt like any log."""
+        database = SqliteDatabase(self._unfinished, read_only=True)
+        try:
+            copy_catalog(database, self._folder)
+        finally:
+            database.close()
+        keep_newest(self._folder, 1)
+
+    def _take_its_place(self) -> None:
+        file = os.path.join(self._folder, CATALOG_FILE)
+        for suffix in ("-wal", "-shm"):  # what somebody who looked into the backup left; empty, as was checked
+            with suppress(FileNotFoundError):
+                os.unlink(file + suffix)
+        os.replace(self._unfinished, file)
+        sync_folder(self._folder)
+
+    def _remove_others(self, slabs: Iterable[str]) -> int:
+        """Delete the slabs that only the backup before this one named, and what came there after it."""
+        others = set(self._target.list("slabs")) - set(slabs)
+        for path in others:
+            self._target.delete(path)
+        return len(others)
+
+
+def _prepare(file: str) -> tuple[history.Standing, dict[str, int]]:
+    """
+    How far a copied catalog has come, and the sizes of the slabs that it names.
+
+    It is told to keep one copy of each: storage roots stay those of the log that was backed up.
+    """
+    database = SqliteDatabase(file)
+    try:
+        with database.write() as transaction:
+            replication.change(transaction, Replication())
+            return history.standing(transaction), dict(transaction.execute("SELECT path, size FROM slab ORDER BY id"))
+    finally:
+        database.close()
+
+
+def _verify(folder: str) -> None:
+    report = check_folder(folder, deep=True)
+    if not report.is_clean:
+        raise CorruptionError(
+            f"the backup in {folder} is not sound: {'; '.join(f'{one.where}: {one.message}' for one in report.findings[:3])}"
+        )

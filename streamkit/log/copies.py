@@ -1,0 +1,81 @@
+"""Copies of the catalog in the log's own folder, from which a lost one is rebuilt with the journal after them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from streamkit.log import history
+from streamkit.log.catalog import Catalog
+from streamkit.log.history import Standing
+from streamkit.log.journal import Place
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import sync_folder
+from streamkit.names import (
+    CATALOG_COPIES_FOLDER,
+    CATALOG_FILE,
+    catalog_copy_path,
+    catalog_copy_place,
+    fresh_token,
+    unfinished_file,
+)
+
+KEPT_COPIES = 2
+
+
+def copy_catalog(database: SqliteDatabase, root: str) -> str:
+    """Put a durable copy of the catalog beside it, and return its path below the log's folder."""
+    folder = os.path.join(root, CATALOG_COPIES_FOLDER)
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+        sync_folder(root)
+    token = fresh_token()
+    unfinished = os.path.join(folder, unfinished_file(CATALOG_FILE, token))
+    try:
+        database.copy_to(unfinished)
+        found = standing_of(unfinished)
+        path = catalog_copy_path(found.timeline, found.commits, token)
+        os.rename(unfinished, os.path.join(root, path))
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise
+    sync_folder(folder)
+    return path
+
+
+def copy_and_prune(catalog: Catalog, database: SqliteDatabase, root: str) -> str:
+    """Copy the catalog, keep the newest copies, and delete the journal files that the oldest of those covers; returns the copy's path."""
+    path = copy_catalog(database, root)
+    covered = keep_newest(root)
+    if covered is not None:
+        catalog.prune_journal(root, covered)
+    return path
+
+
+def standing_of(file: str) -> Standing:
+    """How far the catalog in a file has come; CorruptionError or StreamKitError if that cannot be read."""
+    database = SqliteDatabase(file, read_only=True)
+    try:
+        with database.read() as transaction:
+            return history.standing(transaction)
+    finally:
+        database.close()
+
+
+def catalog_copies(root: str) -> list[tuple[Place, str]]:
+    """The copies of a log's catalog, newest first: how far each has come, and its path."""
+    try:
+        paths = [f"{CATALOG_COPIES_FOLDER}/{name}" for name in os.listdir(os.path.join(root, CATALOG_COPIES_FOLDER))]
+    except FileNotFoundError:
+        return []
+    return sorted(((place, path) for path in paths if (place := catalog_copy_place(path))), reverse=True)
+
+
+def keep_newest(root: str, count: int = KEPT_COPIES) -> Place | None:
+    """Delete all but the newest copies; returns how far the oldest kept one has come, None while there are fewer than `count`."""
+    copies = catalog_copies(root)
+    for _, path in copies[count:]:
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(root, path))
+    return copies[count - 1][0] if len(copies) >= count else None

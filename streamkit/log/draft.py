@@ -1,0 +1,141 @@
+"""A commit of a producer in the making."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from streamkit.log.buffer import Buffer, Split, split
+from streamkit.log.groups import GroupCommit
+from streamkit.log.producers import ProducerCommit, SequencedBatch
+from streamkit.log.python_rows import RowReader, Values
+from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
+from streamkit.log.reference import SlabReference
+from streamkit.log.topic import Topic
+
+
+class Run:
+    """Python rows of one topic that were sent one after the other, and become one batch."""
+
+    __slots__ = ("keyless", "placement", "reader", "rows", "times_ms")
+
+    def __init__(self, reader: RowReader, placement: Placement, keyless: int) -> None:
+        self.reader = reader
+        self.placement = placement
+        self.keyless = keyless
+        self.rows: list[Values] = []
+        self.times_ms: list[int] = []
+
+
+class Draft:
+    """
+    What becomes visible in one commit: rows that wait, slabs that hold those before them, and who is told of the outcome.
+
+    Not safe for several threads by itself.
+    """
+
+    def __init__(self, settlement: Settlement, frame_rows: int) -> None:
+        self.settlement = settlement
+        self.bytes = 0  # of rows that are in no slab yet
+        self.since: float | None = None  # monotonic seconds of the first row
+        self.slabs: list[SlabReference] = []
+        self.sequenced: list[tuple[Topic, Receipt]] = []
+        self.callbacks: list[tuple[Callback, Receipt]] = []
+        self.group_commits: dict[str, GroupCommit] = {}
+        self.compressions: dict[int, str] = {}
+        self.commit: ProducerCommit | None = None
+        self.is_uncertain = False  # its commit was tried and may have taken effect
+        self._frame_rows = frame_rows
+        self._buffer = Buffer(frame_rows)
+        self._runs: dict[int, Run] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return self.since is None and not self.group_commits
+
+    def add_row(self, reader: RowReader, values: Values, size: int, time_ms: int, keyless: Iterator[int]) -> Receipt:
+        """Take one Python row in."""
+        self.bytes += size
+        run = self._runs.get(reader.topic.id)
+        if run is None or run.reader is not reader:
+            self._close_run(reader.topic.id, time_ms)
+            run = self._open_run(reader, next(keyless))
+        run.rows.append(values)
+        if not reader.has_times:
+            run.times_ms.append(time_ms)
+        receipt = Receipt(run.placement, len(run.rows) - 1)
+        if len(run.rows) >= self._frame_rows:
+            self._close_run(reader.topic.id, time_ms)
+        return receipt
+
+    def add(self, topic: Topic, splits: Sequence[Split], size: int, sequence: int | None, now_ms: int) -> Receipt:
+        """Take the rows of a batch in, after the Python rows of its topic."""
+        self._close_run(topic.id, now_ms)
+        placement = Placement(self.settlement, topic.name, topic.id, sequence)
+        placement.places = self._buffer.add(topic.id, splits)
+        receipt = Receipt(placement)
+        self.bytes += size
+        self._began(topic)
+        if sequence is not None:
+            self.sequenced.append((topic, receipt))
+        return receipt
+
+    def add_offsets(self, commit: GroupCommit) -> None:
+        """Have offsets of a group committed too; later ones of a partition take the place of earlier ones."""
+        before = self.group_commits.get(commit.group)
+        topics = {**(before.offsets if before else {}), **commit.offsets}
+        merged = {
+            topic: {**(before.offsets.get(topic, {}) if before else {}), **commit.offsets.get(topic, {})} for topic in topics
+        }
+        self.group_commits[commit.group] = GroupCommit(commit.group, commit.member_id, merged)
+
+    def waiting(self, topic_id: int) -> dict[int, Receipt]:
+        """The receipts of a topic's sequenced batches, by sequence."""
+        return {
+            receipt.sequence: receipt
+            for topic, receipt in self.sequenced
+            if topic.id == topic_id and receipt.sequence is not None
+        }
+
+    def frames(self, now_ms: int) -> list[tuple[int, int, pa.RecordBatch]]:
+        """The rows that are in no slab yet, as (topic id, partition, rows of a frame)."""
+        for topic_id in list(self._runs):
+            self._close_run(topic_id, now_ms)
+        return list(self._buffer.frames())
+
+    def staged(self, slab: SlabReference) -> None:
+        """The rows of `frames` lie in a slab now."""
+        self.slabs.append(slab)
+        self._buffer.clear()
+        self.bytes = 0
+
+    def sequences(self) -> tuple[SequencedBatch, ...]:
+        """The sequenced batches, as the catalog remembers them."""
+        return tuple(
+            SequencedBatch(topic.id, receipt.sequence, receipt.placement.places)
+            for topic, receipt in self.sequenced
+            if receipt.sequence is not None
+        )
+
+    def _began(self, topic: Topic) -> None:
+        self.compressions[topic.id] = topic.compression
+        if self.since is None:
+            self.since = time.monotonic()
+
+    def _open_run(self, reader: RowReader, keyless: int) -> Run:
+        self._began(reader.topic)
+        run = Run(reader, Placement(self.settlement, reader.topic.name, reader.topic.id), keyless)
+        self._runs[reader.topic.id] = run
+        return run
+
+    def _close_run(self, topic_id: int, now_ms: int) -> None:
+        run = self._runs.pop(topic_id, None)
+        if run is None:
+            return
+        batch = run.reader.batch(run.rows, run.times_ms or None, now_ms)
+        found = split(run.reader.topic, batch, run.keyless)
+        run.placement.places = self._buffer.add(topic_id, [found])
+        run.placement.chosen = found.chosen

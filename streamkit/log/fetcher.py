@@ -1,0 +1,149 @@
+"""Fetching: the next rows of some partitions as one table, a bounded number of them, cut inside frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+
+from streamkit.log.assignors import Place
+from streamkit.log.catalog import Catalog
+from streamkit.log.extent import Extent
+from streamkit.log.reader import check_columns, placed_schema, read_placed
+from streamkit.log.slab import SlabMissingError
+from streamkit.log.storage import Storage
+from streamkit.log.topic import Topic
+from streamkit.names import OFFSET, PARTITION, TOPIC
+
+FETCH_BYTES_MAX = 64 * 1024 * 1024
+EXTENTS_PER_READ = 32
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Rows of one topic, and the positions after them; positions may have moved over offsets without rows."""
+
+    table: pa.Table | None
+    positions: dict[Place, int]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows of one frame from `offset` on, and the offset after the frame."""
+
+    topic: Topic
+    partition: int
+    offset: int
+    rows: pa.RecordBatch | None
+    following: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic.id, self.partition
+
+
+class Fetcher:
+    """
+    Takes frames from partitions in turn, at most `max_records` rows at a time, and no further frame once 64 MiB are gathered.
+
+    The frame that a table ends in is kept, so that it is read once however small the tables are.
+    """
+
+    def __init__(self, storage: Storage, catalog: Catalog, columns: Sequence[str] | None, max_records: int) -> None:
+        self._storage = storage
+        self._catalog = catalog
+        self._columns = columns
+        self._max_records = max_records
+        self._rest: _Piece | None = None
+        self._last: Place = (0, -1)
+
+    def fetch(self, positions: Mapping[Place, int], ends: Mapping[Place, int]) -> Fetched | None:
+        """The next rows between the positions and the ends, of one topic; None if there are none."""
+        waiting = [place for place in self._in_turn(positions) if positions[place] < ends[place]]
+        if not waiting:
+            return None
+        topic = self._catalog.topic_by_id(waiting[0][0])
+        columns = check_columns(topic, self._columns)
+        batches: list[pa.RecordBatch] = []
+        after: dict[Place, int] = {}
+        left, bytes_left = self._max_records, FETCH_BYTES_MAX
+        for piece in self._pieces(topic, columns, [place for place in waiting if place[0] == topic.id], positions, ends):
+            taken = self._take(piece, left)
+            after[piece.place] = piece.following if self._rest is None else self._rest.offset
+            if taken is not None:
+                batches.append(taken)
+                left, bytes_left = left - taken.num_rows, bytes_left - taken.nbytes
+            self._last = piece.place
+            if left <= 0 or bytes_left <= 0:
+                break
+        return Fetched(_table(topic, columns, batches), after)
+
+    def _in_turn(self, positions: Mapping[Place, int]) -> list[Place]:
+        """The partitions, beginning with the one whose frame is not finished, else after the one that was last."""
+        rest = self._rest
+        if rest is not None and positions.get(rest.place) == rest.offset:
+            first = rest.place
+        else:
+            first, self._rest = (self._last[0], self._last[1] + 1), None
+        places = sorted(positions)
+        return [place for place in places if place >= first] + [place for place in places if place < first]
+
+    def _take(self, piece: _Piece, count: int) -> pa.RecordBatch | None:
+        """The first rows of a piece; what is left of it is kept."""
+        self._rest = None
+        if piece.rows is None or piece.rows.num_rows <= count:
+            return piece.rows
+        taken, rest = piece.rows.slice(0, count), piece.rows.slice(count)
+        self._rest = _Piece(piece.topic, piece.partition, taken[OFFSET][-1].as_py() + 1, rest, piece.following)
+        return taken
+
+    def _pieces(
+        self,
+        topic: Topic,
+        columns: Sequence[str],
+        places: Sequence[Place],
+        positions: Mapping[Place, int],
+        ends: Mapping[Place, int],
+    ) -> Iterator[_Piece]:
+        """What was left of a frame, alone, so that no topic and no partition waits for another's backlog; else frames in turn."""
+        if self._rest is not None and self._rest.topic == topic:
+            yield self._rest
+            return
+        waiting = deque(self._frames(topic, columns, place[1], positions[place], ends[place]) for place in places)
+        while waiting:
+            frames = waiting.popleft()
+            for piece in islice(frames, 1):
+                yield piece
+                waiting.append(frames)
+
+    def _frames(self, topic: Topic, columns: Sequence[str], partition: int, offset: int, end: int) -> Iterator[_Piece]:
+        missing: Extent | None = None
+        while offset < end:
+            span = self._catalog.span(topic.id, partition, offset, end, EXTENTS_PER_READ)
+            if span.start_offset > offset:
+                return  # retention has overtaken the position, which is to be seen and not jumped
+            for extent in span.extents:
+                try:
+                    rows = read_placed(self._storage, topic, columns, extent, offset, end)
+                except SlabMissingError:
+                    if extent == missing:
+                        raise
+                    missing = extent  # merged or compacted since: the manifest says where the rows are now
+                    break
+                following = min(extent.next_offset, end)
+                yield _Piece(topic, partition, offset, rows, following)
+                offset = following
+            else:
+                if len(span.extents) < EXTENTS_PER_READ and offset < end:
+                    yield _Piece(topic, partition, offset, None, end)  # nothing but holes up to the end
+                    return
+
+
+def _table(topic: Topic, columns: Sequence[str], batches: Sequence[pa.RecordBatch]) -> pa.Table | None:
+    found = pa.Table.from_batches(batches, schema=placed_schema(topic, columns))
+    if not found.num_rows:
+        return None
+    return found.add_column(found.schema.get_field_index(PARTITION), TOPIC, pa.repeat(topic.name, found.num_rows))

@@ -1,0 +1,359 @@
+"""
+The check of a whole log, read-only: the catalog's invariants, its files, and with `deep` every byte of them.
+
+Files are listed before references are read, so that what others write meanwhile is never a finding.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import ConfigError, CorruptionError, StreamKitError
+from streamkit.log import history, replication, tables, topics
+from streamkit.log.copies import catalog_copies, standing_of
+from streamkit.log.database import Database, Transaction
+from streamkit.log.extent import Extent
+from streamkit.log.findings import Findings, Report
+from streamkit.log.frame import TIMESTAMP_TYPE
+from streamkit.log.history import Standing
+from streamkit.log.invariants import REBUILD, check_catalog
+from streamkit.log.journal import read_journal
+from streamkit.log.loss import check_present, known_commits
+from streamkit.log.rebuild import follow
+from streamkit.log.reference import FrameReference, SlabReference
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.slab import check_slab, read_frame, read_reference
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import FileStorage, Storage
+from streamkit.log.topic import Topic
+from streamkit.names import CATALOG_FILE, TIMESTAMP, SlabName, is_known_file
+
+Progress: TypeAlias = Callable[[int, int], None]  # bytes checked, bytes in all
+COPY = "restore the file from a backup or another replica"
+_DAMAGE = (StreamKitError, OSError, ValueError, KeyError, TypeError, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class _References:
+    """What the catalog says about files, as one snapshot."""
+
+    topics: Mapping[int, Topic]
+    slabs: Mapping[str, tuple[int, int]]  # size and checksum of the footer
+    extents: Mapping[str, list[Extent]]
+    trash: frozenset[str]
+    writers: Mapping[str, tuple[int, int]]  # the newest generation, and the last step committed
+    standing: Standing
+
+
+def check_folder(root: str, deep: bool = False, progress: Progress | None = None) -> Report:
+    """
+    Check the log in a folder without opening it for writing; see `check_log`. ConfigError if there is none.
+
+    A catalog that is missing or cannot be read is a finding; then only the files themselves are checked.
+    """
+    root = os.path.abspath(os.path.expanduser(root))
+    if not os.path.isdir(root):
+        raise ConfigError(f"there is no log at {root}; name one with --log or STREAMKIT_LOG")
+    file = os.path.join(root, CATALOG_FILE)
+    try:
+        check_present(root)
+        if not os.path.exists(file):
+            raise ConfigError(f"there is no log at {root}; name one with --log or STREAMKIT_LOG")
+        database = SqliteDatabase(file, read_only=True)
+    except ConfigError:
+        raise
+    except StreamKitError as error:
+        return _without_catalog(root, str(error))
+    try:
+        return check_log(root, _storage(root, database), database, deep, progress)
+    finally:
+        database.close()
+
+
+def check_log(root: str, storage: Storage, database: Database, deep: bool = False, progress: Progress | None = None) -> Report:
+    """
+    Check a log, writing nothing, and say what was found.
+
+    The catalog's invariants; that slabs exist with their size and end in a footer that agrees with the manifest; the journal;
+    files that nothing refers to. With `deep`, every frame is read, its checksums verified and its rows decoded, and the local
+    stores of applications are compared with their changelogs. `progress` hears how many bytes of frames are done.
+    """
+    findings = Findings()
+    listed = _listed(root, storage)
+    _check_database(database, findings)
+    try:
+        with database.read() as transaction:
+            tables.check_format(transaction)
+            check_catalog(transaction, findings)
+            references = _references(transaction)
+    except _DAMAGE as error:
+        findings.error("catalog", "catalog", str(error), REBUILD)
+        _check_footers(storage, [path for path in listed if SlabName.parse(path)], findings)
+        return findings.report(root, deep)
+    _check_slabs(storage, database, references, findings)
+    _check_unreferenced(storage, listed, references, findings)
+    if isinstance(storage, ReplicatedStorage):
+        _check_replicas(storage, references, deep, findings)
+    if isinstance(database, SqliteDatabase) and os.path.isdir(root):
+        _check_journal(root, database, references.standing, findings)
+    if deep:
+        _check_frames(storage, database, references, findings, progress or (lambda done, total: None))
+        importlib.import_module("streamkit.state.check").check_stores(root, storage, database, findings)  # a layer above
+    return findings.report(root, deep)
+
+
+def _storage(root: str, database: Database) -> Storage:
+    try:
+        with database.read() as transaction:
+            return open_storage(root, replication.get(transaction))
+    except _DAMAGE:  # which the check of the catalog reports
+        return FileStorage(root)
+
+
+def _without_catalog(root: str, reason: str) -> Report:
+    findings = Findings()
+    findings.error("catalog", CATALOG_FILE, reason, f"run `streamkit rebuild --log {root}`, or restore a backup")
+    storage = FileStorage(root)
+    _check_footers(storage, [path for path in storage.list("slabs") if SlabName.parse(path)], findings)
+    return findings.report(root, False)
+
+
+def _listed(root: str, storage: Storage) -> tuple[str, ...]:
+    """The files of a log: slabs wherever its storage has them, and what else lies in its folder, but local state."""
+    found = []
+    for directory, folders, files in os.walk(root):
+        if directory == root:
+            folders[:] = [folder for folder in folders if folder not in ("stores", "checkpoints")]
+        found += [os.path.relpath(os.path.join(directory, file), root) for file in files]
+    return tuple(sorted({*found, *storage.list("slabs")}))
+
+
+def _check_database(database: Database, findings: Findings) -> None:
+    if not isinstance(database, SqliteDatabase):
+        return
+    try:
+        faults = database.faults()
+    except StreamKitError as error:
+        faults = [str(error)]
+    for fault in faults:
+        findings.error("catalog", CATALOG_FILE, fault, REBUILD)
+
+
+def _references(transaction: Transaction) -> _References:
+    extents: dict[str, list[Extent]] = {}
+    for row in transaction.execute(
+        "SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows "
+        "FROM extent e JOIN slab s ON s.id = e.slab_id ORDER BY s.id, e.position"
+    ):
+        extent = Extent(*row)
+        extents.setdefault(extent.path, []).append(extent)
+    writers = {f"a{row[0]}": (row[1], row[2]) for row in transaction.execute("SELECT id, generation, epoch FROM application")}
+    writers |= {f"p{row[0]}": (row[1], row[2]) for row in transaction.execute("SELECT id, epoch, step FROM producer")}
+    return _References(
+        {topic.id: topic for topic in _readable_topics(transaction)},
+        {row[0]: (row[1], row[2]) for row in transaction.execute("SELECT path, size, checksum FROM slab ORDER BY id")},
+        extents,
+        frozenset(path for (path,) in transaction.execute("SELECT path FROM trash")),
+        writers,
+        history.standing(transaction),
+    )
+
+
+def _readable_topics(transaction: Transaction) -> Iterable[Topic]:
+    for (topic_id,) in transaction.execute("SELECT id FROM topic"):
+        try:
+            yield topics.get_by_id(transaction, topic_id)
+        except _DAMAGE:
+            continue  # `invariants` has said so
+
+
+def _check_slabs(storage: Storage, database: Database, references: _References, findings: Findings) -> None:
+    """I6: every slab is there, has its size, and ends in a footer that says of its frames what the manifest says."""
+    for path, (size, checksum) in references.slabs.items():
+        findings.counts["slabs"] += 1
+        findings.counts["slab_bytes"] += size
+        try:
+            _check_footer(read_reference(storage, path), (size, checksum), references.extents.get(path, []), findings)
+        except _DAMAGE as error:
+            _check_loss(storage, database, path, str(error), findings)
+
+
+def _check_loss(storage: Storage, database: Database, path: str, message: str, findings: Findings) -> None:
+    """A slab that cannot be read counts if it is still referred to: maintenance may have deleted it since."""
+    with database.read() as transaction:
+        if not transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)):
+            return
+    is_there = storage.exists(path)
+    findings.error("slab" if is_there else "missing-slab", path, message if is_there else "the file is missing", COPY)
+
+
+def _check_footer(found: SlabReference, expected: tuple[int, int], extents: list[Extent], findings: Findings) -> None:
+    if (found.size, found.checksum) != expected:
+        message = f"its size and the checksum of its footer are {found.size} and {found.checksum}; the catalog says {expected[0]} and {expected[1]}"
+        findings.error("slab", found.path, message, COPY)
+        return
+    frames = {frame.position: frame for frame in found.frames}
+    for extent in extents:
+        frame = frames.get(extent.position)
+        if frame is None or _of_frame(frame) != _of_extent(extent):
+            findings.error(
+                "extent", f"{found.path} at position {extent.position}",
+                f"the manifest has {_of_extent(extent)} (topic id, partition, position, length, rows, first and last time); the footer "
+                f"{_of_frame(frame) if frame else 'no such frame'}", REBUILD,
+            )  # fmt: skip
+
+
+def _of_frame(frame: FrameReference) -> tuple[int, ...]:
+    return (
+        frame.topic_id, frame.partition, frame.position, frame.length, frame.rows, frame.min_timestamp, frame.max_timestamp,
+    )  # fmt: skip
+
+
+def _of_extent(extent: Extent) -> tuple[int, ...]:
+    return (
+        extent.topic_id, extent.partition, extent.position, extent.length, extent.rows, extent.min_timestamp, extent.max_timestamp,
+    )  # fmt: skip
+
+
+def _check_replicas(storage: ReplicatedStorage, references: _References, deep: bool, findings: Findings) -> None:
+    """That each slab has as many copies as the log is to keep; with `deep`, whole ones."""
+    factor = storage.replication.factor
+    for path, (size, _) in references.slabs.items():
+        copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))
+        if copies < factor:
+            findings.warning(
+                "replicas", path, f"there are {copies} copies of it; expected {factor}", "run `streamkit storage repair`"
+            )
+
+
+def _is_whole(files: FileStorage, path: str, size: int, deep: bool) -> bool:
+    try:
+        if deep:
+            check_slab(files.map(path), path)
+        return files.size(path) == size
+    except _DAMAGE:
+        return False
+
+
+def _check_footers(storage: Storage, paths: Iterable[str], findings: Findings) -> None:
+    """Without a catalog, whether slabs are whole by themselves."""
+    for path in paths:
+        findings.counts["slabs"] += 1
+        try:
+            read_reference(storage, path)
+        except _DAMAGE as error:
+            findings.warning("slab", path, f"{error} (it may never have been committed)", COPY)
+
+
+def _check_unreferenced(storage: Storage, listed: Iterable[str], references: _References, findings: Findings) -> None:
+    """Orphans by writer, the trash, and files that are none of the log's."""
+    orphans: dict[str, list[str]] = {}
+    for path in listed:
+        name = SlabName.parse(path)
+        if path in references.slabs:
+            continue
+        if path in references.trash:
+            findings.counts["trash"] += 1
+        elif name is not None and _may_be_committed(name, references.writers):
+            findings.counts["staged"] += 1
+        elif name is not None:
+            orphans.setdefault(name.writer, []).append(path)
+        elif not is_known_file(path):
+            findings.information("unknown-file", path, "no file of a log is called so", "move it elsewhere if you know it")
+    for writer, paths in orphans.items():
+        size = sum(_size(storage, path) for path in paths)
+        findings.counts["orphans"] += len(paths)
+        findings.counts["orphan_bytes"] += size
+        findings.information(
+            "orphans", f"slabs/{writer}", f"{len(paths)} slabs of {size} bytes were staged and never committed",
+            "the next start of the application or producer deletes them",
+        )  # fmt: skip
+
+
+def _may_be_committed(name: SlabName, writers: Mapping[str, tuple[int, int]]) -> bool:
+    generation, step = writers.get(name.writer, (name.generation + 1, 0))
+    return name.generation >= generation and name.step > step
+
+
+def _size(storage: Storage, path: str) -> int:
+    try:
+        return storage.size(path)
+    except OSError:
+        return 0  # deleted meanwhile
+
+
+def _check_journal(root: str, database: Database, before: Standing, findings: Findings) -> None:
+    """M7: the journal knows no more than the catalog, and enough to rebuild it."""
+    made = known_commits(root)
+    with database.read() as transaction:
+        now = history.standing(transaction)
+    if made > now.place:
+        findings.error(
+            "set-back", CATALOG_FILE, f"it stands at commit {now.commits}; commit {made[1]} of timeline {made[0]} was made",
+            f"run `streamkit rebuild --log {root}`",
+        )  # fmt: skip
+        return
+    findings.counts["commits"] += before.commits
+    base = _newest_sound_copy(root, before, findings) or Standing(before.log_id, 1, 0, "")
+    chain, _ = follow(read_journal(root).entries, base)
+    reached = chain[-1].place if chain else base.place
+    if reached < before.place:
+        findings.warning(
+            "journal", "journal", f"a lost catalog could be rebuilt up to commit {reached[1]} only; it stands at {before.commits}",
+            "take a backup, or open the log and call `copy_catalog`",
+        )  # fmt: skip
+
+
+def _newest_sound_copy(root: str, before: Standing, findings: Findings) -> Standing | None:
+    for place, path in catalog_copies(root):
+        try:
+            if place <= before.place:
+                return standing_of(os.path.join(root, path))
+        except StreamKitError as error:
+            findings.warning("copy", path, str(error), "delete it; the next copy of the catalog takes its place")
+    return None
+
+
+def _check_frames(storage: Storage, database: Database, references: _References, findings: Findings, progress: Progress) -> None:
+    """Read every frame: all checksums, all rows under their topic's schema, all times within the bounds stated."""
+    total = sum(extent.length for extents in references.extents.values() for extent in extents)
+    done = 0
+    for extents in references.extents.values():
+        for extent in extents:
+            try:
+                _check_rows(storage, extent, references.topics.get(extent.topic_id), findings)
+            except _DAMAGE as error:
+                _check_frame_loss(database, extent, str(error), findings)
+            done += extent.length
+            progress(done, total)
+
+
+def _check_rows(storage: Storage, extent: Extent, topic: Topic | None, findings: Findings) -> None:
+    batch = read_frame(storage, extent, None, topic)
+    batch.validate(full=True)
+    times = batch[TIMESTAMP]
+    if times.type != TIMESTAMP_TYPE or times.null_count:
+        raise CorruptionError(f"its times are {times.type} with {times.null_count} nulls")
+    bounds = pc.min_max(times.cast(pa.int64())).as_py()
+    if (bounds["min"], bounds["max"]) != (extent.min_timestamp, extent.max_timestamp):
+        raise CorruptionError(
+            f"its times are from {bounds['min']} to {bounds['max']}; stated are {extent.min_timestamp} to {extent.max_timestamp}"
+        )
+    findings.counts["frames"] += 1
+    findings.counts["rows"] += batch.num_rows
+    findings.counts["frame_bytes"] += extent.length
+
+
+def _check_frame_loss(database: Database, extent: Extent, message: str, findings: Findings) -> None:
+    with database.read() as transaction:
+        if not transaction.execute("SELECT 1 FROM slab WHERE path = ?", (extent.path,)):
+            return
+    where = f"topic id {extent.topic_id}, partition {extent.partition}, offsets {extent.base_offset} to {extent.next_offset}"
+    findings.error("frame", where, message, COPY)

@@ -1,0 +1,185 @@
+"""The invariants of the catalog that it can be asked about alone, one function a noun (I1 to I14 of the exactly-once protocol)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from streamkit.log import manifest, topics
+from streamkit.log.database import Transaction
+from streamkit.log.findings import Findings
+
+REBUILD = (
+    "stop all processes of the log and restore a backup; if the catalog was damaged, move it away and run `streamkit rebuild`"
+)
+
+
+def check_catalog(transaction: Transaction, findings: Findings) -> None:
+    """Check every invariant within the catalog; what cannot even be read is a finding too."""
+    for check in (_topics, _manifest, _partitions, _slabs, _applications, _epochs, _stores, _producers, _groups):
+        _guarded(check, transaction, findings)
+
+
+def _guarded(check: Callable[[Transaction, Findings], None], transaction: Transaction, findings: Findings) -> None:
+    try:
+        check(transaction, findings)
+    except Exception as error:  # noqa: BLE001  damage may look like anything, and the other checks are still worth having
+        findings.error("unreadable", f"catalog, {check.__name__.strip('_')}", f"{type(error).__name__}: {error}", REBUILD)
+
+
+def _wrong(findings: Findings, kind: str, rows: Iterator[tuple[str, str]]) -> None:
+    for where, message in rows:
+        findings.error(kind, where, message, REBUILD)
+
+
+def _topics(transaction: Transaction, findings: Findings) -> None:
+    """Every topic can be read, and has the partitions that it declares."""
+    for topic_id, name in transaction.execute("SELECT id, name FROM topic ORDER BY id"):
+        findings.counts["topics"] += 1
+        try:
+            declared = topics.get_by_id(transaction, topic_id).partitions
+        except Exception as error:  # noqa: BLE001  as above
+            findings.error("topic", f"topic {name}", f"its declaration cannot be read: {type(error).__name__}: {error}", REBUILD)
+            continue
+        found = sorted(manifest.end_offsets(transaction, topic_id))
+        if found != list(range(declared)):
+            findings.error("topic", f"topic {name}", f"it declares {declared} partitions; the catalog has {found}", REBUILD)
+
+
+def _manifest(transaction: Transaction, findings: Findings) -> None:
+    """I1: extents are in order, in bounds, and leave no gaps but those of compaction."""
+    ((extents,),) = transaction.execute("SELECT count(*) FROM extent")
+    findings.counts["extents"] += extents
+    for complaint in manifest.check(transaction):
+        where, _, message = complaint.partition(": ")
+        findings.error("offsets", where, message, REBUILD)
+
+
+def _partitions(transaction: Transaction, findings: Findings) -> None:
+    """The counters of a partition are in their order."""
+    rows = transaction.execute(
+        "SELECT topic_id, partition, start_offset, cleaned_offset, purged_below, horizon_offset, next_offset FROM topic_partition"
+    )
+    findings.counts["partitions"] += len(rows)
+    for topic_id, partition, *counters in rows:
+        start, cleaned, purged, horizon, end = counters
+        if not (0 <= start <= end and 0 <= cleaned <= end and 0 <= purged <= end and 0 <= horizon <= end):
+            findings.error(
+                "counters", f"topic id {topic_id}, partition {partition}",
+                f"start, cleaned, purged and horizon offset are {counters[:-1]}; expected each from 0 to the end, {end}", REBUILD,
+            )  # fmt: skip
+
+
+def _slabs(transaction: Transaction, findings: Findings) -> None:
+    """I7: what is referred to is not in the trash; what nothing refers to is not in the manifest."""
+    _wrong(
+        findings, "trash",
+        ((path, "the slab is referred to, and in the trash") for (path,) in transaction.execute(
+            "SELECT s.path FROM slab s JOIN trash t ON t.path = s.path"
+        )),
+    )  # fmt: skip
+    for (path,) in transaction.execute(
+        "SELECT path FROM slab WHERE NOT EXISTS (SELECT 1 FROM extent WHERE extent.slab_id = slab.id)"
+    ):
+        findings.warning("unused-slab", path, "no extent refers to the slab any more, yet the manifest keeps it", REBUILD)
+    for topic_id, partition, base in transaction.execute(
+        "SELECT topic_id, partition, base_offset FROM extent WHERE NOT EXISTS (SELECT 1 FROM slab WHERE slab.id = extent.slab_id)"
+    ):
+        where = f"topic id {topic_id}, partition {partition}, offset {base}"
+        findings.error("offsets", where, "the extent names a slab that the manifest does not have", REBUILD)
+
+
+def _applications(transaction: Transaction, findings: Findings) -> None:
+    """I2: an application has read from 0 to the end at most."""
+    ((count,),) = transaction.execute("SELECT count(*) FROM application")
+    findings.counts["applications"] += count
+    _positions(
+        transaction, findings, "SELECT a.name, p.topic_id, p.partition, p.next_offset, t.next_offset FROM application_position p "
+        "JOIN application a ON a.id = p.application_id JOIN topic_partition t ON t.topic_id = p.topic_id AND t.partition = p.partition",
+        "application",
+    )  # fmt: skip
+
+
+def _groups(transaction: Transaction, findings: Findings) -> None:
+    """I2 for groups: none has committed more than there is, and whoever owns a partition is a member."""
+    ((count,),) = transaction.execute("SELECT count(*) FROM consumer_group")
+    findings.counts["groups"] += count
+    _positions(
+        transaction, findings, "SELECT g.name, o.topic_id, o.partition, o.next_offset, t.next_offset FROM group_offset o "
+        "JOIN consumer_group g ON g.id = o.group_id JOIN topic_partition t ON t.topic_id = o.topic_id AND t.partition = o.partition",
+        "group",
+    )  # fmt: skip
+
+
+def _positions(transaction: Transaction, findings: Findings, statement: str, noun: str) -> None:
+    for name, topic_id, partition, offset, end in transaction.execute(statement):
+        if not 0 <= offset <= end:
+            findings.error(
+                "position", f"{noun} {name}, topic id {topic_id}, partition {partition}",
+                f"it stands at offset {offset}; expected one from 0 to the end, {end}", REBUILD,
+            )  # fmt: skip
+
+
+def _epochs(transaction: Transaction, findings: Findings) -> None:
+    """I3, I4, I9, I13: epochs are dense up to the application's, generations and stream time never go back, tokens agree."""
+    for application_id, name, generation, epoch, token in transaction.execute(
+        "SELECT id, name, generation, epoch, token FROM application ORDER BY id"
+    ):
+        rows = transaction.execute(
+            "SELECT epoch, generation, token, stream_time_ms FROM epoch WHERE application_id = ? ORDER BY epoch",
+            (application_id,),
+        )
+        findings.counts["epochs"] += len(rows)
+        where = f"application {name}"
+        numbers = [row[0] for row in rows]
+        if numbers != list(range(epoch - len(rows) + 1, epoch + 1)) or (epoch and not rows):
+            findings.error("epochs", where, f"it stands at epoch {epoch}; the epochs remembered are not dense up to it", REBUILD)
+        elif (rows[-1][2] if rows else "") != token:
+            findings.error("epochs", where, f"epoch {epoch} has the token {rows[-1][2]}, the application {token}", REBUILD)
+        generations = [row[1] for row in rows]
+        if generations != sorted(generations) or (generations and generations[-1] > generation):
+            findings.error("epochs", where, f"the generations of its epochs go back, or beyond its own, {generation}", REBUILD)
+        times = [row[3] for row in rows if row[3] is not None]
+        if times != sorted(times):
+            findings.error("epochs", where, "its stream time goes back", REBUILD)
+
+
+def _stores(transaction: Transaction, findings: Findings) -> None:
+    """Every store has its changelog topic."""
+    for application, store, topic_id, name in transaction.execute(
+        "SELECT a.name, s.name, s.changelog_topic_id, t.name FROM application_store s JOIN application a ON a.id = s.application_id "
+        "LEFT JOIN topic t ON t.id = s.changelog_topic_id"
+    ):
+        findings.counts["stores"] += 1
+        if name is None:
+            findings.error(
+                "store", f"store {store} of {application}", f"its changelog, topic id {topic_id}, does not exist", REBUILD
+            )
+
+
+def _producers(transaction: Transaction, findings: Findings) -> None:
+    """I12: sequences have offsets that exist and grow, and producers have committed what they remember."""
+    ((count,),) = transaction.execute("SELECT count(*) FROM producer")
+    findings.counts["producers"] += count
+    ends = {
+        (topic_id, partition): end
+        for topic_id, partition, end in transaction.execute("SELECT topic_id, partition, next_offset FROM topic_partition")
+    }
+    reached: dict[tuple[int, int, int], int] = {}
+    for producer, topic_id, sequence, offsets in transaction.execute(
+        "SELECT producer_id, topic_id, sequence, offsets FROM producer_sequence ORDER BY producer_id, topic_id, sequence"
+    ):
+        findings.counts["sequences"] += 1
+        for partition, first, following in json.loads(offsets):
+            place = (producer, topic_id, partition)
+            end = ends.get((topic_id, partition), -1)
+            if not reached.get(place, 0) <= first < following <= end:
+                findings.error(
+                    "sequence", f"producer {producer}, topic id {topic_id}, sequence {sequence}",
+                    f"it has the offsets {first} to {following} of partition {partition}; expected some from {reached.get(place, 0)} to {end}",
+                    REBUILD,
+                )  # fmt: skip
+            reached[place] = following
+    for producer, epoch, step, token in transaction.execute("SELECT id, epoch, step, token FROM producer"):
+        if epoch < 1 or step < 0 or (step > 0) != (token != ""):
+            findings.error("producer", f"producer {producer}", f"it has epoch {epoch}, step {step} and token {token!r}", REBUILD)

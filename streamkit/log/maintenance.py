@@ -1,0 +1,164 @@
+"""
+Maintenance: one pass of all that keeps a log small and quick, safe beside readers and writers.
+
+Each step is a row of short transactions and may stop anywhere; the next pass goes on. Nothing but the log itself says what
+is to be done, so it does not matter who does it, nor whether two do it at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from math import inf
+from typing import TYPE_CHECKING
+
+from streamkit.failpoints import reach
+from streamkit.log.catalog import Catalog
+from streamkit.log.compaction import compact_if_dirty
+from streamkit.log.heartbeats import Heartbeats
+from streamkit.log.merge import Merged, merge_topic
+from streamkit.log.orphans import collect_silent_producers
+from streamkit.log.pulse import LAPSE_MS
+from streamkit.log.retention import Trim, Trimmed, expired_before, is_all_expired
+from streamkit.log.segment import SegmentWriter
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.throttle import Throttle
+from streamkit.log.topic import Topic
+from streamkit.log.trash import empty_trash
+from streamkit.names import APPLICATION_HEARTBEATS, EPOCH_HEARTBEATS, PIN_HEARTBEATS
+
+if TYPE_CHECKING:
+    from streamkit.log.log import Log
+
+JOURNAL_BYTES = 64 * 1024 * 1024  # what a journal may grow to
+CLOCK_MARGIN_MS = 1_000  # between the host's monotonic clock, by which heartbeats age, and that of the catalog
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """
+    What a pass did: what was merged, what retention dropped and who held back more, how many rows compaction left out, how
+    many files were deleted that had left the manifest, and how many that dead producers had left behind.
+    """
+
+    merged: Merged = field(default_factory=Merged)
+    dropped: Trimmed = field(default_factory=Trimmed)
+    rows_compacted: int = 0
+    files_deleted: int = 0
+    orphans_deleted: int = 0
+
+    def __add__(self, other: Report) -> Report:
+        return Report(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass under way: the log, who writes for it, and which holders of rows were gone when it began."""
+
+    log: Log
+    writer: SegmentWriter
+    lapsed: frozenset[str]
+
+
+def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
+    """
+    Do what there is to do for the named topics, or all, internal ones too: retention, compaction, merge; then empty the trash,
+    collect what producers without a name left that have been silent for a day, and shorten the journal.
+
+    Returns what was done. TopicNotFoundError for a name that is no topic's.
+    """
+    chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in topics]
+    running = Pass(log, SegmentWriter(log.storage, log.catalog, throttle), lapsed_holders(log.catalog, log.heartbeats))
+    of_topics = (step(running, topic) for topic in chosen for step in TOPIC_STEPS)
+    return sum(of_topics, Report()) + sum((step(running) for step in LOG_STEPS), Report())
+
+
+def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:
+    """
+    The pins and applications that are gone; a pin without a heartbeat, which may only have got lost, has another minute.
+
+    The names are read before the heartbeats, and both before any transaction that relies on them: whoever comes later is
+    not among them, and so counts.
+    """
+    names = catalog.holders()
+    ages = heartbeats.ages_ms(PIN_HEARTBEATS) | heartbeats.ages_ms(APPLICATION_HEARTBEATS)
+    unheard = [name for name in names if name.startswith(PIN_HEARTBEATS) and name not in ages]
+    heartbeats.beat(*unheard)
+    lapsed = frozenset(name for name in names if ages.get(name, inf) > LAPSE_MS) - frozenset(unheard)
+    catalog.unpin([name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)])
+    return lapsed
+
+
+def _apply_retention(running: Pass, topic: Topic) -> Report:
+    if not topic.has_retention:
+        return Report()
+    catalog = running.log.catalog
+    return sum((_apply_to_partition(running, topic, partition) for partition in catalog.end_offsets(topic.id)), Report())
+
+
+def _apply_to_partition(running: Pass, topic: Topic, partition: int) -> Report:
+    catalog, now_ms = running.log.catalog, running.log.clock.now_ms()
+    head = catalog.head(topic.id, partition)
+    before = expired_before(topic, head, now_ms)
+    if not before:
+        return Report()
+    trimmed = catalog.trim(Trim(topic.id, partition, before), running.lapsed)
+    reach("retention.trimmed")
+    if trimmed.extents and is_all_expired(topic, head, now_ms):
+        _logger.warning(
+            "topic %s, partition %d: even its newest row is older than retention.ms; unless nobody has written for that long, "
+            "the clock or the event times are wrong: `streamkit topics alter` can set retention.ms=-1",
+            topic.name,
+            partition,
+        )
+    return Report(dropped=trimmed)
+
+
+def _merge(running: Pass, topic: Topic) -> Report:
+    return Report(merged=merge_topic(running.log.catalog, topic, running.writer))
+
+
+def _compact(running: Pass, topic: Topic) -> Report:
+    log = running.log
+    report = compact_if_dirty(log.storage, log.catalog, log.clock, topic)
+    return Report(rows_compacted=report.rows_before - report.rows_after)
+
+
+def _collect_orphans(running: Pass) -> Report:
+    log = running.log
+    return Report(orphans_deleted=len(collect_silent_producers(log.storage, log.catalog, log.clock)))
+
+
+def _shorten_journal(running: Pass) -> Report:
+    """A copy of the catalog lets go of the journal before it; a catalog in PostgreSQL has no journal."""
+    if isinstance(running.log.catalog.database, SqliteDatabase):
+        running.log.copy_catalog(min_journal_bytes=JOURNAL_BYTES)
+    return Report()
+
+
+def _empty_trash(running: Pass) -> Report:
+    log = running.log
+    now_ms = log.clock.now_ms()  # first of all: what is dropped from here on is younger than any epoch's age
+    delay_ms = max(log.settings.file_delete_delay_ms, oldest_epoch_ms(log.heartbeats))
+    return Report(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
+
+
+def oldest_epoch_ms(heartbeats: Heartbeats) -> int:
+    """How long ago the oldest epoch that is under way was planned: until it ends, it may read what has been dropped since."""
+    drivers = heartbeats.ages_ms(APPLICATION_HEARTBEATS)
+    epochs = heartbeats.ages_ms(EPOCH_HEARTBEATS)
+    return max(
+        (
+            age + CLOCK_MARGIN_MS
+            for name, age in epochs.items()
+            if drivers.get(name.replace(EPOCH_HEARTBEATS, APPLICATION_HEARTBEATS, 1), inf) <= LAPSE_MS
+        ),
+        default=0,
+    )
+
+
+TOPIC_STEPS: tuple[Callable[[Pass, Topic], Report], ...] = (_apply_retention, _compact, _merge)
+LOG_STEPS: tuple[Callable[[Pass], Report], ...] = (_empty_trash, _collect_orphans, _shorten_journal)

@@ -1,0 +1,90 @@
+"""Opening a log: which catalog and which storage belong to a location."""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+from streamkit.clock import Clock, SystemClock
+from streamkit.config import Settings, load_settings
+from streamkit.errors import ConfigError, SetupError
+from streamkit.log.address import Address, is_address, parse_address
+from streamkit.log.catalog import Catalog
+from streamkit.log.journal import Journal
+from streamkit.log.log import Log
+from streamkit.log.loss import check_present, check_standing
+from streamkit.log.replicated_storage import open_storage
+from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
+from streamkit.log.storage import FileStorage, MemoryStorage, make_root
+from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
+
+
+def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
+    """
+    Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
+
+    For a log that several hosts share: `postgresql://user@host/database?schema=name&storage=/shared/directory`. The catalog
+    is in that schema (`streamkit` unless given), the slabs are in the directory, which every host must see; without
+    `storage`, the setting `log_storage` (`$STREAMKIT_LOG_STORAGE`) names it. The first opening binds the two together.
+
+    Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
+    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be,
+    CatalogLostError if the catalog is missing beside slabs, or older than the log's journal, SetupError if psycopg is missing.
+    """
+    settings = load_settings()
+    chosen = clock or SystemClock()
+    location = os.fspath(path_or_url) if path_or_url is not None else settings.log
+    if location == IN_MEMORY:
+        return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
+    if is_address(location):
+        return _open_shared(parse_address(location, settings.log_storage), chosen, settings)
+    root = _directory(location)
+    check_present(root)
+    database = SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs)
+    try:
+        catalog = Catalog(database, chosen, Journal(root))
+        check_standing(root, catalog)
+        return Log(root, open_storage(root, catalog.replication()), catalog, chosen, settings)
+    except BaseException:
+        database.close()
+        raise
+
+
+def has_log(location: str) -> bool:
+    """Whether there is a log at a location already, as far as its files tell; opening one would make it."""
+    if is_address(location):
+        return os.path.isdir(os.path.join(parse_address(location, load_settings().log_storage).storage, IDENTITY_FOLDER))
+    return "://" in location or os.path.isdir(os.path.expanduser(location))
+
+
+def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
+    try:
+        postgres = importlib.import_module("streamkit.log.postgres")
+    except ImportError as error:
+        raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'streamkit[postgres]'") from error
+    catalog = Catalog(postgres.PostgresDatabase(address), clock)
+    try:
+        catalog.claim_storage(FileStorage(address.storage))
+        storage = open_storage(address.storage, catalog.replication())
+    except BaseException:
+        catalog.close()
+        raise
+    heartbeats = importlib.import_module("streamkit.log.postgres_heartbeats").PostgresHeartbeats(address)
+    return Log(
+        storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
+    )
+
+
+def _directory(location: str) -> str:
+    """The absolute directory of a location, made if it is missing."""
+    scheme = location.partition("://")[0] if "://" in location else "file"
+    if scheme != "file":
+        raise ConfigError(
+            f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory, or a postgresql:// URL"
+        )
+    root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
+    try:
+        make_root(root)
+    except OSError as error:
+        raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
+    return root

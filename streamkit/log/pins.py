@@ -1,0 +1,47 @@
+"""Pins in the catalog: from which offsets on readers need what a partition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkit.errors import OffsetOutOfRangeError
+from streamkit.log import manifest
+from streamkit.log.database import Transaction
+from streamkit.log.manifest import Offsets
+
+
+def insert(transaction: Transaction, token: str, offsets: Offsets) -> Offsets:
+    """Pin partitions from these offsets on and return them; OffsetOutOfRangeError if a partition begins behind its offset."""
+    for topic_id, partitions in offsets.items():
+        starts = manifest.start_offsets(transaction, topic_id)
+        for partition, offset in partitions.items():
+            if offset < starts[partition]:
+                raise OffsetOutOfRangeError(
+                    f"topic id {topic_id}, partition {partition}: offset {offset} cannot be pinned, it was deleted by retention; "
+                    f"the earliest one left is {starts[partition]}"
+                )
+    transaction.execute_many(
+        "INSERT INTO pin (token, topic_id, partition, first_offset) VALUES (?, ?, ?, ?)",
+        [
+            (token, topic_id, partition, offset)
+            for topic_id, partitions in offsets.items()
+            for partition, offset in partitions.items()
+        ],
+    )
+    return offsets
+
+
+def remove(transaction: Transaction, tokens: Sequence[str]) -> None:
+    """Let go of pins; unknown ones are no error."""
+    transaction.execute_many("DELETE FROM pin WHERE token = ?", [(token,) for token in tokens])
+
+
+def tokens(transaction: Transaction) -> list[str]:
+    """The tokens of all pins."""
+    return [token for (token,) in transaction.execute("SELECT DISTINCT token FROM pin ORDER BY token")]
+
+
+def of(transaction: Transaction, topic_id: int, partition: int) -> list[tuple[str, int]]:
+    """The pins of one partition: token and first offset."""
+    statement = "SELECT token, first_offset FROM pin WHERE topic_id = ? AND partition = ?"
+    return [(token, offset) for token, offset in transaction.execute(statement, (topic_id, partition))]

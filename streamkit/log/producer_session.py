@@ -1,0 +1,105 @@
+"""A producer's side towards storage and catalog: it stages drafts as slabs, and commits them once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamkit.clock import Clock
+from streamkit.errors import OutcomeUnknownError, StreamKitError
+from streamkit.log.catalog import Catalog
+from streamkit.log.draft import Draft
+from streamkit.log.orphans import collect_orphans
+from streamkit.log.producers import ProducerCommit, ProducerState, Ranges, first_offsets
+from streamkit.log.slab import write_slab
+from streamkit.log.storage import Storage
+from streamkit.log.topic import Topic
+from streamkit.names import SlabName, fresh_token, producer_writer
+
+IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
+
+
+class ProducerSession:
+    """One opening of a producer after the other: its epoch, its steps, the sequences it committed. Used by one thread at a time."""
+
+    def __init__(self, storage: Storage, catalog: Catalog, clock: Clock, name: str | None) -> None:
+        self.name = name
+        self._storage = storage
+        self._catalog = catalog
+        self._clock = clock
+        self._state: ProducerState | None = None
+        self._seen_ms = 0
+        self._sequences: dict[int, int] = {}
+
+    def open(self) -> ProducerState:
+        """The producer as it was opened; the first time this opens it, and collects what older instances of the name left."""
+        if self._state is None:
+            self._state = self._catalog.open_producer(self.name)
+            self._seen_ms = self._clock.now_ms()
+            if self.name is not None:
+                collect_orphans(
+                    self._storage, self._catalog, producer_writer(self._state.id), self._state.epoch, self._state.step
+                )
+        return self._state
+
+    def last_sequence(self, topic: Topic) -> int:
+        """The newest sequence committed to a topic; -1 if there is none."""
+        if topic.id not in self._sequences:
+            committed = self._catalog.last_sequence(self.open().id, topic.id)
+            self._sequences[topic.id] = -1 if committed is None else committed
+        return self._sequences[topic.id]
+
+    def sequence_offsets(self, topic: Topic, sequence: int) -> Ranges | None:
+        """The offsets that a sequenced batch got, if they are remembered."""
+        return self._catalog.sequence_offsets(self.open().id, topic.id, sequence)
+
+    def stage(self, draft: Draft) -> None:
+        """Write the rows of a draft that are in no slab yet to one, durably; an error leaves them in the draft."""
+        if not draft.slabs and self.name is None and self._clock.now_ms() - self._seen_ms > IDLE_MS:
+            self._state = None
+        frames = draft.frames(self._clock.now_ms())
+        if frames:
+            state = self.open()
+            name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
+            draft.staged(write_slab(self._storage, name, frames, draft.compressions))
+
+    def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
+        """
+        Make a staged draft visible; returns the first offset it got in each topic partition.
+
+        The same draft may be committed again after any error, to the same effect. Unless that is OutcomeUnknownError, nothing
+        of it is visible.
+        """
+        if draft.commit is None:
+            draft.commit = self._prepared(draft)
+        draft.is_uncertain = True
+        try:
+            extents = self._catalog.commit_batches(draft.commit)
+        except OutcomeUnknownError:
+            raise
+        except StreamKitError:
+            draft.is_uncertain = False
+            raise
+        self._advance(draft, draft.commit)
+        return first_offsets(extents)
+
+    def drop(self, draft: Draft) -> None:
+        """Forget a draft; its slabs go, unless it may have been committed: then this opening of the producer ends instead."""
+        if draft.is_uncertain:
+            self._state = None
+        else:
+            for slab in draft.slabs:
+                self._storage.delete(slab.path)
+        self._sequences.clear()
+
+    def _prepared(self, draft: Draft) -> ProducerCommit:
+        state = self.open()
+        return ProducerCommit(
+            state.id, state.epoch, state.step + 1, fresh_token(), tuple(draft.slabs), draft.sequences(), tuple(draft.group_commits.values())
+        )  # fmt: skip
+
+    def _advance(self, draft: Draft, commit: ProducerCommit) -> None:
+        state = self.open()
+        self._state = ProducerState(state.id, state.name, state.epoch, commit.step)
+        self._seen_ms = self._clock.now_ms()
+        for batch in commit.sequences:
+            self._sequences[batch.topic_id] = batch.sequence

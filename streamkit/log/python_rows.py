@@ -1,0 +1,153 @@
+"""
+Single Python rows on their way into a batch: checked when they are sent, converted by columns later.
+
+A row is checked by the types of its values, and then by what the type leaves open: whether a number is in range, a text is
+Unicode, a decimal fits. What passes cannot fail when it is converted in bulk; whatever does not, or is unusual, goes the long way
+through `records_of`, which takes it or says what is wrong with it. So errors come at `send`, at a price of a microsecond a row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from streamkit.log.record_size import fixed_bytes
+from streamkit.log.records import rows_of
+from streamkit.log.topic import Topic
+from streamkit.schema import Column, to_arrow
+
+Values: TypeAlias = tuple[Any, ...]
+Check: TypeAlias = Callable[[Any], bool]
+
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_EXACT_IN_DOUBLE = 1 << 53
+_PLAIN: dict[str, type] = {
+    "boolean": bool, "tinyint": int, "smallint": int, "int": int, "bigint": int, "float": float, "double": float,
+    "string": str, "binary": bytes, "date": dt.date, "timestamp": dt.datetime, "timestamp_ntz": dt.datetime,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What is left to check of rows whose values have certain types: positions of texts and bytes, ranges of numbers, other checks."""
+
+    texts: tuple[int, ...]
+    bytes: tuple[int, ...]
+    ranges: tuple[tuple[int, int, int], ...]
+    checks: tuple[tuple[int, Check], ...]
+
+
+class RowReader:
+    """Reads the plain rows of one topic: dicts that have just its columns, with the Python types that its own types suggest."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.has_times = topic.timestamp is not None and not topic.is_stamped_on_append
+        self._width = len(topic.schema)
+        self._values_of = _getter(topic.schema.names)
+        self._limit = topic.max_message_bytes
+        self._fixed = fixed_bytes(topic.schema)
+        self._forms: dict[tuple[type, ...], _Form | None] = {}
+
+    def read(self, row: Mapping[str, Any]) -> tuple[Values, int] | None:
+        """The values of a row in the order of the schema, and its size in bytes; None if it must go the long way."""
+        if len(row) != self._width:
+            return None
+        try:
+            values = self._values_of(row)
+        except KeyError:
+            return None
+        types = tuple(map(type, values))
+        try:
+            form = self._forms[types]
+        except KeyError:
+            form = self._forms[types] = self._form(types)
+        if form is None:
+            return None
+        size = self._fixed
+        for position in form.texts:
+            text = values[position]
+            size += len(text) if text.isascii() else _utf8_length(text)
+        for position in form.bytes:
+            size += len(values[position])
+        for position, least, greatest in form.ranges:
+            if not least <= values[position] <= greatest:
+                return None
+        for position, check in form.checks:
+            if not check(values[position]):
+                return None
+        return (values, size) if 0 < size <= self._limit else None
+
+    def batch(self, rows: Sequence[Values], times_ms: Sequence[int] | None, now_ms: int) -> pa.RecordBatch:
+        """Rows that were read, as a batch of the topic; `times_ms` are their event times where no column has them."""
+        columns = {
+            column.name: pa.array(list(map(itemgetter(position), rows)), to_arrow(column.type))
+            for position, column in enumerate(self.topic.schema)
+        }
+        return rows_of(self.topic, columns, times_ms, now_ms)
+
+    def _form(self, types: tuple[type, ...]) -> _Form | None:
+        if self.topic.format is not None:
+            return None
+        columns = tuple(zip(range(self._width), self.topic.schema, types, strict=True))
+        if not all(self._is_plain(column, kind) for _, column, kind in columns) or self._lacks_key(types):
+            return None
+        return _Form(
+            tuple(position for position, _, kind in columns if kind is str),
+            tuple(position for position, _, kind in columns if kind is bytes),
+            tuple((position, *_range(column)) for position, column, kind in columns if kind is int),
+            tuple((position, check) for position, column, kind in columns if (check := _check(column, kind)) is not None),
+        )
+
+    def _is_plain(self, column: Column, kind: type) -> bool:
+        if kind is type(None):
+            return column.nullable and column.name != self.topic.timestamp
+        if column.type.startswith("decimal"):
+            return kind is decimal.Decimal
+        return kind is _PLAIN.get(column.type) or (kind is int and column.type == "double")
+
+    def _lacks_key(self, types: tuple[type, ...]) -> bool:
+        kinds = dict(zip(self.topic.schema.names, types, strict=True))
+        return self.topic.is_compacted and all(kinds[name] is type(None) for name in self.topic.key)
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Values]:
+    get = itemgetter(*names)
+    return get if len(names) > 1 else lambda row: (get(row),)
+
+
+def _range(column: Column) -> tuple[int, int]:
+    if column.type == "double":
+        return -_EXACT_IN_DOUBLE, _EXACT_IN_DOUBLE
+    limit = 1 << (_INTEGER_BITS[column.type] - 1)
+    return -limit, limit - 1
+
+
+def _check(column: Column, kind: type) -> Check | None:
+    if kind is decimal.Decimal:
+        target = to_arrow(column.type)
+        return lambda value: _fits(value, target)
+    if kind is dt.datetime and column.type == "timestamp_ntz":
+        return lambda value: value.tzinfo is None
+    return None
+
+
+def _fits(value: Any, target: pa.DataType) -> bool:
+    try:
+        pa.scalar(value, target)
+    except (pa.ArrowException, ValueError, TypeError):
+        return False
+    return True
+
+
+def _utf8_length(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return -(1 << 62)  # no row can make up for it

@@ -1,0 +1,89 @@
+"""What a driver does for the log beside its epochs: it says that its application runs, and maintains the log now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import final
+
+from streamkit.log.log import Log
+from streamkit.log.maintenance import maintain
+from streamkit.log.opening import open_log
+from streamkit.log.pulse import LAPSE_MS, Pulse
+from streamkit.log.sqlite import IN_MEMORY
+from streamkit.log.throttle import StoppedError, Throttle
+from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
+
+_logger = logging.getLogger(__name__)
+
+
+@final
+class Upkeep:
+    """
+    Heartbeats and maintenance of a running application, in threads of their own, until it is closed.
+
+    A pass every `interval_ms`, the first after one interval; 0 means none. Of several applications on a log, one maintains.
+    What goes wrong in a pass is logged, and never harms the application.
+    """
+
+    def __init__(self, log: Log, application_id: int, generation: int, interval_ms: int | None = None) -> None:
+        self._log = log
+        self._interval_ms = log.settings.maintenance_interval_ms if interval_ms is None else interval_ms
+        self._lease = maintenance_heartbeat(fresh_token())
+        name = application_heartbeat(application_id, generation)
+        self._pulse = Pulse(log.heartbeats, name, *([self._lease] if self._interval_ms else []))
+        self._throttle = Throttle(log.settings.maintenance_bytes_per_second)
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="streamkit-maintenance", daemon=True)
+        self.passes = 0
+        if self._interval_ms:
+            self._thread.start()
+
+    def __enter__(self) -> Upkeep:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End maintenance at its next step, then the heartbeats; a second call does nothing."""
+        self._is_closed.set()
+        self._throttle.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pulse.close()
+
+    def _run(self) -> None:
+        while not self._is_closed.wait(self._interval_ms / 1000):
+            if self._has_lease():
+                self._maintain()
+
+    def _has_lease(self) -> bool:
+        """Whether this is the first of those that could maintain the log; if two think so, nothing is harmed."""
+        ages = self._log.heartbeats.ages_ms(MAINTENANCE_HEARTBEATS)
+        return min((name for name, age in ages.items() if age <= LAPSE_MS), default=self._lease) == self._lease
+
+    def _maintain(self) -> None:
+        try:
+            with _log_of_its_own(self._log) as log:
+                report = maintain(log, throttle=self._throttle)
+            self.passes += 1
+            _logger.info("maintenance: %s", report)
+        except StoppedError:
+            pass
+        except Exception:
+            _logger.exception("a pass of maintenance failed; the next one goes on")
+
+
+@contextmanager
+def _log_of_its_own(log: Log) -> Iterator[Log]:
+    """The log over a connection of its own, so that no commit waits for a pass, unless it cannot be opened by its location alone."""
+    if log.root == IN_MEMORY or log.has_password:
+        yield log
+    else:
+        with open_log(log.location, log.clock) as opened:
+            opened.settings = log.settings
+            yield opened

@@ -1,0 +1,253 @@
+"""
+A disk that forgets what was not synced when its power fails.
+
+`ForgetfulDisk` keeps what happens to the files below a folder, in order: by system calls, and by SQLite through
+`ForgetfulVfs`. From any moment of that trace it makes images of what a disk may hold whose power failed then, thousands in
+a second; `disk_image` says which are possible. The files themselves are real, so whatever reads them works as ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import apsw
+
+from streamkit.log.storage import FileStorage, Part
+from streamkit.testing.calls import watched
+from streamkit.testing.disk_image import FOLDER, DiskState, Image, Operation
+
+_READS = frozenset(("stat", "fstat", "scandir", "mmap"))
+_SYNCED_WITH_FOLDER = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
+
+
+class ForgetfulDisk:
+    """
+    The files below an existing folder; all that is there at first counts as durable.
+
+    `sync_fails`, when given, is asked before each sync of a file, by path relative to the folder: True makes it fail with
+    EIO once its bytes were dropped, as Linux does.
+    """
+
+    def __init__(self, folder: str, sync_fails: Callable[[str], bool] | None = None) -> None:
+        self.folder = os.path.abspath(folder)
+        self.trace: list[Operation] = []
+        self._sync_fails = sync_fails
+        self._start = Image.read(self.folder)
+        self._numbers = {path: number for number, path in enumerate(self._start.files, FOLDER + 1)}
+        self._start_numbers = dict(self._numbers)
+        self._folders = set(self._start.folders)
+        self._made = len(self._numbers)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Keep what this process does to the disk by system calls, until the block ends."""
+        with watched(self.folder, _Calls(self)):
+            yield
+
+    def note(self, value: Any) -> None:
+        """Put a value into the trace: that a client was told that its rows are safe, say."""
+        self.trace.append(Operation("note", note=value))
+
+    def moments(self) -> Iterator[DiskState]:
+        """The disk as it was at first, then after each operation of the trace; one object, which changes."""
+        state = DiskState(self._start, self._start_numbers)
+        yield state
+        for operation in self.trace:
+            state.apply(operation)
+            yield state
+
+    def image(self, random: Random) -> Image:
+        """What may be left if the power fails now."""
+        *_, now = self.moments()
+        return now.image(random)
+
+    # What happens to it, by paths relative to its folder
+
+    def made(self, path: str) -> int:
+        """There is a file under this path, now if not before; returns its number."""
+        if path not in self._numbers:
+            self._made += 1
+            self._numbers[path] = self._made
+            self.trace.append(Operation("name", path, self._made))
+        return self._numbers[path]
+
+    def made_folder(self, path: str) -> None:
+        """There is a folder under this path."""
+        if path not in self._folders:
+            self._folders.add(path)
+            self.trace.append(Operation("name", path))
+
+    def removed(self, path: str) -> None:
+        """There is no file and no folder under this path any more."""
+        self._numbers.pop(path, None)
+        self._folders.discard(path)
+        self.trace.append(Operation("unname", path))
+
+    def wrote(self, file: int, offset: int, data: bytes) -> None:
+        self.trace.append(Operation("write", file=file, offset=offset, data=data))
+
+    def truncated(self, file: int, size: int) -> None:
+        self.trace.append(Operation("truncate", file=file, offset=size))
+
+    def before_sync(self, path: str, file: int) -> None:
+        """A file is about to be synced; OSError if that shall fail."""
+        if self._sync_fails is not None and self._sync_fails(path):
+            self.trace.append(Operation("failed_sync", file=file))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    def synced(self, file: int) -> None:
+        self.trace.append(Operation("sync", file=file))
+
+    def synced_folder(self, path: str) -> None:
+        self.trace.append(Operation("sync_folder", "" if path == "." else path))
+
+
+class _Calls:
+    """System calls, as changes of the disk."""
+
+    def __init__(self, disk: ForgetfulDisk) -> None:
+        self._disk = disk
+        self._positions: dict[int, int] = {}  # by descriptor
+        self._files: dict[int, int] = {}
+
+    def watch(self, name: str, path: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if name in _READS:
+            return call(*arguments)
+        known = getattr(self, f"_{name}", None)
+        if known is None:
+            raise NotImplementedError(f"the forgetful disk has no model of os.{name}, called for {path}")
+        return known(os.path.relpath(path, self._disk.folder), lambda: call(*arguments), *arguments)
+
+    def _open(self, path: str, call: Callable[[], int], name: Any, flags: int = os.O_RDONLY, *_: Any) -> int:
+        descriptor = call()
+        self._positions[descriptor] = 0
+        if flags & os.O_CREAT:
+            self._files[descriptor] = self._disk.made(path)
+        return descriptor
+
+    def _close(self, path: str, call: Callable[[], None], descriptor: int) -> None:
+        self._positions.pop(descriptor, None)
+        self._files.pop(descriptor, None)
+        call()
+
+    def _write(self, path: str, call: Callable[[], int], descriptor: int, data: Any) -> int:
+        written = call()
+        self._disk.wrote(self._files[descriptor], self._positions[descriptor], bytes(data[:written]))
+        self._positions[descriptor] += written
+        return written
+
+    def _fsync(self, path: str, call: Callable[[], None], descriptor: int) -> None:
+        if descriptor not in self._files:
+            call()
+            self._disk.synced_folder(path)
+            return
+        self._disk.before_sync(path, self._files[descriptor])
+        call()
+        self._disk.synced(self._files[descriptor])
+
+    def _mkdir(self, path: str, call: Callable[[], None], *_: Any) -> None:
+        call()
+        self._disk.made_folder(path)
+
+    def _unlink(self, path: str, call: Callable[[], None], *_: Any) -> None:
+        call()
+        self._disk.removed(path)
+
+    _rmdir = _remove = _unlink
+    _fdatasync = _fsync
+
+
+class ForgetfulVfs(apsw.VFS):
+    """A SQLite VFS called `name` over the system's own, whose files below the folder of `disk` forget; `unregister` it after use."""
+
+    def __init__(self, disk: ForgetfulDisk, name: str = "streamkit-forgetful") -> None:
+        self.disk = disk
+        super().__init__(name, "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  SQLite's name
+        """Open a file; a journal that is new takes its name to the disk with its first sync, as SQLite's own files do."""
+        path = None if name is None else self._path(name.filename() if isinstance(name, apsw.URIFilename) else name)
+        is_new = path is not None and not os.path.exists(os.path.join(self.disk.folder, path))
+        return _ForgetfulFile(self.disk, path, name, flags, is_new and bool(flags[0] & _SYNCED_WITH_FOLDER))
+
+    def xDelete(self, name: str, syncdir: bool) -> None:  # noqa: N802
+        """Remove a file, and sync its folder if SQLite asks for it."""
+        super().xDelete(name, syncdir)
+        path = self._path(name)
+        if path is not None:
+            self.disk.removed(path)
+            if syncdir:
+                self.disk.synced_folder(os.path.dirname(path))
+
+    def _path(self, name: str) -> str | None:
+        """The path below the disk's folder; None for a file elsewhere."""
+        path = os.path.relpath(name, self.disk.folder)
+        return None if path.startswith("..") else path
+
+
+class _ForgetfulFile(apsw.VFSFile):
+    def __init__(self, disk: ForgetfulDisk, path: str | None, name: Any, flags: list[int], syncs_folder: bool) -> None:
+        super().__init__("", name, flags)
+        self._disk = disk
+        self._path = path or ""
+        self._file = None if path is None else disk.made(path)
+        self._syncs_folder = syncs_folder
+
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802
+        super().xWrite(data, offset)
+        if self._file is not None:
+            self._disk.wrote(self._file, offset, bytes(data))
+
+    def xTruncate(self, size: int) -> None:  # noqa: N802
+        super().xTruncate(size)
+        if self._file is not None:
+            self._disk.truncated(self._file, size)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        if self._file is None:
+            return super().xSync(flags)
+        try:
+            self._disk.before_sync(self._path, self._file)
+        except OSError as error:
+            raise apsw.IOError(str(error)) from error
+        super().xSync(flags)
+        self._disk.synced(self._file)
+        if self._syncs_folder:
+            self._disk.synced_folder(os.path.dirname(self._path))
+            self._syncs_folder = False
+        return None
+
+
+class ForgetfulStorage(FileStorage):
+    """
+    A FileStorage whose writes are kept by a disk, so that `lose_power` can take back what was not synced.
+
+    `root` exists, or is made and counts as durable.
+    """
+
+    def __init__(self, root: str) -> None:
+        os.makedirs(root, mode=0o700, exist_ok=True)
+        super().__init__(root)
+        self.disk = ForgetfulDisk(root)
+
+    def create(self, path: str, parts: Iterable[Part]) -> int:
+        """Write a new file, fsync it and the folders that name it."""
+        with self.disk.recorded():
+            return super().create(path, parts)
+
+    def delete(self, path: str) -> None:
+        """Unlink a file; a missing one is no error."""
+        with self.disk.recorded():
+            super().delete(path)
+
+    def lose_power(self, random: Random) -> Image:
+        """Leave below the root what a disk may hold whose power failed now."""
+        image = self.disk.image(random)
+        image.write(self.root)
+        self.__init__(self.root)  # type: ignore[misc]
+        return image

@@ -1,0 +1,136 @@
+"""`streamkit consume` with --where, --group and --follow."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import streamkit as sk
+from tests.cli.test_groups import committed
+
+
+def numbers(output):
+    return [json.loads(line)["number"] for line in output.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("number > 1001", [1002, 1003]),
+        ("amount is null or customer = 'ann'", [1001, 1002]),
+        ("_offset < 1 and _timestamp >= '2023-11-14'", [1001]),
+        ("_deleted", []),
+    ],
+)
+def test_only_what_is_asked_for(streamkit, where, expected):
+    """A condition is about the topic's columns and the record's own."""
+    assert numbers(streamkit("consume", "orders", "--where", where, "--format", "json")) == expected
+
+
+def test_the_limit_counts_what_is_printed(streamkit):
+    """With a condition, --max counts the records for which it holds; a table says how many there are."""
+    assert numbers(streamkit("consume", "orders", "--where", "number > 1001", "--max", "1", "--format", "json")) == [1002]
+    output = streamkit("consume", "orders", "--where", "number > 1001")
+    assert "2 records" in output and "1001" not in output
+
+
+def test_a_condition_that_means_nothing_is_refused(as_program):
+    """The refusal names the column; nothing is printed, nothing is committed."""
+    code, output, errors = as_program("consume", "orders", "--where", "delay > 5", "--group", "g")
+    assert (code, output) == (1, "")
+    assert "names the column 'delay'; the topic has customer, number, amount, _timestamp" in errors
+
+
+def test_a_group_goes_on_where_it_was(streamkit, root):
+    """As a member of a group it prints what the group has not had yet, and commits what it printed and no more."""
+    first = streamkit("consume", "orders", "--group", "billing", "--max", "1", "--format", "json")
+    assert (numbers(first), committed(root)) == ([1001], {0: 1})
+    rest = streamkit("consume", "orders", "--group", "billing", "--format", "json")
+    assert (numbers(rest), committed(root)) == ([1002, 1003], {0: 3})
+    assert streamkit("consume", "orders", "--group", "billing", "--format", "json") == ""
+
+
+def test_a_group_passes_over_what_it_does_not_want(streamkit, root):
+    """What the condition does not hold for is committed with the rest, but nothing behind the last record printed."""
+    output = streamkit("consume", "orders", "--group", "g", "--where", "number >= 1002", "--max", "1", "--format", "csv")
+    assert [line.split(",")[1] for line in output.splitlines()] == ["number", "1002"]
+    assert committed(root, "g") == {0: 2}
+
+
+class Following:
+    """`streamkit consume --follow` in a process of its own."""
+
+    def __init__(self, root, *arguments):
+        command = [
+            sys.executable,
+            "-c",
+            "from streamkit.cli.main import main; main()",
+            "consume",
+            "orders",
+            "--follow",
+            *arguments,
+        ]
+        environment = {**os.environ, "STREAMKIT_LOG": str(root)}
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.guard = threading.Timer(60, self.process.kill)
+        self.guard.start()
+
+    def line(self):
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def end(self, number=signal.SIGINT):
+        """Interrupt it; the rest it printed, and its errors."""
+        self.process.send_signal(number)
+        found = self.process.communicate(timeout=30)
+        self.guard.cancel()
+        assert self.process.returncode == 0, found
+        return found
+
+
+def send(root, number):
+    with sk.open_log(root) as log, log.producer() as producer:
+        producer.send("orders", {"customer": "eve", "number": number, "amount": 1.0})
+
+
+def test_following_from_the_beginning(root):
+    """It prints what is there, then what comes as it comes, until it is interrupted; that is no error."""
+    following = Following(root, "--from-beginning", "--format", "json")
+    assert [json.loads(following.line())["number"] for _ in range(3)] == [1001, 1002, 1003]
+    send(root, 2001)
+    assert json.loads(following.line())["number"] == 2001
+    assert following.end() == ("", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_following_as_a_member(root, number):
+    """A member that follows commits what it has printed, and leaves the group when it is interrupted."""
+    following = Following(root, "--from-beginning", "--group", "g", "--where", "number != 1002", "--format", "csv")
+    assert [following.line().split(",")[1] for _ in range(3)] == ["number", "1001", "1003"]
+    send(root, 2001)
+    assert following.line().split(",")[1] == "2001"
+    following.end(number)
+    with sk.open_log(root) as log:
+        found = log.describe_group("g")
+    assert (found.members, [row.lag for row in found.partitions]) == ((), [0])
+
+
+def test_following_prints_tables(root):
+    """Without --from-beginning only what comes is printed, a table at a time; --max ends it."""
+    following = Following(root, "--max", "1")
+    while following.process.poll() is None:
+        send(root, 3001)
+        try:
+            following.process.wait(0.3)
+        except subprocess.TimeoutExpired:
+            continue
+    output, errors = following.process.communicate()
+    following.guard.cancel()
+    assert (errors, following.process.returncode) == ("", 0)
+    assert "3001" in output and "1001" not in output

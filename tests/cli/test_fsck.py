@@ -1,0 +1,65 @@
+"""`streamkit fsck`, `streamkit backup` and `streamkit rebuild`."""
+
+from __future__ import annotations
+
+import json
+
+from streamkit.log.opening import open_log
+
+
+def harm(root):
+    """Cut off the end of one slab."""
+    slab = min(root.rglob("*.slab"))
+    slab.write_bytes(slab.read_bytes()[:-1])
+    return slab
+
+
+def test_fsck_of_a_sound_log_ends_with_0(streamkit, root):
+    """A sound log is said to be whole, with what was looked at; as JSON too."""
+    assert "is whole" in streamkit("fsck")
+    output = streamkit("fsck", "--deep")
+    assert ["rows", "5"] in [line.split() for line in output.splitlines()]
+    report = json.loads(streamkit("fsck", "--deep", "--json"))
+    assert report["clean"] is True and report["findings"] == [] and report["counts"]["rows"] == 5
+
+
+def test_fsck_of_a_damaged_log_ends_with_1(streamkit, root):
+    """What is damaged is named, with what to do."""
+    slab = harm(root)
+    output = streamkit("fsck", code=1)
+    assert slab.name in output and "error" in output and "restore" in output
+    assert json.loads(streamkit("fsck", "--json", code=1))["findings"][0]["kind"] == "slab"
+
+
+def test_fsck_of_nothing_ends_with_2(streamkit, root, tmp_path):
+    """Where there is no log, that is said, and none is made."""
+    streamkit("fsck", "--log", str(tmp_path / "nowhere"), code=2)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_backup_and_rebuild(streamkit, root, tmp_path):
+    """A backup is made and opens; a lost catalog is noticed, rebuilt, and the log reads as before."""
+    streamkit("backup", str(tmp_path / "backup"), "--verify")
+    with open_log(tmp_path / "backup") as backup, open_log(root) as log:
+        expected = log.read("orders")
+        assert backup.read("orders").equals(expected)
+    (root / "catalog.db").unlink()
+    assert "streamkit rebuild" in streamkit("fsck", code=1)
+    assert json.loads(streamkit("rebuild", "--json"))["lost"] == []
+    assert "is whole" in streamkit("fsck", "--deep")
+    with open_log(root) as log:
+        assert log.read("orders").equals(expected)
+
+
+def test_open_of_a_log_without_its_catalog_is_refused(as_program, root):
+    """No command makes a new catalog beside the slabs of a lost one."""
+    (root / "catalog.db").unlink()
+    code, _, errors = as_program("topics", "list")
+    assert code == 1 and "streamkit rebuild" in errors
+    assert not (root / "catalog.db").exists()
+
+
+def test_rebuild_of_a_sound_log_is_refused(as_program):
+    """There is nothing to rebuild where nothing is wrong."""
+    code, _, errors = as_program("rebuild")
+    assert code == 1 and "nothing to rebuild" in errors

@@ -1,0 +1,201 @@
+"""`streamkit produce`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import io
+import json
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import streamkit as sk
+from streamkit.errors import FencedError
+
+UTC = dt.timezone.utc
+SCHEMA = "name string not null, n int, x double, ok boolean, day date, at timestamp, price decimal(10,2), data binary"
+ROWS = [
+    {
+        "name": 'ann, "the\nfirst"', "n": 1, "x": 0.5, "ok": True, "day": dt.date(2013, 1, 1), "data": b"\x00\xff",
+        "at": dt.datetime(2013, 1, 1, 12, tzinfo=UTC), "price": decimal.Decimal("1.25"),
+    },
+    {"name": "", "n": None, "x": None, "ok": None, "day": None, "at": None, "price": None, "data": None},
+]  # fmt: skip
+CSV = (
+    "name,n,x,ok,day,at,price,data\n"
+    '"ann, ""the\nfirst""",1,0.5,true,2013-01-01,2013-01-01T13:00:00+01:00,1.25,AP8=\n'
+    '"",,,,,,,\n'
+)  # fmt: skip
+JSON = (
+    '{"name": "ann, \\"the\\nfirst\\"", "n": 1, "x": 0.5, "ok": true, "day": "2013-01-01", "at": "2013-01-01 12:00:00", '
+    '"price": "1.25", "data": "AP8="}\n\n{"name": ""}'
+)
+
+
+@pytest.fixture
+def topic(root):
+    with sk.open_log(root) as log:
+        log.create_topic("typed", SCHEMA, partitions=1)
+        log.create_topic("plain", "name string, n int", key="name", partitions=2)
+
+
+def read(root, topic, *columns):
+    with sk.open_log(root) as log:
+        return (
+            log.read(topic, columns=columns or None)
+            .sort_by("_offset")
+            .select(columns or log.topic(topic).schema.names)
+            .to_pylist()
+        )
+
+
+def parquet_of(rows):
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("f.csv", CSV), ("f.jsonl", JSON), ("f.parquet", None)], ids=["csv", "json", "parquet"]
+)
+def test_every_type_arrives(streamkit, root, topic, tmp_path, name, data):
+    """Values of every type and nulls, from each format."""
+    file = tmp_path / name
+    file.write_bytes(parquet_of(ROWS) if data is None else data.encode())
+
+    assert "2 records written to typed" in streamkit("produce", "typed", str(file))
+    assert read(root, "typed") == ROWS
+
+
+def test_json_says_what_was_written(streamkit, root, topic, tmp_path):
+    """With --json the summary has records, seconds and offsets by partition."""
+    (tmp_path / "f.csv").write_text("n,name\n1,a\n2,b\n3,c\n")
+    summary = json.loads(streamkit("produce", "plain", str(tmp_path / "f.csv"), "--json"))
+
+    assert (summary["topic"], summary["records"]) == ("plain", 3) and summary["seconds"] >= 0
+    assert sum(following - first for first, following in summary["offsets"].values()) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("f.csv", 'name,n\n"a\nb",1\n\nc,2\nd,three\n', r"f.csv, line 6: row 2, column 'n': found 'three', expected int"),
+        ("f.csv", "name,n\na,1\nb\n", r"f.csv, line 3: found 1 values, expected 2: name, n"),
+        ("f.csv", "name,m\na,1\n", r"f.csv: topic plain: the data have no column 'n'"),
+        ("f.json", '{"name": "a", "n": 1}\n\n{"name": "b", "n": "two"}\n', r"f.json, line 3: row 1, column 'n': found 'two'"),
+        ("f.json", '{"name": "a", "n": 1}\n{"name": "b", "n": \n', r"f.json, line 2: found .*, which is no JSON"),
+        ("f.json", '{"name": "a", "n": 1}\n[1]\n', r"f.json, line 2: found '\[1\]', expected an object"),
+        ("f.json", '{"name": "a", "n": 1}\n{"name": "b", "m": 2}\n', r"the unknown column 'm'"),
+        ("f.json", '{"name": "a", "n": 3000000000}\n', r"f.json, line 1: .*column 'n': found 3000000000"),
+        ("f.parquet", parquet_of([{"name": "a", "n": 1}, {"name": "b", "n": 2**40}]), r"f.parquet, record 2: topic plain: row 1, column 'n'"),
+        ("f.parquet", b"no", r"f.parquet cannot be read as Parquet"),
+        ("f.txt", "a", r"--format csv\|json\|parquet"),
+    ],
+    ids=range(11),
+)  # fmt: skip
+def test_a_bad_record_is_named_by_its_line(streamkit, root, topic, tmp_path, name, data, reason):
+    """A file with a record that does not fit is not written at all; the error has the line of the file."""
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(sk.StreamKitError, match=reason):
+        streamkit("produce", "plain", str(tmp_path / name))
+    assert read(root, "plain") == []
+    with sk.open_log(root) as log:
+        assert not [path for path in log.storage.list("slabs") if path not in referenced(log)]
+
+
+def referenced(log):
+    topics = log.catalog.topics()
+    return {extent.path for topic in topics for part in range(topic.partitions) for extent in log.catalog.extents(topic.id, part)}
+
+
+def test_a_bad_record_far_down_leaves_nothing(streamkit, root, topic, tmp_path, monkeypatch):
+    """Also when earlier pieces of the file were staged already, nothing of it is visible or left on disk; the line is right."""
+    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_000)
+    lines = [json.dumps({"name": f"u{number}", "n": number}) for number in range(500)]
+    (tmp_path / "f.json").write_text("\n".join([*lines, '{"n": true}']))
+    with pytest.raises(sk.StreamKitError, match=r"line 501: row .*, column 'n': found True"):
+        streamkit("produce", "plain", str(tmp_path / "f.json"))
+    assert read(root, "plain") == []
+
+
+def test_times_come_from_a_column_of_the_file(streamkit, root, topic, tmp_path):
+    """--timestamp-column is the event time, as milliseconds or ISO 8601, and need not be a column of the topic."""
+    (tmp_path / "f.csv").write_text("name,n,when\na,1,1000\nb,2,1970-01-01T00:00:02Z\nc,3,1970-01-01\n")
+    streamkit("produce", "plain", str(tmp_path / "f.csv"), "--timestamp-column", "when")
+
+    times = {row["n"]: row["_timestamp"] for row in read(root, "plain", "n", "_timestamp")}
+    assert times == {n: dt.datetime(1970, 1, 1, 0, 0, second, tzinfo=UTC) for n, second in ((1, 1), (2, 2), (3, 0))}
+
+
+def test_what_consume_prints_can_be_read(streamkit, root, topic, tmp_path):
+    """Records, deletions and times go round through consume and produce, in JSON and CSV."""
+    before = read(root, "customers", "name", "city", "_deleted", "_timestamp")
+    for form in ("json", "csv"):
+        (tmp_path / f"f.{form}").write_text(streamkit("consume", "customers", "--format", form))
+        streamkit("produce", "customers", str(tmp_path / f"f.{form}"))
+
+    assert read(root, "customers", "name", "city", "_deleted", "_timestamp") == before * 4
+
+
+@pytest.mark.parametrize("form", ["json", "string", "bytes"])
+def test_opaque_topics_take_json(streamkit, root, tmp_path, form):
+    """Keys and values of an opaque topic are encoded in its format, and what consume prints of them can be read; CSV is refused."""
+    value = {"json": {"a": [1, None]}, "string": "ä", "bytes": b"\x00\xff"}[form]
+    with sk.open_log(root) as log:
+        log.create_topic("opaque", format=form, partitions=1)
+        with log.producer() as producer:
+            producer.send("opaque", {"key": b"k" if form == "bytes" else "k", "value": value}, timestamp_ms=0)
+    (tmp_path / "f.json").write_text(streamkit("consume", "opaque", "--format", "json"))
+    streamkit("produce", "opaque", str(tmp_path / "f.json"))
+
+    first, second = read(root, "opaque", "key", "value", "_timestamp")
+    assert first == second
+    (tmp_path / "f.csv").write_text("key,value\nk,v\n")
+    with pytest.raises(sk.StreamKitError, match="expected JSON lines with key and value"):
+        streamkit("produce", "opaque", str(tmp_path / "f.csv"))
+    if form == "string":
+        (tmp_path / "bad.json").write_text('{"key": "k", "value": "v"}\n{"key": "k", "value": 5}\n')
+        with pytest.raises(sk.StreamKitError, match="line 2: row 1, column 'value': found 5"):
+            streamkit("produce", "opaque", str(tmp_path / "bad.json"))
+
+
+def test_null_has_a_spelling(streamkit, root, topic, tmp_path):
+    """Empty is null in CSV, unless --null says what is; quoted it is a text."""
+    (tmp_path / "f.csv").write_text('name,n\nNA,NA\n"NA",1\n,2\n')
+    streamkit("produce", "plain", str(tmp_path / "f.csv"), "--null", "NA")
+
+    assert sorted((row["n"] or 0, row["name"]) for row in read(root, "plain")) == [(0, None), (1, "NA"), (2, "")]
+
+
+def test_an_id_fences(streamkit, root, topic, tmp_path):
+    """--id opens the producer of that name: an older instance of it cannot commit any more."""
+    (tmp_path / "f.csv").write_text("name,n\na,1\n")
+    with sk.open_log(root) as log:
+        old = log.producer("loader")
+        old.send("plain", {"name": "b", "n": 2})
+        streamkit("produce", "plain", str(tmp_path / "f.csv"), "--id", "loader")
+        with pytest.raises(FencedError):
+            old.flush()
+
+
+def test_a_pipe_is_written_as_it_comes(root, topic):
+    """Lines of standard input are visible soon after they were written, while the pipe is open; a bad one ends the command."""
+    command = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce", "plain", "-", "--format", "json"]
+    with subprocess.Popen([*command, "--log", str(root)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write('{"name": "a", "n": 1}\n')
+        process.stdin.flush()
+        for _ in range(300):
+            if read(root, "plain"):
+                break
+            time.sleep(0.05)
+        assert read(root, "plain") == [{"name": "a", "n": 1}]
+        process.stdin.write('{"name": "a", "n": "x"}\n')
+        process.stdin.close()
+        assert "standard input, line 2: row 0, column 'n'" in process.stderr.read()
+        assert process.wait(30) == 1

@@ -1,0 +1,67 @@
+"""
+Promises of stored bytes that were damaged: each damage is noticed or does no harm, and harms nothing beside it.
+
+Under torture there are 100,000 damages.
+"""
+
+from __future__ import annotations
+
+import os
+
+import google_crc32c
+import pytest
+
+from streamkit.log import frame
+from streamkit.log.extent import Extent
+from tests.damage.children import run
+from tests.damage.mutations import mutation_of
+from tests.damage.victim import Victim
+
+COUNT = 100_000 if os.environ.get("STREAMKIT_TORTURE") else 12_000
+
+
+@pytest.mark.timeout(1_800)
+def test_damage_is_detected_or_harmless(record_property):
+    """
+    Cut at every byte, one bit of every byte, then any damage: `CorruptionError` with the frame's address, or the rows that were written.
+
+    Frames that the damage does not touch are read as ever, and no process dies.
+    """
+    tally = run("tests.damage.victim", 0, COUNT)
+
+    record_property("tried", dict(tally.counts))
+    assert (tally.signals, tally.failures) == ([], [])
+    assert tally.attempts == COUNT
+    detected = sum(count for kind, count in tally.counts.items() if kind.endswith(": detected"))
+    unchanged = sum(count for kind, count in tally.counts.items() if kind.endswith("nothing changed"))
+    assert detected == COUNT - unchanged, f"a damage was not noticed: {tally.counts}"
+
+
+BUGS = {
+    "no checksum is checked": lambda patch: patch(google_crc32c, "value", lambda data: 0),
+    "the token is not checked": lambda patch: patch(Extent, "token", property(lambda extent: AnyToken())),
+    "the position is not checked": lambda patch: patch(frame._FrameReader, "_check_place", lambda reader, found: None),
+}
+
+
+class AnyToken:
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_reader_that_does_not_look_is_caught(bug, monkeypatch):
+    """Without any one of the checks, some damage goes unnoticed or is misreported."""
+    victim = Victim()
+    positions = [extent.position for extent in victim.slab.extents]
+    size = len(victim.slab.data)
+    BUGS[bug](monkeypatch.setattr)
+
+    with pytest.raises(AssertionError):
+        for number in range(2 * size, 2 * size + 3_000):
+            mutation = mutation_of(number, size, positions)
+            if mutation.kind not in ("flips", "garbage") or bug != "no checksum is checked":
+                victim.verdict(mutation)

@@ -1,0 +1,180 @@
+"""
+Producers and readers as real processes on one log, killed and stopped at random, and the history of it all.
+
+A process that is killed is started again. One that is stopped goes on after a while; of a producer, another life may have
+been started by then, which fences it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from streamkit.log.opening import open_log
+from tests.history import programs
+from tests.history.history import History, read_journals, rows_of
+
+PAUSE_SECONDS = 1.0
+PATIENCE_SECONDS = 240
+
+
+@dataclass
+class Tally:
+    """What was done to the processes."""
+
+    events: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count} {event}" for event, count in sorted(self.events.items()))
+
+
+@dataclass
+class _Actor:
+    """A producer or a reader: its process, and how often it was started."""
+
+    target: Callable[..., None]
+    arguments: Callable[[int], tuple[Any, ...]]
+    is_producer: bool
+    process: ForkServerProcess | None = None
+    lives: int = 0
+
+
+class Siege:
+    """The log in a folder, and the processes that use it."""
+
+    def __init__(
+        self, folder: Path, seed: int, producers: int = 8, readers: int = 2, batches: int = 12, bug: str | None = None
+    ) -> None:
+        self.folder, self.tally = folder, Tally()
+        self._random = Random(f"siege {seed}")
+        self._context = _context()
+        root = str(folder)
+        (folder / "readers").mkdir()
+        with open_log(folder / "log") as log:
+            programs.create_topics(log)
+        self._actors = [
+            *(_Actor(programs.produce, _arguments(root, number, batches, seed, bug), True) for number in range(producers)),
+            *(_Actor(programs.read, lambda life, number=number: (root, number, life, bug), False) for number in range(readers)),  # type: ignore[misc]
+        ]
+        for number in range(producers):
+            (folder / f"producer-{number}").mkdir()
+        self._stopped: list[tuple[float, ForkServerProcess]] = []
+        self._zombies: list[ForkServerProcess] = []
+
+    def run(self, blows: int, seconds_between: float = 0.15) -> History:
+        """Deal that many blows, let the producers finish, and return the history."""
+        try:
+            for actor in self._actors:
+                self._start(actor)
+            for _ in range(blows):
+                time.sleep(self._random.uniform(0, 2 * seconds_between))
+                self._blow()
+                self._go_on()
+            self._finish()
+        finally:
+            self._end()
+        return self._history()
+
+    def _start(self, actor: _Actor) -> None:
+        actor.process = self._context.Process(target=actor.target, args=actor.arguments(actor.lives))
+        actor.lives += 1
+        actor.process.start()
+
+    def _blow(self) -> None:
+        living = [actor for actor in self._actors if actor.process is not None and actor.process.is_alive()]
+        if not living:
+            return
+        actor, kind = self._random.choice(living), self._random.choice(("kill", "kill", "kill", "pause", "replace"))
+        assert actor.process is not None
+        if kind == "kill" and not self._is_stopped(actor.process):
+            os.kill(actor.process.pid or 0, signal.SIGKILL)
+            actor.process.join()
+            self._start(actor)
+        elif kind != "kill" and not self._is_stopped(actor.process):
+            os.kill(actor.process.pid or 0, signal.SIGSTOP)
+            self._stopped.append((time.monotonic() + self._random.uniform(0.05, PAUSE_SECONDS), actor.process))
+            if kind == "replace" and actor.is_producer:
+                self._zombies.append(actor.process)
+                self._start(actor)
+        self.tally.events[f"{kind} of a {'producer' if actor.is_producer else 'reader'}"] += 1
+
+    def _is_stopped(self, process: ForkServerProcess) -> bool:
+        return any(process is stopped for _, stopped in self._stopped)
+
+    def _go_on(self, everything: bool = False) -> None:
+        for due, process in list(self._stopped):
+            if everything or time.monotonic() >= due:
+                self._stopped.remove((due, process))
+                os.kill(process.pid or 0, signal.SIGCONT)
+
+    def _finish(self) -> None:
+        """Let every producer come to its end; one that was fenced, or failed, has another life."""
+        self._go_on(everything=True)
+        for zombie in self._zombies:
+            zombie.join(PATIENCE_SECONDS)
+            assert zombie.exitcode is not None, "a producer that was fenced does not end"
+            self.tally.events["fenced" if zombie.exitcode == programs.FENCED else "not fenced in time"] += 1
+        end = time.monotonic() + PATIENCE_SECONDS
+        while unfinished := [actor for actor in self._actors if actor.is_producer and not self._is_finished(actor)]:
+            assert time.monotonic() < end, f"{len(unfinished)} producers do not come to their end"
+            time.sleep(0.02)
+        for actor in self._actors:
+            assert actor.process is not None
+            if not actor.is_producer:
+                actor.process.terminate()
+                actor.process.join(PATIENCE_SECONDS)
+
+    def _is_finished(self, actor: _Actor) -> bool:
+        assert actor.process is not None
+        if actor.process.exitcode in (None, 0):
+            return actor.process.exitcode == 0
+        assert actor.process.exitcode == programs.FENCED, f"a producer ended with status {actor.process.exitcode}"
+        self._start(actor)
+        return False
+
+    def _end(self) -> None:
+        for process in [*self._zombies, *(actor.process for actor in self._actors)]:
+            if process is not None and process.is_alive():
+                process.kill()
+                process.join()
+
+    def _history(self) -> History:
+        history = History()
+        for journals in sorted(self.folder.glob("producer-*")) + [self.folder / "readers"]:
+            found = read_journals(journals)
+            history.sent += found.sent
+            history.seen += found.seen
+        with open_log(self.folder / "log") as log:
+            assert log.catalog.check_manifest() == ()
+            for topic in programs.TOPICS:
+                for partition, rows in rows_of(log, topic).items():
+                    history.log[topic, partition] = rows
+        self.tally.events["batches"] = len({(sent.producer, sent.batch) for sent in history.sent})
+        self.tally.events["snapshots"] = len(history.seen)
+        return history
+
+
+def _arguments(root: str, number: int, batches: int, seed: int, bug: str | None) -> Callable[[int], tuple[Any, ...]]:
+    return lambda life: (root, number, life, batches, seed, bug)
+
+
+def _context() -> ForkServerContext:
+    """Processes that are forked off one that has loaded everything and opened nothing."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.history.programs", "tests.history.bugs"])
+    return context
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory where that can be: the death of a process loses nothing that was written."""
+    return tempfile.TemporaryDirectory(prefix="streamkit-siege-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)

@@ -1,0 +1,223 @@
+"""Promises of backups: as of one moment, of a log at work, incremental, whole, never over something else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from streamkit.errors import ConfigError, CorruptionError
+from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log.fsck import check_folder
+from streamkit.log.opening import open_log
+from tests.log import busy
+
+
+@pytest.fixture
+def log(tmp_path):
+    with open_log(tmp_path / "log") as log:
+        busy.create_topics(log)
+        busy.work(log, random.Random(1), 20)
+        yield log
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "backup"
+
+
+def crash():
+    raise SimulatedCrash
+
+
+def contents(log):
+    return {topic: log.read(topic).to_pylist() for topic in log.topics(internal=True)}
+
+
+def test_backup_opens_as_the_log(log, target):
+    """All tables and all records are in it, and it passes a deep check."""
+    done = log.backup(target, verify=True)
+    assert done.commit == log.catalog.standing().commits and done.linked > 10 and done.copied == 0
+    assert busy.tables_of(target) == busy.tables_of(log.root)
+    with open_log(target) as restored:
+        assert contents(restored) == contents(log)
+
+
+def test_backup_on_another_file_system_is_copied(log, target, monkeypatch):
+    """Where no link can be made, files are copied."""
+
+    def refuse(*_):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr("streamkit.log.backup.os.link", refuse)
+    done = log.backup(target, verify=True)
+    assert done.copied > 10 and done.linked == 0
+    assert all(file.stat().st_nlink == 1 for file in target.rglob("*.slab"))
+
+
+def test_backup_of_a_replicated_log_stands_alone(tmp_path, target):
+    """A backup takes whole copies from wherever they are, and has no part in the storage roots of the log."""
+    with open_log(tmp_path / "log") as log:
+        log.set_storage([str(tmp_path / "second")], replication_factor=2)
+        busy.create_topics(log)
+        busy.work(log, random.Random(1), 8)
+        for slab in (tmp_path / "log").rglob("*.slab"):
+            slab.write_bytes(slab.read_bytes()[:200] + bytes(60) + slab.read_bytes()[260:])
+        assert log.backup(target, verify=True).copied > 0
+        with open_log(target) as restored:
+            assert contents(restored) == contents(log)
+            before = set((tmp_path / "second").rglob("*"))
+            busy.work(restored, random.Random(2), 8)
+            assert set((tmp_path / "second").rglob("*")) == before
+
+
+def test_second_backup_brings_only_what_is_new(log, target):
+    """Into an earlier backup only new slabs go, and what the log has deleted leaves it."""
+    first = log.backup(target)
+    busy.append(log, random.Random(2), "more", 0)
+    log.delete_topic("other")
+    done = log.backup(target, verify=True)
+    assert done.kept > 0 and done.linked == 1 and done.removed > 0
+    assert done.kept + done.removed == first.linked
+    assert busy.tables_of(target) == busy.tables_of(log.root)
+
+
+def test_backup_goes_on_on_its_own(log, target):
+    """A restored log is written to without touching the one it was taken from, and then takes no further backup."""
+    log.backup(target)
+    before = contents(log)
+    with open_log(target) as restored:
+        busy.work(restored, random.Random(3), 10)
+        assert restored.fsck(deep=True).is_clean
+    assert contents(log) == before
+    with pytest.raises(ConfigError, match="written to as a log of its own"):
+        log.backup(target)
+
+
+def test_backup_never_goes_over_something_else(log, target, tmp_path):
+    """A folder with other files, another log, or the log itself is refused and left as it is."""
+    with open_log(tmp_path / "another") as another:
+        busy.create_topics(another)
+    target.mkdir()
+    (target / "letters.txt").write_text("mine")
+    for folder, reason in (
+        (target, "letters.txt"),
+        (tmp_path / "another", "another log"),
+        (Path(log.root) / "backups", "itself"),
+        (Path(log.root), "itself"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            log.backup(folder)
+    assert [file.name for file in target.iterdir()] == ["letters.txt"]
+
+
+@pytest.mark.parametrize("point", ["backup.between_slabs", "backup.before_catalog"])
+def test_killed_backup_leaves_the_earlier_one(log, target, point):
+    """A backup that dies leaves what was there before as good as it was; the next one ends what it began."""
+    with armed(point, crash), pytest.raises(SimulatedCrash):
+        log.backup(target)
+    assert not (target / "catalog.db").exists()
+    log.backup(target)
+    before = busy.tables_of(target)
+    busy.work(log, random.Random(4), 10)
+    with armed(point, crash), pytest.raises(SimulatedCrash):
+        log.backup(target)
+    assert busy.tables_of(target) == before
+    assert {finding.kind for finding in check_folder(str(target), deep=True).findings} <= {"orphans"}
+    log.backup(target, verify=True)
+    assert busy.tables_of(target) == busy.tables_of(log.root)
+
+
+def test_torn_copy_of_a_dead_backup_is_made_anew(log, target):
+    """A slab that an earlier backup left half copied is noticed by its size."""
+    log.backup(target)
+    slab = max(target.rglob("*.slab"), key=lambda file: file.stat().st_size)
+    data = slab.read_bytes()
+    slab.unlink()
+    slab.write_bytes(data[:100])
+    assert log.backup(target, verify=True).linked == 1
+
+
+def test_damage_is_found_by_verification(log, target):
+    """A log that is damaged does not become a backup that passes for good."""
+    slab = max(Path(log.root).rglob("*.slab"), key=lambda file: file.stat().st_size)
+    data = bytearray(slab.read_bytes())
+    data[300] ^= 1
+    slab.write_bytes(data)
+    with pytest.raises(CorruptionError, match="is not sound"):
+        log.backup(target, verify=True)
+
+
+def test_missing_slab_is_said(log, target):
+    """A slab that is gone though the catalog names it ends the backup."""
+    topic = log.topic("plain")
+    extent = log.catalog.extents(topic.id, 0)[0]
+    log.storage.delete(extent.path)
+    with pytest.raises(CorruptionError, match="is missing"):
+        log.backup(target)
+
+
+def test_slab_deleted_meanwhile_means_a_newer_snapshot(log, target):
+    """When maintenance deletes a slab that the copied catalog names, the backup is of a later moment."""
+    deletions = [lambda: log.delete_topic("other")]
+
+    def delete_once():
+        if deletions:
+            deletions.pop()()
+
+    with armed("backup.between_slabs", delete_once):
+        log.backup(target, verify=True)
+    assert not deletions
+    with open_log(target) as restored:
+        assert restored.topics() == [topic for topic in log.topics() if topic != "other"]
+
+
+def test_log_moved_whole_opens_at_its_new_place(log, tmp_path):
+    """Nothing in a log knows where it lies: moved or copied, it opens, reads, and goes on."""
+    before = contents(log)
+    log.close()
+    copied = shutil.copytree(log.root, tmp_path / "copied")
+    moved = Path(log.root).rename(tmp_path / "moved")
+    for folder in (copied, moved):
+        with open_log(folder) as there:
+            assert contents(there) == before
+            busy.work(there, random.Random(5), 10)
+            assert there.fsck(deep=True).is_clean
+
+
+def test_backups_under_load_are_whole(tmp_path):
+    """While processes append, create and delete, and one is killed, every backup passes a deep check and is a state the log had."""
+    folder, target = tmp_path / "log", tmp_path / "backup"
+    with open_log(folder) as log:
+        busy.create_topics(log)
+        workers = [busy.start_process(folder, seed) for seed in range(2)]
+        try:
+            commits: list[int] = []
+            end = time.monotonic() + (60 if os.environ.get("STREAMKIT_TORTURE") else 1.5)
+            while time.monotonic() < end or len(commits) < 3:
+                commits.append(log.backup(target, verify=True).commit)
+                assert log.fsck().is_clean, log.fsck().findings
+                if len(commits) == 2:
+                    workers[0].send_signal(signal.SIGKILL)
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.communicate()
+        assert commits == sorted(commits) and len(set(commits)) > 2
+        assert check_folder(str(folder), deep=True).is_clean
+
+
+def test_backup_of_a_catalog_in_postgresql_is_refused(postgres, tmp_path):
+    """What is not backed up here is refused by name, and nothing is written."""
+    with open_log(postgres.url(storage=tmp_path / "shared")) as log:
+        busy.create_topics(log)
+        for refused in (lambda: log.backup(tmp_path / "backup"), log.copy_catalog):
+            with pytest.raises(ConfigError, match="SQLite"):
+                refused()
+    assert not (tmp_path / "backup").exists()

@@ -1,0 +1,79 @@
+"""Promises of heartbeats: ages by a clock that never goes back, shared by processes, disposable."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from streamkit.clock import HandClock
+from streamkit.errors import StreamKitError
+from streamkit.log import heartbeats
+from streamkit.log.heartbeats import FileHeartbeats, MemoryHeartbeats, heartbeats_at
+from streamkit.names import HEARTBEATS_FILE
+
+
+@pytest.fixture
+def clock():
+    return HandClock(5_000)
+
+
+@pytest.fixture(params=["file", "memory"])
+def found(request, tmp_path, clock):
+    return FileHeartbeats(str(tmp_path / "h.db"), clock) if request.param == "file" else MemoryHeartbeats(clock)
+
+
+def test_ages_grow_until_the_next_beat(found, clock):
+    """An age is the time since the last beat, for the names that begin so; unknown and forgotten names have none."""
+    found.beat("g/a", "g/b", "other/a")
+    clock.advance(70)
+    found.beat("g/b")
+    clock.advance(5)
+    assert found.ages_ms("g/") == {"g/a": 75, "g/b": 5}
+
+    found.forget("g/a", "g/never")
+    assert found.ages_ms("") == {"g/b": 5, "other/a": 75}
+    assert found.ages_ms("%/") == {}
+
+
+def test_processes_share_a_log_s_heartbeats(tmp_path):
+    """Another process of the host sees the beats, and they are young."""
+    code = f"from streamkit.log.heartbeats import heartbeats_at; heartbeats_at({str(tmp_path)!r}).beat('g/other')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+    (age,) = heartbeats_at(str(tmp_path)).ages_ms("g/").values()
+    assert 0 <= age < 10_000
+    assert [path.name for path in tmp_path.iterdir()] == [HEARTBEATS_FILE]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no database" * 999, None])
+def test_damage_makes_it_anew(tmp_path, clock, damage):
+    """A file that is cut, is no database, or is gone, is made anew without a word."""
+    path = tmp_path / "h.db"
+    found = FileHeartbeats(str(path), clock)
+    found.beat("g/a")
+    path.unlink() if damage is None else path.write_bytes(damage)
+
+    assert found.ages_ms("") == {}
+    found.beat("g/a")
+    assert found.ages_ms("") == {"g/a": 0}
+
+
+def test_beats_before_a_restart_of_the_host_do_not_count(tmp_path, clock, monkeypatch):
+    """The clock began anew with the host, so ages of before mean nothing; nor does a beat from the future."""
+    found = FileHeartbeats(str(tmp_path / "h.db"), clock)
+    found.beat("g/a")
+    monkeypatch.setattr(heartbeats, "_boot_id", lambda: "another")
+    after = FileHeartbeats(str(tmp_path / "h.db"), HandClock(10))
+
+    assert after.ages_ms("") == {}
+    after.beat("g/a")
+    assert after.ages_ms("") == {"g/a": 0}
+    assert FileHeartbeats(str(tmp_path / "h.db"), HandClock(9)).ages_ms("") == {}
+
+
+def test_a_place_that_cannot_be_used_is_named(tmp_path):
+    """Where no file can be, the error names it and says that it is disposable."""
+    with pytest.raises(StreamKitError, match=r"h.db cannot be used: .*may be deleted at any time"):
+        FileHeartbeats(str(tmp_path / "missing" / "h.db")).beat("a")

@@ -1,0 +1,388 @@
+"""Promises of the journal: a lost, damaged or set-back catalog is noticed, and rebuilt with the very same offsets."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, StorageFullError
+from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log.copies import catalog_copies, copy_catalog
+from streamkit.log.journal import Journal, last_commits, read_journal
+from streamkit.log.opening import open_log
+from streamkit.log.rebuild import rebuild
+from streamkit.log.recording import is_change
+from streamkit.log.sqlite import SqliteDatabase
+from tests.log import busy
+
+IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory):
+    """A log with some hundred commits behind it, and two copies of its catalog from on the way."""
+    folder = tmp_path_factory.mktemp("worked") / "log"
+    chance = random.Random(1)
+    with open_log(folder) as log:
+        busy.create_topics(log)
+        for _ in range(2):
+            busy.work(log, chance, 15)
+            copy_catalog(database_of(log), str(folder))
+        busy.work(log, chance, 15)
+    return folder
+
+
+@pytest.fixture
+def folder(worked, tmp_path):
+    return shutil.copytree(worked, tmp_path / "log")
+
+
+def database_of(log):
+    database = log.catalog.database
+    assert isinstance(database, SqliteDatabase)
+    return database
+
+
+def crash():
+    raise SimulatedCrash
+
+
+def delete(folder):
+    (folder / "catalog.db").unlink()
+
+
+def empty(folder):
+    (folder / "catalog.db").write_bytes(b"")
+
+
+def truncate(folder):
+    file = folder / "catalog.db"
+    with file.open("r+b") as opened:
+        opened.truncate(file.stat().st_size // 2)
+
+
+def garble(folder):
+    data = bytearray((folder / "catalog.db").read_bytes())
+    for position in range(4096, len(data), 8192):
+        data[position : position + 4096] = bytes(4096)
+    (folder / "catalog.db").write_bytes(data)
+
+
+def set_back(folder):
+    _, path = catalog_copies(str(folder))[0]
+    shutil.copy(folder / path, folder / "catalog.db")
+
+
+@pytest.mark.parametrize("keep_copies", [True, False])
+@pytest.mark.parametrize("harm", [delete, empty, truncate, garble, set_back])
+def test_rebuilt_catalog_equals_the_lost_one(worked, folder, harm, keep_copies):
+    """Whatever befell the catalog, and with or without copies of it, all its tables come back row by row, and the log reads the same."""
+    harm(folder)
+    if not keep_copies:
+        shutil.rmtree(folder / "backups")
+    done = rebuild(str(folder))
+    assert done.is_complete and (done.base is not None) == (keep_copies or harm is set_back)
+    assert busy.tables_of(folder) == busy.tables_of(worked)
+    with open_log(folder) as log, open_log(worked) as original:
+        assert log.read("plain").equals(original.read("plain"))
+    assert (done.damaged is None) == (harm is delete)
+
+
+@pytest.mark.parametrize("harm", [delete, empty, truncate, garble, set_back])
+def test_loss_is_noticed_at_open(folder, harm):
+    """A log whose catalog is gone, empty, damaged or older than its journal is not opened; the message names `rebuild`."""
+    harm(folder)
+    with pytest.raises((CatalogLostError, CorruptionError), match="streamkit rebuild"), open_log(folder) as log:
+        [log.read(name) for name in log.topics(internal=True)]
+
+
+def test_copy_alone_tells_that_the_catalog_was_set_back(worked, folder):
+    """Without a journal, a copy that has come further than the catalog is noticed, and is what a rebuild begins with."""
+    shutil.rmtree(folder / "journal")
+    with open_log(folder):
+        pass  # which makes a copy, since the journal is gone
+    (_, older), *_ = reversed(catalog_copies(str(folder)))
+    shutil.copy(folder / older, folder / "catalog.db")
+    with pytest.raises(CatalogLostError, match="moving `journal` and `backups` away"):
+        open_log(folder)
+    rebuild(str(folder))
+    assert busy.tables_of(folder) == busy.tables_of(worked)
+
+
+def test_catalog_set_back_to_any_commit(tmp_path):
+    """From a catalog of every earlier commit, the rest is made again as it was."""
+    folder = tmp_path / "log"
+    chance = random.Random(2)
+    older = []
+    with open_log(folder) as log:
+        busy.create_topics(log)
+        for number in range(30):
+            busy.work(log, chance, 1)
+            older.append(tmp_path / f"{number}.db")
+            database_of(log).copy_to(str(older[-1]))
+    expected = busy.tables_of(folder)
+    for file in older[:-1] if IS_TORTURE else chance.sample(older[:-1], 6):
+        copied = shutil.copytree(folder, tmp_path / f"{file.stem}-log")
+        shutil.copy(file, copied / "catalog.db")
+        with pytest.raises(CatalogLostError):
+            open_log(copied)
+        assert rebuild(str(copied)).is_complete
+        assert busy.tables_of(copied) == expected
+
+
+def test_old_write_ahead_log_is_not_taken_for_the_new_one(tmp_path):
+    """What a killed process left beside a catalog that was then deleted does not get into the rebuilt one."""
+    with open_log(tmp_path / "log") as log:
+        busy.create_topics(log)
+        busy.work(log, random.Random(13), 10)
+        folder = shutil.copytree(tmp_path / "log", tmp_path / "killed")
+    assert (folder / "catalog.db-wal").stat().st_size
+    delete(folder)
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == busy.tables_of(tmp_path / "log")
+    assert list(folder.glob("catalog.db.damaged-*-wal"))
+
+
+def test_sound_catalog_is_left_alone(folder):
+    """Where nothing is wrong, nothing is rebuilt."""
+    before = (folder / "catalog.db").read_bytes()
+    with pytest.raises(ConfigError, match="nothing to rebuild"):
+        rebuild(str(folder))
+    assert (folder / "catalog.db").read_bytes() == before
+
+
+def test_rebuilt_log_goes_on(folder):
+    """After a rebuild the log is written to, lost and rebuilt again, all on one history."""
+    for seed in (3, 4):
+        delete(folder)
+        rebuild(str(folder))
+        with open_log(folder) as log:
+            busy.work(log, random.Random(seed), 10)
+    expected = busy.tables_of(folder)
+    delete(folder)
+    shutil.rmtree(folder / "backups")
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == expected
+
+
+def test_missing_entry_ends_the_rebuild(folder):
+    """Where an entry is damaged, the log comes back as it was before it, and every later commit is reported with its slabs."""
+    shutil.rmtree(folder / "backups")
+    (file,) = (folder / "journal").iterdir()
+    lines = file.read_bytes().splitlines(keepends=True)
+    (at,) = [number for number, line in enumerate(lines) if b'"commit":40,' in line]
+    lines[at] = lines[at].replace(b"plain", b"plaim").replace(b"INSERT", b"INSERA").replace(b'"commit":40', b'"commit":41')
+    file.write_bytes(b"".join(lines))
+    last = last_commits(str(folder)).marked[1]
+    delete(folder)
+    done = rebuild(str(folder))
+    assert done.standing.commits == 39
+    assert [commit.number for commit in done.lost] == list(range(41, last + 1))
+    assert done.end is not None and "no entry of commit 40" in done.end
+    assert any(commit.slabs for commit in done.lost)
+    with open_log(folder) as log:
+        assert log.catalog.standing().commits == 39 and log.catalog.check_manifest() == ()
+        busy.work(log, random.Random(5), 5)
+    expected = busy.tables_of(folder)
+    delete(folder)
+    assert rebuild(str(folder)).is_complete, "what was abandoned is not lost a second time"
+    assert busy.tables_of(folder) == expected
+
+
+def test_commit_that_was_rolled_back_is_not_made(tmp_path):
+    """An entry whose COMMIT did not happen gives its number to another commit; the rebuild makes only the one that happened."""
+    with open_log(tmp_path) as log:
+        busy.create_topics(log)
+        for _ in range(3):
+            with armed("journal.entered", crash), pytest.raises(SimulatedCrash):
+                log.create_topic("never", busy.SCHEMA, "key")
+            busy.work(log, random.Random(6), 3)
+    expected = busy.tables_of(tmp_path)
+    delete(tmp_path)
+    assert rebuild(str(tmp_path)).is_complete
+    assert busy.tables_of(tmp_path) == expected
+
+
+def test_last_commit_without_a_mark_is_made(tmp_path):
+    """A process that dies right behind its COMMIT leaves an entry that counts, and the doubt is reported."""
+    with open_log(tmp_path) as log:
+        busy.create_topics(log)
+        with armed("journal.before_mark", crash), pytest.raises(SimulatedCrash):
+            log.create_topic("last", busy.SCHEMA, "key")
+    expected = busy.tables_of(tmp_path)
+    open_log(tmp_path).close()
+    delete(tmp_path)
+    done = rebuild(str(tmp_path))
+    assert done.is_complete and any("not marked as done" in note for note in done.notes)
+    assert busy.tables_of(tmp_path) == expected
+
+
+@pytest.mark.parametrize("point", ["rebuild.executed", "rebuild.set_aside"])
+def test_killed_rebuild_can_be_repeated(worked, folder, point):
+    """A rebuild that dies leaves the damaged catalog where it was, and a second one succeeds and clears up."""
+    truncate(folder)
+    before = (folder / "catalog.db").read_bytes()
+    with armed(point, crash), pytest.raises(SimulatedCrash):
+        rebuild(str(folder))
+    assert (folder / "catalog.db").read_bytes() == before
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == busy.tables_of(worked)
+    assert not list(folder.glob("catalog.db.unfinished-*"))
+
+
+def test_journal_that_lacks_the_end_is_made_up_for(folder):
+    """When a power cut took the journal's end, the next open puts a copy of the catalog beside, so that nothing more can be lost."""
+    shutil.rmtree(folder / "backups")
+    (file,) = (folder / "journal").iterdir()
+    with file.open("r+b") as opened:
+        opened.truncate(file.stat().st_size // 2)
+    with open_log(folder) as log:
+        busy.work(log, random.Random(7), 5)
+    expected = busy.tables_of(folder)
+    delete(folder)
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == expected
+
+
+def test_copying_the_catalog_prunes_the_journal(folder):
+    """Two copies are kept; journal files that the older covers go; the rest still rebuilds the log."""
+    with open_log(folder) as log:
+        log.catalog._journal = Journal(str(folder), file_bytes=2_000)
+        for seed in (8, 9, 10):
+            busy.work(log, random.Random(seed), 3)
+            log.copy_catalog()
+    assert len(catalog_copies(str(folder))) == 2
+    assert {path.name.split("-")[1] for path in (folder / "journal").iterdir()} != {"1"}
+    expected = busy.tables_of(folder)
+    delete(folder)
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == expected
+
+
+def test_writer_notices_that_its_file_was_pruned(tmp_path):
+    """A process whose journal file was deleted under it begins another, and nothing is missing."""
+    with open_log(tmp_path) as writer, open_log(tmp_path) as keeper:
+        busy.create_topics(writer)
+        keeper.copy_catalog()
+        keeper.copy_catalog()
+        assert read_journal(str(tmp_path)).entries == ()
+        busy.work(writer, random.Random(11), 5)
+    expected = busy.tables_of(tmp_path)
+    delete(tmp_path)
+    assert rebuild(str(tmp_path)).is_complete
+    assert busy.tables_of(tmp_path) == expected
+
+
+def test_commit_without_room_for_its_entry_fails(tmp_path, monkeypatch):
+    """If the journal cannot be written the commit fails whole; with room again, the torn line harms nobody."""
+    with open_log(tmp_path) as log:
+        busy.create_topics(log)
+        write = os.write
+        monkeypatch.setattr(
+            "streamkit.log.journal.os.write", lambda file, data: write(file, data[:10]) if len(data) > 100 else _full()
+        )
+        with pytest.raises(StorageFullError):
+            log.create_topic("more", busy.SCHEMA, "key")
+        monkeypatch.undo()
+        assert log.topics() == ["other", "plain"]
+        log.create_topic("more", busy.SCHEMA, "key")
+    expected = busy.tables_of(tmp_path)
+    delete(tmp_path)
+    done = rebuild(str(tmp_path))
+    assert done.is_complete and any("is damaged at byte" in note for note in done.notes)
+    assert busy.tables_of(tmp_path) == expected
+
+
+def _full():
+    raise OSError(28, "No space left on device")
+
+
+def test_processes_share_a_journal_file(folder):
+    """However often a log is opened, it has one journal file, so that opening it stays cheap."""
+    for seed in range(20):
+        with open_log(folder) as log, open_log(folder) as other:
+            busy.append(log, random.Random(seed), "one", 0)
+            busy.append(other, random.Random(seed), "other", 0)
+    assert len(list((folder / "journal").iterdir())) == 1
+    expected = busy.tables_of(folder)
+    shutil.rmtree(folder / "backups")
+    delete(folder)
+    assert rebuild(str(folder)).is_complete
+    assert busy.tables_of(folder) == expected
+
+
+def test_processes_of_several_hosts_have_files_of_their_own(tmp_path):
+    """Where appends of several hosts could overlap, nobody appends to what another began; a rebuild reads all."""
+    with open_log(tmp_path) as log, open_log(tmp_path) as other:
+        for one in (log, other):
+            one.catalog._journal = Journal(str(tmp_path), is_shared=False)
+        busy.create_topics(log)
+        for seed in range(3):
+            busy.append(log, random.Random(seed), "one", 0)
+            busy.append(other, random.Random(seed), "other", 0)
+    assert len(list((tmp_path / "journal").iterdir())) == 2
+    expected = busy.tables_of(tmp_path)
+    delete(tmp_path)
+    assert rebuild(str(tmp_path)).is_complete
+    assert busy.tables_of(tmp_path) == expected
+
+
+def test_small_journal_is_left_alone(folder):
+    """Maintenance asks for a copy whenever it passes by, and gets one only if the journal has grown."""
+    with open_log(folder) as log:
+        assert log.copy_catalog(min_journal_bytes=1 << 30) is None
+        assert log.copy_catalog(min_journal_bytes=1)
+
+
+def test_journal_goes_to_a_new_file_when_one_is_full(tmp_path):
+    """Files are bounded, so that they can be deleted while a process lives."""
+    with open_log(tmp_path) as log:
+        log.catalog._journal = Journal(str(tmp_path), file_bytes=10_000)
+        busy.create_topics(log)
+        busy.work(log, random.Random(12), 30)
+    sizes = [file.stat().st_size for file in (tmp_path / "journal").iterdir()]
+    assert len(sizes) > 2 and max(sizes) < 20_000
+    expected = busy.tables_of(tmp_path)
+    delete(tmp_path)
+    assert rebuild(str(tmp_path)).is_complete
+    assert busy.tables_of(tmp_path) == expected
+
+
+def test_statement_that_no_journal_can_hold_is_refused(folder):
+    """A journal that was tampered with cannot make a rebuild do anything but change rows."""
+    assert is_change(" \n insert into topic VALUES (1)")
+    for statement in ("ATTACH 'x' AS y", "DROP TABLE topic", "DELETE FROM topic; DROP TABLE topic"):
+        with pytest.raises(ValueError, match="expected one statement"):
+            is_change(statement)
+
+
+def test_killed_processes_leave_a_whole_journal(tmp_path):
+    """Several processes commit and are killed in the midst; the catalog rebuilt from their journals alone is the one they left."""
+    for round_ in range(20 if IS_TORTURE else 1):
+        folder = tmp_path / f"log-{round_}"
+        with open_log(folder) as log:
+            busy.create_topics(log)
+        workers = [busy.start_process(folder, seed) for seed in range(3)]
+        time.sleep(0.7)
+        for worker in workers:
+            worker.send_signal(signal.SIGKILL)
+        for worker in workers:
+            worker.communicate()
+        copied = shutil.copytree(folder, tmp_path / f"copied-{round_}")
+        shutil.rmtree(copied / "backups", ignore_errors=True)
+        with open_log(folder):
+            pass
+        for file in copied.glob("catalog.db*"):
+            file.unlink()
+        done = rebuild(str(copied))
+        expected = busy.tables_of(folder)
+        assert done.standing.commits > 20
+        if done.standing.commits == expected["history"][0][1]:
+            assert busy.tables_of(copied) == expected
+        else:  # one died with its last entry written and not committed
+            assert done.standing.commits == expected["history"][0][1] + 1 and any("not marked" in note for note in done.notes)

@@ -1,0 +1,95 @@
+"""Files that nothing refers to stay for a while, and then go: first the file, then its row."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.clock import HandClock
+from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log.heartbeats import MemoryHeartbeats
+from streamkit.log.maintenance import oldest_epoch_ms
+from streamkit.log.opening import open_log
+from streamkit.log.orphans import collect_orphans
+from streamkit.log.pulse import LAPSE_MS
+from streamkit.log.trash import empty_trash
+from streamkit.names import application_heartbeat, epoch_heartbeat, producer_writer
+
+NOW_MS = 1_000_000_000
+NEVER_MS = 1 << 62
+
+
+@pytest.fixture
+def clock():
+    return HandClock(NOW_MS)
+
+
+@pytest.fixture
+def log(clock):
+    """A log whose eight files were just merged into one."""
+    with open_log(":memory:", clock) as log:
+        log.heartbeats = MemoryHeartbeats(clock)
+        log.create_topic("t", "v bigint", partitions=1, config={"retention.ms": -1})
+        with log.producer() as producer:
+            for number in range(8):
+                producer.send("t", {"v": number})
+                producer.flush()
+        log.merge("t")
+        yield log
+
+
+def files(log):
+    return len(log.storage.list("slabs"))
+
+
+def test_files_wait_for_their_delay(log, clock):
+    """Files go when they have waited for file_delete_delay_ms, not before; what is referred to stays."""
+    clock.advance(log.settings.file_delete_delay_ms)
+    assert (log.maintain().files_deleted, files(log)) == (0, 9)
+
+    clock.advance(1)
+    assert (log.maintain().files_deleted, files(log)) == (8, 1)
+    assert log.read("t").num_rows == 8 and log.catalog.trash(NEVER_MS) == []
+
+
+@pytest.mark.parametrize("point", ["trash.file_deleted", "trash.files_deleted"])
+def test_crash_between_file_and_row(log, point):
+    """A file that is gone while its row is still there is no error for the next pass."""
+    with armed(point, _crash), pytest.raises(SimulatedCrash):
+        empty_trash(log.storage, log.catalog, NEVER_MS)
+    assert len(log.catalog.trash(NEVER_MS)) == 8 and files(log) < 9
+
+    assert empty_trash(log.storage, log.catalog, NEVER_MS) == 8
+    assert (files(log), log.catalog.trash(NEVER_MS)) == (1, [])
+
+
+def _crash():
+    raise SimulatedCrash
+
+
+def test_files_wait_for_the_epoch_under_way(log, clock):
+    """A file that an epoch may read, planned before it was dropped, stays until the epoch ends or its driver is gone."""
+    names = application_heartbeat(1, 4), epoch_heartbeat(1, 4)
+    log.heartbeats.beat(*names)
+    clock.advance(1)
+    log.catalog.forget_trash(log.catalog.trash(NEVER_MS))
+    with log.producer() as producer:
+        for number in range(100):
+            producer.send("t", {"v": number})
+            producer.flush()
+    log.merge("t")
+    clock.advance(log.settings.file_delete_delay_ms + 1)
+    log.heartbeats.beat(names[0])
+    assert log.maintain().files_deleted == 0
+
+    clock.advance(LAPSE_MS + 1)
+    assert oldest_epoch_ms(log.heartbeats) == 0
+    assert log.maintain().files_deleted > 0
+
+
+def test_orphan_collection_leaves_the_trash_alone(log):
+    """Files in the trash are no orphans: readers may still use them, and a newer generation of their writer must not delete them."""
+    (writer,) = {path.split("/")[1] for path in log.catalog.trash(NEVER_MS)}
+    assert writer == producer_writer(1)
+
+    assert collect_orphans(log.storage, log.catalog, writer, 99, 99) == ()
+    assert files(log) == 9

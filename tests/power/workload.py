@@ -1,0 +1,147 @@
+"""
+What the log does while its power fails: steps that can each be taken again without harm, and what the log holds after each.
+
+A step is a value; the same seed makes the same steps. Steps with sequences are repeated as any client would that was not
+told how they ended; those without are repeated only if what they send is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.log.producer import Producer
+
+Contents = dict[str, dict[int, list[int]]]  # values by topic and partition, in the order of offsets
+TOPICS = {"plain": (2, {}), "packed": (1, {"compression.type": "lz4"}), "dense": (3, {"compression.type": "zstd"})}
+PRODUCERS = ("first", "second")
+KINDS = ("send", "send", "send", "large", "transaction", "transaction", "abort", "anonymous", "recreate", "reopen")
+SENDS = {"send", "large", "transaction", "anonymous", "abort"}
+
+
+class AbortedError(Exception):
+    """A transaction is given up."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a client does; `rows` are values by topic, all different."""
+
+    kind: str
+    producer: str = ""
+    sequence: int = 0
+    rows: dict[str, list[int]] = field(default_factory=dict)
+
+
+def steps_of(seed: int, count: int) -> list[Step]:
+    """The steps of a seed: first the topics, then anything."""
+    random = Random(f"steps {seed}")
+    steps = [Step("create", rows={topic: []}) for topic in TOPICS]
+    for number in range(1, count + 1):
+        kind = random.choice(KINDS)
+        chosen = random.sample(sorted(TOPICS), random.randint(2, 3) if kind == "transaction" else 1)
+        rows = 200 if kind == "large" else random.randint(1, 12)
+        values = {topic: [number * 10_000 + place * 1_000 + one for one in range(rows)] for place, topic in enumerate(chosen)}
+        if kind == "recreate":
+            steps += [Step("delete", rows=values), Step("create", rows=values)]
+        else:
+            steps.append(Step(kind, random.choice(PRODUCERS), number, values))
+    return steps
+
+
+class Client:
+    """A process that uses the log in a folder."""
+
+    def __init__(self, folder: str, vfs: str | None = None) -> None:
+        self._folder, self._vfs = folder, vfs
+        self._open()
+
+    def _open(self) -> None:
+        self.log: Log = open_log(self._folder, vfs=self._vfs)
+        self._producers: dict[str, Producer] = {}
+
+    def close(self) -> None:
+        self.log.close()
+
+    def take(self, step: Step) -> None:
+        """Take a step, or take it again: returns when it is done."""
+        getattr(self, f"_{step.kind}")(step)
+
+    def contents(self) -> Contents:
+        """Everything that the log holds; AssertionError if offsets are not dense."""
+        found: Contents = {}
+        for topic in self.log.topics():
+            ends = self.log.end_offsets(topic)
+            found[topic] = {partition: [] for partition in ends}
+            table = self.log.read(topic)
+            values = table["v"].to_pylist()
+            assert table["text"].to_pylist() == [text_of(value) for value in values], f"{topic}: rows are torn"
+            for value, partition, offset in zip(values, table["_partition"].to_pylist(), table["_offset"].to_pylist()):
+                assert offset == len(found[topic][partition]), f"{topic}: offset {offset} of partition {partition} is not dense"
+                found[topic][partition].append(value)
+            assert {partition: len(values) for partition, values in found[topic].items()} == ends
+        assert self.log.catalog.check_manifest() == ()
+        return found
+
+    def _producer(self, name: str) -> Producer:
+        if name not in self._producers:
+            self._producers[name] = self.log.producer(name)
+        return self._producers[name]
+
+    def _create(self, step: Step) -> None:
+        for topic in step.rows:
+            partitions, config = TOPICS[topic]
+            self.log.create_topic(topic, "v bigint, text string", key="v", partitions=partitions, config=config)
+
+    def _send(self, step: Step) -> None:
+        producer = self._producer(step.producer)
+        for topic, values in step.rows.items():
+            producer.send_batch(topic, rows_of(values), sequence=step.sequence)
+        producer.flush()
+
+    _large = _send
+
+    def _transaction(self, step: Step) -> None:
+        producer = self._producer(step.producer)
+        with producer.transaction():
+            for topic, values in step.rows.items():
+                producer.send_batch(topic, rows_of(values), sequence=step.sequence)
+
+    def _abort(self, step: Step) -> None:
+        try:
+            with self._producer(step.producer).transaction():
+                for topic, values in step.rows.items():
+                    self._producer(step.producer).send_batch(topic, rows_of(values))
+                self._producer(step.producer)._stage()  # as a full buffer would
+                raise AbortedError
+        except AbortedError:
+            pass
+
+    def _anonymous(self, step: Step) -> None:
+        ((topic, values),) = step.rows.items()
+        if any(values[0] in held for held in self.contents()[topic].values()):
+            return
+        with self.log.producer() as producer:
+            producer.send_batch(topic, rows_of(values))
+
+    def _delete(self, step: Step) -> None:
+        (topic,) = step.rows
+        if topic in self.log.topics():
+            self.log.delete_topic(topic)
+        self._producers.clear()
+
+    def _reopen(self, step: Step) -> None:
+        self.close()
+        self._open()
+
+
+def rows_of(values: list[int]) -> list[dict[str, Any]]:
+    return [{"v": value, "text": text_of(value)} for value in values]
+
+
+def text_of(value: int) -> str:
+    """A text that follows from the value, so that a row is whole or not."""
+    return f"{value:07d} " * 3

@@ -1,0 +1,148 @@
+"""
+Those who live in the world: one small class each. Add another by writing its `live`, and naming it in `cast`.
+
+`live` is called in a fresh log after each crash, and sometimes while an older life of the same actor rests; what an actor
+was told is in its attributes, as a client's would be in its own database.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from streamkit.errors import FencedError
+from streamkit.log.log import Log
+from streamkit.log.orphans import collect_orphans
+from streamkit.log.producer import Producer, Receipt
+from tests.history.history import ABORTED, OK, UNKNOWN, Seen, Sent, checksum_of, rows_of
+from tests.simulation.world import Actor, World
+
+TOPICS = {"orders": 3, "events": 2}
+ROWS_MAX = 4
+
+
+def create_topics(log: Log) -> None:
+    for topic, partitions in TOPICS.items():
+        log.create_topic(topic, "producer bigint, number bigint", key=["producer", "number"], partitions=partitions)
+
+
+def cast(batches: int = 8) -> list[Actor]:
+    """Everyone: three producers, a reader, a collector of orphans."""
+    return [*(Sender(number, batches) for number in (1, 2, 3)), Watcher(9, 12), Collector(15)]
+
+
+class AbortedError(Exception):
+    """A transaction is taken back on purpose."""
+
+
+class Sender:
+    """A producer that sends numbered batches, each until it is told that it is there."""
+
+    def __init__(self, number: int, batches: int) -> None:
+        self.name = f"sender-{number}"
+        self._number, self._batches = number, batches
+        self._told = 0
+
+    def live(self, log: Log, world: World) -> None:
+        """Send what was not acknowledged; end when another life has taken over."""
+        try:
+            producer = log.producer(self.name)
+            for batch in range(self._told + 1, self._batches + 1):
+                self._send(producer, batch, world)
+                self._told = max(self._told, batch)
+        except FencedError:
+            world.events["fenced"] += 1
+
+    def _send(self, producer: Producer, batch: int, world: World) -> None:
+        random = Random(f"{world.seed} {self._number} {batch}")
+        way = random.choice((self._plainly, self._in_transaction, self._in_transaction, self._taken_back))
+        topics = [random.choice(list(TOPICS))] if way == self._plainly else list(TOPICS)
+        rows = {
+            topic: [batch * 100 + place * ROWS_MAX + one for one in range(random.randint(1, ROWS_MAX))]
+            for place, topic in enumerate(topics)
+        }
+        begun = world.now
+        world.history.sent.append(Sent(self._number, batch, rows, ABORTED if way == self._taken_back else UNKNOWN, begun, begun))
+        receipts = way(producer, batch, rows)
+        if way != self._taken_back:
+            world.history.sent.append(Sent(self._number, batch, rows, OK, begun, world.now, _offsets_of(receipts)))
+
+    def _plainly(self, producer: Producer, batch: int, rows: dict[str, list[int]]) -> list[Receipt]:
+        receipts = [producer.send_batch(topic, self._rows(numbers), sequence=batch) for topic, numbers in rows.items()]
+        producer.flush()
+        return receipts
+
+    def _in_transaction(self, producer: Producer, batch: int, rows: dict[str, list[int]]) -> list[Receipt]:
+        with producer.transaction():
+            return [producer.send_batch(topic, self._rows(numbers), sequence=batch) for topic, numbers in rows.items()]
+
+    def _taken_back(self, producer: Producer, batch: int, rows: dict[str, list[int]]) -> list[Receipt]:
+        try:
+            with producer.transaction():
+                for topic, numbers in rows.items():
+                    producer.send_batch(topic, self._rows(numbers))
+                producer._stage()  # as a full buffer would
+                raise AbortedError
+        except AbortedError:
+            return []
+
+    def _rows(self, numbers: list[int]) -> list[dict[str, Any]]:
+        return [{"producer": self._number, "number": number} for number in numbers]
+
+
+def _offsets_of(receipts: list[Receipt]) -> dict[str, dict[str, list[int]]]:
+    return {
+        receipt.topic: {str(partition): list(bounds) for partition, bounds in receipt.offsets.items()}
+        for receipt in receipts
+        if receipt.offsets
+    }
+
+
+class Watcher:
+    """A reader that looks at all topics in one snapshot, and then reads what was there."""
+
+    def __init__(self, number: int, looks: int) -> None:
+        self.name = f"watcher-{number}"
+        self._number, self._left = number, looks
+
+    def live(self, log: Log, world: World) -> None:
+        """Look until it has looked often enough."""
+        while self._left > 0:
+            self._left -= 1
+            self._look(log, world)
+
+    def _look(self, log: Log, world: World) -> None:
+        ids = {topic: log.topic(topic).id for topic in TOPICS}
+        begun = world.now
+        all_ends = log.catalog.extents_of(ids.values(), {}).end_offsets
+        ended = world.now
+        ends = {topic: {str(partition): end for partition, end in all_ends[ids[topic]].items()} for topic in TOPICS}
+        checksums = {
+            topic: {
+                str(partition): checksum_of(row for _, row in rows)
+                for partition, rows in rows_of(log, topic, all_ends[ids[topic]]).items()
+            }
+            for topic in TOPICS
+        }
+        world.history.seen.append(Seen(self._number, begun, ended, ends, checksums))
+
+
+class Collector:
+    """Someone who deletes what producers staged and nobody will commit, while they work."""
+
+    def __init__(self, rounds: int) -> None:
+        self.name = "collector"
+        self._left = rounds
+
+    def live(self, log: Log, world: World) -> None:
+        """Collect the orphans of every producer, a number of times."""
+        while self._left > 0:
+            self._left -= 1
+            for producer_id, epoch, step in _producers(log):
+                world.events["orphans"] += len(collect_orphans(log.storage, log.catalog, f"p{producer_id}", epoch, step))
+
+
+def _producers(log: Log) -> list[tuple[int, int, int]]:
+    return log.catalog._read(
+        lambda transaction: [(row[0], row[1], row[2]) for row in transaction.execute("SELECT id, epoch, step FROM producer")]
+    )
