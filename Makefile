@@ -26,9 +26,9 @@ test: $(STAMP) ## run the whole test suite
 bench: $(STAMP) ## measure, print the table, write build/bench.json
 	@$(IN) python -m tests.bench
 
-torture: $(STAMP) ## kill a run on Spark fifty times, then die at every point of the engine, and compare
+torture: $(STAMP) ## kill a run on Spark fifty times, then break log and engine in every way at full count (hours); see build/torture.txt
 	@$(IN) python tests/crash/torture.py
-	@STREAMKIT_TORTURE=1 $(IN) python -m pytest tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py
+	@$(IN) python -m tests.torture --workers $(WORKERS)
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(IN) ruff check .

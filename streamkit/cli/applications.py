@@ -9,12 +9,16 @@ from typing import Annotated
 
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import plain, show_facts, show_table
 from streamkit.names import application_folders
 
 program = typer.Typer(help="Applications of the log.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="APP", help="The application's name: that of its topology.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="APP", help="The application's name: that of its topology.", autocompletion=completion.applications),
+]
 
 
 @program.command("list")

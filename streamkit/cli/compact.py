@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_json, show_table
 from streamkit.log.compaction import Report
@@ -16,7 +17,9 @@ TITLES = ("partition", "end offset", "records before", "records after", "bytes b
 
 
 def compact(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")], as_json: JsonOption = False, log: LogOption = None
+    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
+    as_json: JsonOption = False,
+    log: LogOption = None,
 ) -> None:
     """
     Keep only the newest record of each key of a topic, up to its committed end.

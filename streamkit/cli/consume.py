@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.interruption import interruption
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.predicate import parse_predicate
@@ -40,7 +41,7 @@ class Format(str, Enum):
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
     max_records: Annotated[
         int | None,
         typer.Option("--max", min=1, help=f"Records at most; {TABLE_ROWS} for a table, all otherwise.", show_default=False),

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
@@ -15,7 +16,7 @@ from streamkit.log.group_description import GroupDescription
 from streamkit.log.log import Log
 
 program = typer.Typer(help="Consumer groups of the log.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
 Offsets = dict[str, dict[int, int]]
 
 

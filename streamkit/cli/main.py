@@ -30,7 +30,6 @@ program = typer.Typer(
     name="streamkit",
     help="Topics, consumer groups, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

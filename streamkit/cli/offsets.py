@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
 from streamkit.cli.rendering import JsonOption, show_json, show_table
 
 
 def offsets(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
     at: Annotated[
         str | None,
         typer.Option(

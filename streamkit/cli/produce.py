@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.record_files import Format, RecordFile
 from streamkit.errors import ConfigError, SchemaError
@@ -28,7 +29,7 @@ _SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
     file: Annotated[str, typer.Argument(help="The file with the records; - reads them from standard input.")],
     form: Annotated[
         Format | None, typer.Option("--format", help="How the records lie in it; else its suffix says.", show_default=False)

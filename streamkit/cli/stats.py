@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_table
 from streamkit.log.statistics import ApplicationStatistics, LogStatistics, TopicStatistics, statistics_of
@@ -17,7 +18,10 @@ SIZES = ("records", "bytes", "extents", "files")
 
 
 def stats(
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="A topic, with its partitions; else all.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="A topic, with its partitions; else all.", autocompletion=completion.topics),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")
     ] = False,
@@ -40,7 +44,9 @@ def stats(
 
 
 def maintain(
-    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; else all.")] = None,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; else all.", autocompletion=completion.topics)
+    ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:

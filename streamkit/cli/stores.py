@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import show_table
 from streamkit.errors import ConfigError
@@ -24,7 +25,7 @@ def options() -> None:
 
 @program.command("get")
 def get_row(
-    app: Annotated[str, typer.Argument(metavar="APP", help="The application's name.")],
+    app: Annotated[str, typer.Argument(metavar="APP", help="The application's name.", autocompletion=completion.applications)],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.")],
     key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
     window: Annotated[str | None, typer.Option(metavar="START", help="The window that starts then; else all of them.")] = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.config import load_settings
@@ -16,7 +17,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.settings import SETTINGS
 
 program = typer.Typer(help="Topics of the log.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option("--config", metavar="NAME=VALUE", help=f"A setting, as often as needed: {', '.join(SETTINGS)}."),
