@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from typer.main import get_command
 
+import streamkit as sk
 from streamkit.cli.main import program
 
 ROOT = Path(__file__).parents[1]
@@ -49,3 +52,22 @@ def test_paths_exist():
 
     assert len(paths) > 8
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_log_by_itself_does_what_it_shows(tmp_path, monkeypatch):
+    """The page's tour of the log runs as it stands: the rows sent are billed, read, compacted and backed up."""
+    monkeypatch.chdir(tmp_path)
+    (tour,) = [text for kind, text in BLOCKS if kind == "python" and "log.producer" in text]
+    billed: list[pd.DataFrame] = []
+    with sk.open_log("shop") as log:
+        log.create_topic("customers", "name string, city string", key="name", config={"cleanup.policy": "compact"})
+    names = {
+        "sk": sk, "dt": dt, "bill": billed.append,
+        "dataframe": pd.DataFrame({"id": [2, 3], "customer": ["bob", "cid"], "amount": [1.5, 2.5]}),
+    }  # fmt: skip
+    exec(tour.replace("/mnt/backup/shop", str(tmp_path / "backup")), names)
+
+    assert sorted(pd.concat(billed)["id"]) == [1, 2, 3]
+    with sk.open_log(tmp_path / "backup") as copy:
+        assert copy.read("orders")["amount"].to_pylist() == names["log"].read("orders")["amount"].to_pylist()  # type: ignore[attr-defined]
+    names["log"].close()  # type: ignore[attr-defined]
