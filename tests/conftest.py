@@ -25,6 +25,7 @@ SETTINGS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the groups
 def pytest_collection_modifyitems(items):
     """Whatever starts Spark goes first and to one worker, since a run has one JVM; the others take the rest meanwhile."""
     items.sort(key=lambda item: not needs_spark(item))

@@ -74,24 +74,24 @@ class Journal:
             self._leave()
 
     def _writable(self, commit: Commit) -> _File:
-        if self._file is not None and not self._file.takes_more(self._file_bytes):
-            self._leave()
+        self._leave_if_full()
         if self._file is None:
-            self._file = self._joined(commit) or _File.create(
-                self.root, journal_path(commit.timeline, commit.number, fresh_token())
-            )
+            self._file = self._newest(commit)
+            self._leave_if_full()
+        if self._file is None:
+            self._file = _File.create(self.root, journal_path(commit.timeline, commit.number, fresh_token()))
         return self._file
 
-    def _joined(self, commit: Commit) -> _File | None:
-        """The newest file, if it is of this timeline and has room."""
+    def _newest(self, commit: Commit) -> _File | None:
+        """The newest file, if it is of this timeline."""
         files = journal_files(self.root)
         if not self._is_shared or not files or (journal_start(files[-1]) or NOWHERE)[0] != commit.timeline:
             return None
-        file = _File.join(self.root, files[-1])
-        if file.takes_more(self._file_bytes):
-            return file
-        file.close()
-        return None
+        return _File.join(self.root, files[-1])
+
+    def _leave_if_full(self) -> None:
+        if self._file is not None and not self._file.takes_more(self._file_bytes):
+            self._leave()
 
     def _leave(self) -> None:
         file, self._file = self._file, None

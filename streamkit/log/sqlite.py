@@ -139,12 +139,13 @@ class SqliteDatabase:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
+        """Close the file; a second call does nothing. What a broken disk keeps it from tidying up is left to the next opening."""
         with self._lock:
             self._is_closed = True
             if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-                self._connection = None
+                connection, self._connection = self._connection, None
+                with suppress(apsw.Error):  # every commit is durable already
+                    connection.close()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[SqliteTransaction]:

@@ -180,7 +180,7 @@ class _Search:
         """Rows of the extents before number `end`, as many as there is memory for, the oldest first."""
         parts: list[_Part] = []
         size = 0
-        while end and size <= self._memory_bytes // 4:
+        while end and size <= self._memory_bytes // 8:
             end -= 1
             parts.append(self._part(end).of(bucket))
             size += parts[-1].bytes

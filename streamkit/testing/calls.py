@@ -15,8 +15,22 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
-BY_PATH = ("open", "mkdir", "rmdir", "unlink", "remove", "rename", "replace", "link", "symlink", "truncate", "stat", "scandir")
-BY_DESCRIPTOR = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "fstat", "close")
+BY_PATH = (
+    "open",
+    "mkdir",
+    "rmdir",
+    "unlink",
+    "remove",
+    "rename",
+    "replace",
+    "link",
+    "symlink",
+    "truncate",
+    "stat",
+    "scandir",
+    "listdir",
+)
+BY_DESCRIPTOR = ("write", "pwrite", "fsync", "fdatasync", "pread", "ftruncate", "fstat", "close")
 
 
 class Watcher(Protocol):

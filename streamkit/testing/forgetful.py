@@ -21,7 +21,7 @@ from streamkit.log.storage import FileStorage, Part
 from streamkit.testing.calls import watched
 from streamkit.testing.disk_image import FOLDER, DiskState, Image, Operation
 
-_READS = frozenset(("stat", "fstat", "scandir", "mmap"))
+_READS = frozenset(("stat", "fstat", "scandir", "listdir", "pread", "mmap"))
 _SYNCED_WITH_FOLDER = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
 
 
@@ -82,6 +82,16 @@ class ForgetfulDisk:
             self._folders.add(path)
             self.trace.append(Operation("name", path))
 
+    def number(self, path: str) -> int | None:
+        """The number of the file under this path; None if there is none, or a folder."""
+        return self._numbers.get(path)
+
+    def renamed(self, path: str, new: str) -> None:
+        """A file has another name, in the place of whatever had that; nothing says that both halves of it survive together."""
+        self._numbers[new] = self._numbers.pop(path)
+        self.trace.append(Operation("name", new, self._numbers[new]))
+        self.trace.append(Operation("unname", path))
+
     def removed(self, path: str) -> None:
         """There is no file and no folder under this path any more."""
         self._numbers.pop(path, None)
@@ -112,8 +122,7 @@ class _Calls:
 
     def __init__(self, disk: ForgetfulDisk) -> None:
         self._disk = disk
-        self._positions: dict[int, int] = {}  # by descriptor
-        self._files: dict[int, int] = {}
+        self._files: dict[int, int] = {}  # by descriptor
 
     def watch(self, name: str, path: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if name in _READS:
@@ -124,21 +133,23 @@ class _Calls:
         return known(os.path.relpath(path, self._disk.folder), lambda: call(*arguments), *arguments)
 
     def _open(self, path: str, call: Callable[[], int], name: Any, flags: int = os.O_RDONLY, *_: Any) -> int:
+        if flags & os.O_TRUNC:
+            raise NotImplementedError(f"the forgetful disk has no model of O_TRUNC, used to open {path}")
         descriptor = call()
-        self._positions[descriptor] = 0
-        if flags & os.O_CREAT:
-            self._files[descriptor] = self._disk.made(path)
+        file = self._disk.made(path) if flags & os.O_CREAT else self._disk.number(path)
+        if file is not None:
+            self._files[descriptor] = file
         return descriptor
 
     def _close(self, path: str, call: Callable[[], None], descriptor: int) -> None:
-        self._positions.pop(descriptor, None)
         self._files.pop(descriptor, None)
         call()
 
     def _write(self, path: str, call: Callable[[], int], descriptor: int, data: Any) -> int:
         written = call()
-        self._disk.wrote(self._files[descriptor], self._positions[descriptor], bytes(data[:written]))
-        self._positions[descriptor] += written
+        # Asked for afterwards, since a file that is appended to may have grown by another hand.
+        end = os.lseek(descriptor, 0, os.SEEK_CUR)
+        self._disk.wrote(self._files[descriptor], end - written, bytes(data[:written]))
         return written
 
     def _fsync(self, path: str, call: Callable[[], None], descriptor: int) -> None:
@@ -158,22 +169,33 @@ class _Calls:
         call()
         self._disk.removed(path)
 
+    def _rename(self, path: str, call: Callable[[], None], _: Any, new: Any) -> None:
+        call()
+        self._disk.renamed(path, os.path.relpath(new, self._disk.folder))
+
     _rmdir = _remove = _unlink
+    _replace = _rename
     _fdatasync = _fsync
 
 
 class ForgetfulVfs(apsw.VFS):
-    """A SQLite VFS called `name` over the system's own, whose files below the folder of `disk` forget; `unregister` it after use."""
+    """
+    A SQLite VFS called `name` over the system's own, whose files below the folder of `disk` forget; `unregister` it after use.
 
-    def __init__(self, disk: ForgetfulDisk, name: str = "streamkit-forgetful") -> None:
+    With `is_default`, SQLite takes it for every file that is opened without naming one, as heartbeats are.
+    """
+
+    def __init__(self, disk: ForgetfulDisk, name: str = "streamkit-forgetful", *, is_default: bool = False) -> None:
         self.disk = disk
-        super().__init__(name, "")
+        self._system = apsw.vfs_names()[0]  # by name, for this may become the default itself
+        super().__init__(name, self._system, is_default)
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  SQLite's name
         """Open a file; a journal that is new takes its name to the disk with its first sync, as SQLite's own files do."""
         path = None if name is None else self._path(name.filename() if isinstance(name, apsw.URIFilename) else name)
         is_new = path is not None and not os.path.exists(os.path.join(self.disk.folder, path))
-        return _ForgetfulFile(self.disk, path, name, flags, is_new and bool(flags[0] & _SYNCED_WITH_FOLDER))
+        syncs_folder = is_new and bool(flags[0] & _SYNCED_WITH_FOLDER)
+        return _ForgetfulFile(self._system, self.disk, path, name, flags, syncs_folder)
 
     def xDelete(self, name: str, syncdir: bool) -> None:  # noqa: N802
         """Remove a file, and sync its folder if SQLite asks for it."""
@@ -191,8 +213,10 @@ class ForgetfulVfs(apsw.VFS):
 
 
 class _ForgetfulFile(apsw.VFSFile):
-    def __init__(self, disk: ForgetfulDisk, path: str | None, name: Any, flags: list[int], syncs_folder: bool) -> None:
-        super().__init__("", name, flags)
+    def __init__(
+        self, system: str, disk: ForgetfulDisk, path: str | None, name: Any, flags: list[int], syncs_folder: bool
+    ) -> None:
+        super().__init__(system, name, flags)
         self._disk = disk
         self._path = path or ""
         self._file = None if path is None else disk.made(path)

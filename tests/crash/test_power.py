@@ -41,7 +41,7 @@ def record(folder: Path, count: int) -> Recorded:
     """Run what is left, and take images at random moments."""
     stores = folder / "log" / "stores"
     before, disk = Image.read(str(stores)), ForgetfulDisk(str(folder))
-    vfs = ForgetfulVfs(disk, VFS)
+    vfs = ForgetfulVfs(disk, VFS, is_default=True)
     try:
         with disk.recorded(), open_log(folder / "log", vfs=VFS) as log:
             planner = start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
@@ -92,7 +92,7 @@ def test_power_fails_at_any_moment_of_a_run(recorded, expected, fast_folder, rec
 
 def test_lost_names_are_caught(halfway, fast_folder, monkeypatch):
     """Without the sync of folders, some image lacks a slab that the catalog names."""
-    monkeypatch.setattr(storage, "_sync_folder", lambda folder: None)
+    monkeypatch.setattr(storage, "sync_folder", lambda folder: None)
     folder = fast_folder / "power-without-sync"
     folder.mkdir()
     shutil.copytree(halfway, folder / "log")

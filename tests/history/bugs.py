@@ -7,7 +7,10 @@ from typing import Any
 from streamkit.log import manifest
 from streamkit.log.catalog import Catalog
 from streamkit.log.database import Transaction
-from streamkit.log.producer import Producer, Receipt
+from streamkit.log.draft import Draft
+from streamkit.log.outbox import Outbox
+from streamkit.log.producer import Producer
+from streamkit.log.receipt import Receipt
 from streamkit.log.reference import SlabReference
 
 
@@ -26,15 +29,15 @@ def _forget_sequences() -> None:
 
 
 def _acknowledge_early() -> None:
-    original = Producer._flush
-    calls: list[int] = []
+    original = Outbox._deliver
 
-    def flush(producer: Producer) -> None:
-        calls.append(1)
-        if len(calls) % 2 == 0:
-            original(producer)
+    def deliver(outbox: Outbox, draft: Draft) -> None:
+        if draft.settlement.is_done.is_set():
+            original(outbox, draft)
+        else:
+            draft.settlement.succeed({})  # it stays behind, and leaves before the next one
 
-    _replace(Producer, _flush=flush)
+    _replace(Outbox, _deliver=deliver)
 
 
 def _commit_within_transactions() -> None:
@@ -42,14 +45,17 @@ def _commit_within_transactions() -> None:
 
     def send_batch(producer: Producer, *arguments: Any, **options: Any) -> Receipt:
         receipt = original(producer, *arguments, **options)
-        producer._flush()
+        outbox = producer._outbox
+        outbox._in_transaction, was_open = False, outbox._in_transaction
+        outbox.flush()
+        outbox._in_transaction = was_open
         return receipt
 
     _replace(Producer, send_batch=send_batch)
 
 
 def _commit_what_is_taken_back() -> None:
-    _replace(Producer, _discard=Producer._flush)
+    _replace(Outbox, discard=Outbox.end)
 
 
 def _assign_offsets_outside() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from streamkit.errors import FencedError, StreamKitError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer, Receipt
+from streamkit.log.producer import Producer
+from streamkit.log.receipt import Receipt
 from tests.history.history import ABORTED, OK, UNKNOWN, Journal, Seen, Sent, checksum_of, now_ns, read_journals, rows_of
 
 TOPICS = {"orders": 3, "events": 2}
@@ -112,7 +113,7 @@ class _Sender:
             with self.producer.transaction():
                 for topic, numbers in rows.items():
                     self.producer.send_batch(topic, self._rows(numbers))
-                self.producer._stage()  # as a full buffer would
+                self.producer._outbox._relieve()  # as a full buffer would
                 raise AbortedError
         except AbortedError:
             return []

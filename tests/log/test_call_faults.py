@@ -22,7 +22,7 @@ import pytest
 from streamkit.errors import CorruptionError, StreamKitError
 from streamkit.log import storage
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
+from streamkit.log.outbox import Outbox
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, FaultyCalls, FaultyVfs
 
@@ -221,20 +221,21 @@ def write_once(descriptor, parts):
     return sum(os.write(descriptor, memoryview(part).cast("B")) for part in parts)
 
 
-def forget_errors(producer):
+def forget_errors(outbox, draft):
     try:
-        flush(producer)
+        deliver(outbox, draft)
     except (OSError, StreamKitError):
-        producer._forget()
+        outbox._leave(draft)
+        draft.settlement.succeed({})
 
 
-flush = Producer._flush
+deliver = Outbox._deliver
 
 
 BUGS = {
-    "descriptors leak": lambda patch: patch(storage, "_sync_folder", leak),
+    "descriptors leak": lambda patch: patch(storage, "sync_folder", leak),
     "short writes count as whole": lambda patch: patch(storage, "_write_fully", write_once),
-    "errors are swallowed": lambda patch: patch(Producer, "_flush", forget_errors),
+    "errors are swallowed": lambda patch: patch(Outbox, "_deliver", forget_errors),
 }
 
 

@@ -19,11 +19,12 @@ from streamkit.log import manifest
 from streamkit.log.compaction import ATTEMPTS, compact, compact_if_dirty
 from streamkit.log.opening import open_log
 from streamkit.log.producer import Producer
+from streamkit.log.settings import Scalar
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, SlabName
 from streamkit.testing.faults import FaultyStorage
 
 RETENTION_MS = 1000
-CONFIG: dict[str, Any] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
+CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
 KEY_VALUES = {
     "string": st.sampled_from(["", "a", "b", "c\0d", "é"]),
     "bigint": st.integers(-2, 2),

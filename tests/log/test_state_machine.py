@@ -21,6 +21,7 @@ from streamkit.clock import HandClock
 from streamkit.errors import EpochFailedError, FencedError, TopicNotFoundError
 from streamkit.log.keys import partitions
 from streamkit.log.opening import open_log
+from streamkit.log.outbox import Outbox
 from streamkit.log.producer import Producer
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
@@ -256,14 +257,14 @@ def test_any_sequence_of_calls(record_property):
     record_property("tried", {"sequences": SETTINGS.max_examples, "steps of each": SETTINGS.stateful_step_count})
 
 
-def keep(producer):
-    """An aborted transaction whose buffer is not emptied."""
-    producer._in_transaction = False
+def keep(outbox):
+    """An aborted transaction whose rows are not forgotten."""
+    outbox._in_transaction = False
 
 
 BUGS = {
-    "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, topic, sequence: None),
-    "an aborted transaction stays buffered": lambda patch: patch(Producer, "_discard", keep),
+    "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),
+    "an aborted transaction stays buffered": lambda patch: patch(Outbox, "discard", keep),
     "an older instance is not fenced": lambda patch: patch("streamkit.log.producers.check_turn", lambda *_: None),
     "rows are put in front": lambda patch: patch("streamkit.log.buffer._by_partition", lambda chosen: chosen.argsort()[::-1]),
 }

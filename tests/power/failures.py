@@ -81,7 +81,7 @@ def _fails_now_and_then() -> Callable[[str], bool]:
 
 @contextmanager
 def _on(disk: ForgetfulDisk) -> Iterator[str]:
-    vfs = ForgetfulVfs(disk, VFS)
+    vfs = ForgetfulVfs(disk, VFS, is_default=True)
     often = _checkpoint_often
     apsw.connection_hooks.append(often)
     try:

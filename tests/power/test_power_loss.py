@@ -1,7 +1,7 @@
 """
 Promises of a log whose disk loses its power at any moment: what was acknowledged is there, nothing is torn, work goes on.
 
-Slabs and the catalog fail together: both write to one disk that forgets. Under torture there are 200,000 images.
+Slabs, catalog, journal and heartbeats fail together: all write to one disk that forgets. Under torture there are 200,000 images.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from random import Random
 
 import pytest
 
-from streamkit.log import log, storage
-from streamkit.log.producer import Producer
+from streamkit.errors import CatalogLostError
+from streamkit.log import copies, journal, log, storage
+from streamkit.log.heartbeats import FileHeartbeats
+from streamkit.log.outbox import Outbox
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.testing.forgetful import ForgetfulStorage
 from tests.power.failures import torment
@@ -62,15 +64,37 @@ def connect_without_sync(connect, database):
     return connection
 
 
-def flush_every_other_time(flush, producer):
-    """Acknowledge before the commit."""
-    producer.flushes = getattr(producer, "flushes", 0) + 1
-    if producer.flushes % 2 == 0:
-        flush(producer)
+def acknowledge_early(outbox, draft):
+    """Acknowledge before the commit, which comes with the next one."""
+    if draft.settlement.is_done.is_set():
+        deliver(outbox, draft)
+    else:
+        draft.settlement.succeed({})
+
+
+def append_and_mark(to, commit, statements, time_ms):
+    """Say that a commit took effect before it does."""
+    append(to, commit, statements, time_ms)
+    to.mark(commit)
+
+
+def expect_all_entries(root, catalog):
+    """Take a journal that ends before the catalog for a catalog of another log."""
+    standing = catalog.standing()
+    if standing.commits and journal.last_commits(root).entered < standing.place:
+        raise CatalogLostError("the journal lacks commits that the catalog has")
+
+
+def run_once(heartbeats, work):
+    """Take the file of heartbeats for sound."""
+    return heartbeats._once(work)
+
+
+deliver, append = Outbox._deliver, journal.Journal.append
 
 
 BUGS = {
-    "no sync of folders": lambda patch: patch(storage, "_sync_folder", lambda folder: None),
+    "no sync of folders": lambda patch: [patch(module, "sync_folder", lambda folder: None) for module in (copies, storage)],
     "no sync of the log's own folder": lambda patch: [
         patch(module, "make_root", partial(os.makedirs, exist_ok=True)) for module in (log, storage)
     ],
@@ -79,9 +103,10 @@ BUGS = {
     "no sync in the catalog": lambda patch: patch(
         SqliteDatabase, "_connect", partial_method(connect_without_sync, SqliteDatabase._connect)
     ),
-    "acknowledged before the commit": lambda patch: patch(
-        Producer, "_flush", partial_method(flush_every_other_time, Producer._flush)
-    ),
+    "commits are marked before they are made": lambda patch: patch(journal.Journal, "append", append_and_mark),
+    "a lost tail of the journal is an error": lambda patch: patch(log, "check_standing", expect_all_entries),
+    "heartbeats are trusted to be whole": lambda patch: patch(FileHeartbeats, "_run", run_once),
+    "acknowledged before the commit": lambda patch: patch(Outbox, "_deliver", acknowledge_early),
 }
 
 

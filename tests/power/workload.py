@@ -62,6 +62,12 @@ class Client:
     def _open(self) -> None:
         self.log: Log = open_log(self._folder, vfs=self._vfs)
         self._producers: dict[str, Producer] = {}
+        self._beat()
+
+    def _beat(self) -> None:
+        """Say that this client is alive; whatever the file of heartbeats had become, that is known then."""
+        self.log.heartbeats.beat("client")
+        assert self.log.heartbeats.ages_ms("client").keys() == {"client"}
 
     def close(self) -> None:
         self.log.close()
@@ -101,6 +107,7 @@ class Client:
         for topic, values in step.rows.items():
             producer.send_batch(topic, rows_of(values), sequence=step.sequence)
         producer.flush()
+        self._beat()
 
     _large = _send
 
@@ -115,7 +122,7 @@ class Client:
             with self._producer(step.producer).transaction():
                 for topic, values in step.rows.items():
                     self._producer(step.producer).send_batch(topic, rows_of(values))
-                self._producer(step.producer)._stage()  # as a full buffer would
+                self._producer(step.producer)._outbox._relieve()  # as a full buffer would
                 raise AbortedError
         except AbortedError:
             pass

@@ -13,7 +13,8 @@ from typing import Any
 from streamkit.errors import FencedError
 from streamkit.log.log import Log
 from streamkit.log.orphans import collect_orphans
-from streamkit.log.producer import Producer, Receipt
+from streamkit.log.producer import Producer
+from streamkit.log.receipt import Receipt
 from tests.history.history import ABORTED, OK, UNKNOWN, Seen, Sent, checksum_of, rows_of
 from tests.simulation.world import Actor, World
 
@@ -81,7 +82,7 @@ class Sender:
             with producer.transaction():
                 for topic, numbers in rows.items():
                     producer.send_batch(topic, self._rows(numbers))
-                producer._stage()  # as a full buffer would
+                producer._outbox._relieve()  # as a full buffer would
                 raise AbortedError
         except AbortedError:
             return []

@@ -13,6 +13,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from streamkit.log import orphans, producers
+from streamkit.log.journal import last_commits
+from streamkit.log.outbox import Outbox
 from streamkit.log.producer import Producer
 from tests.history.checker import check
 from tests.history.history import rows_of
@@ -32,6 +34,7 @@ def simulate(seed, crashes=6):
         for topic in TOPICS:
             world.history.log |= {(topic, partition): rows for partition, rows in rows_of(log, topic).items()}
         assert log.catalog.check_manifest() == (), f"seed {seed}"
+        assert last_commits(log.root).entered == log.catalog.standing().place, f"seed {seed}: the journal lacks commits"
         assert (found := check(world.history)) == [], f"seed {seed}: {found[:3]}"
         log.close()
     return world
@@ -62,31 +65,34 @@ def collect_by_age(storage, catalog, writer, generation, committed_step):
     return ()
 
 
-def begin_again(transaction, name):
+def begin_again(transaction, name, now_ms):
     """A producer that is opened anew fences nobody."""
     for row in transaction.execute("SELECT id, epoch, step FROM producer WHERE name = ?", (name,)):
         return producers.ProducerState(row[0], name, row[1], row[2])
-    return original_open(transaction, name)
+    return original_open(transaction, name, now_ms)
 
 
 original_open = producers.open_producer
 
 
-def acknowledge_early(producer, pending):
-    """Tell the client before the catalog has it."""
-    original_acknowledge(producer, ())
-    original_commit(producer, pending)
+def acknowledge_early(outbox, draft):
+    """Tell the client before the catalog has it, which gets it before the next one."""
+    if draft.settlement.is_done.is_set():
+        original_deliver(outbox, draft)
+    else:
+        draft.settlement.succeed({})
 
 
-original_commit, original_acknowledge = Producer._commit, Producer._acknowledge
+original_deliver = Outbox._deliver
 
 
 BUGS = {
     "orphans are judged before they are listed": lambda patch: patch(actors, "collect_orphans", collect_by_age),
     "orphans of the step in work are void": lambda patch: patch(orphans, "_is_void", lambda *_: True),
     "an older life is not fenced": lambda patch: patch(producers, "open_producer", begin_again),
-    "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, topic, sequence: None),
-    "what is taken back is committed": lambda patch: patch(Producer, "_discard", Producer._flush),
+    "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),
+    "acknowledged before the commit": lambda patch: patch(Outbox, "_deliver", acknowledge_early),
+    "what is taken back is committed": lambda patch: patch(Outbox, "discard", Outbox.end),
 }
 
 

@@ -29,6 +29,7 @@ from streamkit.config import load_settings
 from streamkit.failpoints import SimulatedCrash
 from streamkit.log.catalog import Catalog
 from streamkit.log.database import Transaction
+from streamkit.log.journal import Journal
 from streamkit.log.log import Log
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Part
@@ -183,7 +184,8 @@ class World:
         root = str(self.folder / "log")
         os.makedirs(root, exist_ok=True)
         database = _Database(SqliteDatabase(f"{root}/catalog.db"), self, life)
-        return Log(root, _Storage(root, self, life), Catalog(database, self.clock), self.clock, load_settings())
+        catalog = Catalog(database, self.clock, Journal(root))
+        return Log(root, _Storage(root, self, life), catalog, self.clock, load_settings())
 
     def _tail(self) -> str:
         return "; ".join(self.trace[-12:])
