@@ -69,5 +69,5 @@ def test_log_by_itself_does_what_it_shows(tmp_path, monkeypatch):
 
     assert sorted(pd.concat(billed)["id"]) == [1, 2, 3]
     with sk.open_log(tmp_path / "backup") as copy:
-        assert copy.read("orders")["amount"].to_pylist() == names["log"].read("orders")["amount"].to_pylist()  # type: ignore[attr-defined]
-    names["log"].close()  # type: ignore[attr-defined]
+        assert copy.read("orders")["amount"].to_pylist() == names["log"].read("orders")["amount"].to_pylist()
+    names["log"].close()

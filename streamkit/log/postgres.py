@@ -14,7 +14,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -51,6 +51,11 @@ _HINTS = {
     "55P03": "another process is writing; run again",
     "57014": "it took too long; run again",
 }
+
+
+def _end_snapshot(connection: psycopg.Connection[Row]) -> None:
+    """End a transaction that only read: if the server is lost now, nothing is in doubt, and it can be run again."""
+    connection.execute(b"COMMIT", prepare=False)
 
 
 class PostgresTransaction:
@@ -123,13 +128,13 @@ class PostgresDatabase:
     @contextmanager
     def write(self) -> Iterator[PostgresTransaction]:
         """A transaction that may write; waits for the writer before it, on whichever host."""
-        with self._transaction(self._begin_write) as transaction:
+        with self._transaction(self._begin_write, self._commit) as transaction:
             yield transaction
 
     @contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
         """A transaction that sees one snapshot; never waits for a writer."""
-        with self._transaction(_SNAPSHOT) as transaction:
+        with self._transaction(_SNAPSHOT, _end_snapshot) as transaction:
             yield transaction
 
     def settle(self) -> None:
@@ -157,7 +162,7 @@ class PostgresDatabase:
             self._disconnect()
 
     @contextmanager
-    def _transaction(self, begin: bytes) -> Iterator[PostgresTransaction]:
+    def _transaction(self, begin: bytes, end: Callable[[psycopg.Connection[Row]], None]) -> Iterator[PostgresTransaction]:
         self._check_owner()  # before the lock, which a thread may have held that a fork left behind
         with self._lock, self._translated():
             self._check_open()
@@ -166,7 +171,7 @@ class PostgresDatabase:
             try:
                 connection = self._begun(begin)
                 yield PostgresTransaction(connection, self.address.schema)
-                self._commit(connection)
+                end(connection)
             except BaseException:
                 self._roll_back()
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
