@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from streamkit.errors import CatalogLostError
-from streamkit.log import copies, journal, log, storage
+from streamkit.log import copies, journal, opening, storage
 from streamkit.log.heartbeats import FileHeartbeats
 from streamkit.log.outbox import Outbox
 from streamkit.log.sqlite import SqliteDatabase
@@ -96,7 +96,7 @@ deliver, append = Outbox._deliver, journal.Journal.append
 BUGS = {
     "no sync of folders": lambda patch: [patch(module, "sync_folder", lambda folder: None) for module in (copies, storage)],
     "no sync of the log's own folder": lambda patch: [
-        patch(module, "make_root", partial(os.makedirs, exist_ok=True)) for module in (log, storage)
+        patch(module, "make_root", partial(os.makedirs, exist_ok=True)) for module in (opening, storage)
     ],
     "no sync of files": lambda patch: patch(storage, "os", _Os(fsync=forget_to_sync)),
     "a second sync is believed": lambda patch: patch(storage, "os", _Os(fsync=sync_again)),
@@ -104,7 +104,7 @@ BUGS = {
         SqliteDatabase, "_connect", partial_method(connect_without_sync, SqliteDatabase._connect)
     ),
     "commits are marked before they are made": lambda patch: patch(journal.Journal, "append", append_and_mark),
-    "a lost tail of the journal is an error": lambda patch: patch(log, "check_standing", expect_all_entries),
+    "a lost tail of the journal is an error": lambda patch: patch(opening, "check_standing", expect_all_entries),
     "heartbeats are trusted to be whole": lambda patch: patch(FileHeartbeats, "_run", run_once),
     "acknowledged before the commit": lambda patch: patch(Outbox, "_deliver", acknowledge_early),
 }
