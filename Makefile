@@ -21,7 +21,7 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 	    '  topologies/flight_delays.py, notebooks/01_first_topology.ipynb, ARCHITECTURE.md'
 
 test: $(STAMP) ## run the whole test suite
-	@$(IN) python -m pytest -n $(WORKERS) --dist loadgroup $(TESTS)
+	@$(IN) python -m pytest -n $(WORKERS) $(TESTS)
 
 bench: $(STAMP) ## measure, print the table, write build/bench.json
 	@$(IN) python -m tests.bench

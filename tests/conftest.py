@@ -25,16 +25,12 @@ SETTINGS = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the groups
-def pytest_collection_modifyitems(items):
-    """Whatever starts Spark goes first and to one worker, since a run has one JVM; the others take the rest meanwhile."""
-    items.sort(key=lambda item: not needs_spark(item))
-    for item in filter(needs_spark, items):
-        item.add_marker(pytest.mark.xdist_group("spark"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With several workers, all that needs Spark goes to one of them."""
+    from tests.scheduling import OneSparkScheduling
 
-
-def needs_spark(item):
-    return bool(item.get_closest_marker("spark")) or "spark" in item.fixturenames
+    return OneSparkScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -120,7 +120,10 @@ SHALLOW = {
     "extent of fewer rows": (change("UPDATE extent SET rows = rows - 1 WHERE rows > 3"), "extent", ERROR),
     "other checksum": (change("UPDATE slab SET checksum = checksum + 1"), "slab", ERROR),
     "slab in the trash": (change("INSERT INTO trash SELECT path, 0 FROM slab LIMIT 1"), "trash", ERROR),
-    "slab without extents": (change("INSERT INTO slab (id, path, writer, size, checksum) VALUES (9999, 'slabs/p1/1/1-00.slab', 'p1', 5, 5)"), "unused-slab", WARNING),
+    "slab without extents": (
+        change("INSERT INTO slab (id, path, writer, size, checksum) VALUES (9999, 'slabs/p1/1/1-00.slab', 'p1', 5, 5)"),
+        "unused-slab", WARNING,
+    ),
     "declaration": (change("UPDATE topic SET declaration = '{' WHERE id = 1"), "topic", ERROR),
     "lost partition": (change("DELETE FROM topic_partition WHERE topic_id = 2", "DELETE FROM extent WHERE topic_id = 2"), "topic", ERROR),
     "sequence": (change("UPDATE producer_sequence SET offsets = '[[0, 5, 999999]]'"), "sequence", ERROR),
