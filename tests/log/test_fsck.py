@@ -130,7 +130,10 @@ SHALLOW = {
     "unreadable sequence": (change("UPDATE producer_sequence SET offsets = 'x'"), "unreadable", ERROR),
     "producer": (change("UPDATE producer SET step = -1"), "producer", ERROR),
     "position beyond the end": (
-        change("INSERT INTO application_position (application_id, topic_id, partition, next_offset) SELECT id, 1, 0, 1000000 FROM application"), "position", ERROR,
+        change(
+            "INSERT INTO application_position (application_id, topic_id, partition, next_offset) "
+            "SELECT id, 1, 0, 1000000 FROM application"
+        ), "position", ERROR,
     ),
     "group beyond the end": (
         change(
