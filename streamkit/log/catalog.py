@@ -56,6 +56,7 @@ from streamkit.log.topics import SchemaVersion
 from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
+LOST_CONNECTIONS_MAX = 4  # in a row; a server that starts again may be stopped again
 
 
 class Catalog:
@@ -420,12 +421,14 @@ class Catalog:
         return result, commit
 
     def _run(self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result]) -> Result:
-        try:
-            with begin() as transaction:
-                return work(transaction)
-        except ConnectionLostError:  # a server that was started again: nothing was committed
-            with begin() as transaction:
-                return work(transaction)
+        for _ in range(LOST_CONNECTIONS_MAX):
+            try:
+                with begin() as transaction:
+                    return work(transaction)
+            except ConnectionLostError:  # a server that was started again: nothing was committed
+                continue
+        with begin() as transaction:
+            return work(transaction)
 
     def _commit(self, work: Callable[[Transaction], Result], is_done: Callable[[Transaction], bool]) -> Result:
         try:

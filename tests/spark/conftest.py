@@ -39,7 +39,7 @@ def load_few(folder, days, partitions):
     with open_log(folder) as log:
         for topic in flight_data.TOPICS:
             count = partitions if topic is flight_data.FLIGHTS else 1
-            log.create_topic(topic.name, topic.schema, topic.key, topic.timestamp, count)
+            log.create_topic(topic.name, topic.schema, topic.key, topic.timestamp, count, {"retention.ms": -1})
             if topic is not flight_data.FLIGHTS:
                 with log.producer() as producer:
                     producer.send_batch(topic.name, flight_data.read(topic), timestamp_ms=flight_data.LOADED_AT_MS)

@@ -68,7 +68,8 @@ def test_loading_twice_changes_nothing(log):
 def test_interrupted_load_is_completed(tmp_path, log):
     """A load that broke off between two commits goes on where it was: in the end every record is there once, in its place."""
     with sk.open_log(tmp_path / "log") as broken:
-        broken.create_topic(FLIGHTS.name, FLIGHTS.schema, FLIGHTS.key, FLIGHTS.timestamp, partitions=4)
+        config = {"retention.ms": -1}
+        broken.create_topic(FLIGHTS.name, FLIGHTS.schema, FLIGHTS.key, FLIGHTS.timestamp, partitions=4, config=config)
         rows = flight_data.read(FLIGHTS)
         with broken.producer(id="load-flights") as producer:
             for sequence, start in enumerate(range(0, 5 * flight_data.BATCH_ROWS, flight_data.BATCH_ROWS)):
