@@ -45,7 +45,6 @@ from streamkit.log.journal import Journal, prune
 from streamkit.log.manifest import ManifestSlice, Offsets, Span
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.recording import RecordedTransaction
-from streamkit.log.reference import SlabReference
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
 from streamkit.log.retention import Head, Trim, Trimmed
@@ -56,7 +55,7 @@ from streamkit.log.topics import SchemaVersion
 from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
-LOST_CONNECTIONS_MAX = 4  # in a row; a server that starts again may be stopped again
+RETRIES = 4
 
 
 class Catalog:
@@ -288,7 +287,9 @@ class Catalog:
         that fails too, OutcomeUnknownError leaves it open: commit the same epoch again, which does nothing twice.
         """
         return self._commit(
-            lambda transaction: self._stamped(transaction, epochs.commit(transaction, epoch), epoch.slabs),
+            lambda transaction: manifest.stamped(
+                transaction, epochs.commit(transaction, epoch), epoch.slabs, self._clock.now_ms()
+            ),
             lambda transaction: epochs.token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token,
         )
 
@@ -322,10 +323,9 @@ class Catalog:
 
     def commit_batches(self, batch: ProducerCommit) -> tuple[Extent, ...]:
         """Make what a producer wrote visible, or raise and leave everything as it was; returns the new extents."""
+        now_ms = self._clock.now_ms()
         return self._commit(
-            lambda transaction: self._stamped(
-                transaction, producers.commit(transaction, batch, self._clock.now_ms()), batch.slabs
-            ),
+            lambda transaction: manifest.stamped(transaction, producers.commit(transaction, batch, now_ms), batch.slabs, now_ms),
             lambda transaction: producers.is_committed(transaction, batch),
         )
 
@@ -392,12 +392,6 @@ class Catalog:
 
     # Transactions
 
-    def _stamped(
-        self, transaction: Transaction, extents: tuple[Extent, ...], slabs: Sequence[SlabReference]
-    ) -> tuple[Extent, ...]:
-        manifest.stamp(transaction, slabs, self._clock.now_ms())
-        return extents
-
     def _read(self, work: Callable[[Transaction], Result]) -> Result:
         return self._run(self._database.read, work)
 
@@ -420,15 +414,16 @@ class Catalog:
             reach("journal.entered")
         return result, commit
 
-    def _run(self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result]) -> Result:
-        for _ in range(LOST_CONNECTIONS_MAX):
-            try:
-                with begin() as transaction:
-                    return work(transaction)
-            except ConnectionLostError:  # a server that was started again: nothing was committed
-                continue
-        with begin() as transaction:
-            return work(transaction)
+    def _run(
+        self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result], left: int = RETRIES
+    ) -> Result:
+        try:
+            with begin() as transaction:
+                return work(transaction)
+        except ConnectionLostError:  # a server that was started again, maybe several times: nothing was committed
+            if not left:
+                raise
+            return self._run(begin, work, left - 1)
 
     def _commit(self, work: Callable[[Transaction], Result], is_done: Callable[[Transaction], bool]) -> Result:
         try:

@@ -248,6 +248,14 @@ def stamp(transaction: Transaction, slabs: Sequence[SlabReference], appended_ms:
     )
 
 
+def stamped(
+    transaction: Transaction, extents: tuple[Extent, ...], slabs: Sequence[SlabReference], appended_ms: int
+) -> tuple[Extent, ...]:
+    """The extents of a commit, after its slabs were stamped."""
+    stamp(transaction, slabs, appended_ms)
+    return extents
+
+
 def appended_ms(transaction: Transaction, paths: Iterable[str]) -> int:
     """When the newest of some slabs was appended; 0 if none of them is there."""
     found = [row[0] for path in paths for row in transaction.execute("SELECT appended_ms FROM slab WHERE path = ?", (path,))]
