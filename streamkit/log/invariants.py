@@ -101,7 +101,7 @@ def _applications(transaction: Transaction, findings: Findings) -> None:
 
 
 def _groups(transaction: Transaction, findings: Findings) -> None:
-    """I2 for groups: none has committed more than there is, and whoever owns a partition is a member."""
+    """I2 for groups: none has committed more than there is."""
     ((count,),) = transaction.execute("SELECT count(*) FROM consumer_group")
     findings.counts["groups"] += count
     _positions(
