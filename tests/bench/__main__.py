@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -129,6 +130,7 @@ def main(names: list[str]) -> None:
     folder = Path(os.environ.get("STREAMKIT_BENCH_FOLDER") or tempfile.mkdtemp(prefix="streamkit-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
     console = Console(width=160)
+    file_system = _file_system(folder)
     session = _session()
     rows = []
     try:
@@ -144,7 +146,15 @@ def main(names: list[str]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     BUILD.mkdir(exist_ok=True)
     (BUILD / "bench.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    _print(console, rows)
+    _print(console, rows, file_system)
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system that holds the folder; one in memory is refused, for what is synced there costs nothing."""
+    found = subprocess.run(["df", "--output=fstype", str(folder)], check=True, capture_output=True, text=True).stdout.split()[-1]
+    if found in ("tmpfs", "ramfs"):
+        sys.exit(f"{folder} is in memory ({found}), where nothing is durable: set STREAMKIT_BENCH_FOLDER to a folder on a disk")
+    return found
 
 
 def _session() -> SparkSession:
@@ -164,8 +174,8 @@ def _rates(work: str, ours: list[float], against: str, theirs: list[float], want
     return Row(work, mine, "M records/s", against, spark, mine / spark, wanted, os.getloadavg()[0])
 
 
-def _print(console: Console, rows: list[Row]) -> None:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, Linux {platform.release()}"
+def _print(console: Console, rows: list[Row], file_system: str) -> None:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {file_system}, Python {platform.python_version()}, Linux {platform.release()}"
     table = Table(title=f"StreamKit against Spark, median of {ROUNDS} rounds; {machine}")
     for name in ("work", "StreamKit", "against", "theirs", "ratio", "wanted", "load"):
         table.add_column(name, justify="left" if name in ("work", "against") else "right")

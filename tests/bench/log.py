@@ -1,7 +1,7 @@
 """
 The log alone: append, read, open, seek. Records of 100 bytes, four partitions, checksums on, every append durable before it is acknowledged.
 
-    python -m tests.bench.log append|read RECORDS FOLDER      one of them in a process of its own; prints its peak memory, bytes
+    python -m tests.bench.log append|append-lz4|rows|read RECORDS FOLDER     one of them in a process of its own; prints its peak memory, bytes
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,10 +84,14 @@ def rows_rate(log: Log, topic: str, records: int) -> float:
     log.create_topic(topic, SCHEMA, key="user", partitions=PARTITIONS)
     rows = [row for batch in batches(records) for row in batch.to_pylist()]
     begun = time.perf_counter()
+    _send(log, topic, rows)
+    return records / (time.perf_counter() - begun)
+
+
+def _send(log: Log, topic: str, rows: Iterable[dict[str, Any]]) -> None:
     with log.producer() as producer:
         for row in rows:
             producer.send(topic, row)
-    return records / (time.perf_counter() - begun)
 
 
 def read_rate(log: Log, topic: str) -> float:
@@ -143,17 +148,25 @@ def peak_megabytes(work: str, records: int, folder: Path) -> float:
 def _run(work: str, records: int, folder: Path) -> None:
     root = folder / f"memory-{records}"
     with open_log(root) as log:
-        if work == "append":
-            log.create_topic("t", SCHEMA, key="user", partitions=PARTITIONS)
-            with log.producer() as producer:
-                for batch in batches(records):
-                    producer.send_batch("t", batch)
-        else:
+        if work == "read":
             assert sum(batch.num_rows for batch in log.scan("t")) == records
-    if work == "read":
+        else:
+            _fill(log, work, records)
+    if work in ("read", "rows"):
         shutil.rmtree(root)
     status = Path("/proc/self/status").read_text(encoding="ascii")
     print(int(re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[0]) * 1024)  # ru_maxrss has the parent's peak in it
+
+
+def _fill(log: Log, work: str, records: int) -> None:
+    compression = "lz4" if work == "append-lz4" else "none"
+    log.create_topic("t", SCHEMA, key="user", partitions=PARTITIONS, config={"compression.type": compression})
+    if work == "rows":
+        _send(log, "t", (row for batch in batches(records) for row in batch.to_pylist()))
+        return
+    with log.producer() as producer:
+        for batch in batches(records):
+            producer.send_batch("t", batch)
 
 
 if __name__ == "__main__":

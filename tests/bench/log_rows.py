@@ -38,8 +38,9 @@ def log_rows(log: Log, broker: Kafka | None, folder: Path) -> Iterator[Row]:
     by_offset, by_time = seek_milliseconds(log, "long")
     yield _below("seek by offset, 10 M records in the partition", by_offset, "< 5")
     yield _below("seek by time, 10 M records in the partition", by_time, "< 5")
-    for work in ("append", "read"):
-        yield _memory(work, folder)
+    for work, name in (("append", "append"), ("read", "read"), ("append-lz4", "append, lz4"), ("read", "read, lz4")):
+        yield _memory(work, name, SMALL_RECORDS, SEEK_RECORDS, folder)
+    yield _memory("rows", "append of Python rows", ROW_RECORDS, 5 * ROW_RECORDS, folder)
 
 
 def _append(log: Log, broker: Kafka | None, folder: Path) -> Iterator[Row]:
@@ -66,11 +67,10 @@ def _read(log: Log, broker: Kafka | None) -> Iterator[Row]:
         yield _rate(f"read into Arrow, warm, {name}", ours, "Kafka consumer", theirs, wanted)
 
 
-def _memory(work: str, folder: Path) -> Row:
-    small, large = (peak_megabytes(work, records, folder) for records in (SMALL_RECORDS, SEEK_RECORDS))
-    return Row(
-        f"peak memory, {work} of 10 M records", large, "MiB", "2 M records", small, large / small, "<= 1.2", os.getloadavg()[0]
-    )
+def _memory(work: str, name: str, few: int, many: int, folder: Path) -> Row:
+    small, large = (peak_megabytes(work, records, folder) for records in (few, many))
+    work = f"peak memory, {name} of {many / 1e6:g} M records"
+    return Row(work, large, "MiB", f"{few / 1e6:g} M records", small, large / small, "<= 1.2", os.getloadavg()[0])
 
 
 def _rate(work: str, ours: list[float], against: str, theirs: list[float], wanted: str) -> Row:
