@@ -5,7 +5,7 @@ Files of a log, below its root:
 
     catalog.db                                   the catalog, when it is SQLite
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
-    heartbeats.db                                when members of groups were last alive; may be deleted at any time
+    heartbeats.db                                when members of groups, applications and pins were last alive; may be deleted at any time
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time

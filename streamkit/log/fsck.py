@@ -290,7 +290,7 @@ def _size(storage: Storage, path: str) -> int:
 
 
 def _check_journal(root: str, database: Database, before: Standing, findings: Findings) -> None:
-    """M7: the journal knows no more than the catalog, and enough to rebuild it."""
+    """The journal knows no more than the catalog, and enough to rebuild it."""
     made = known_commits(root)
     with database.read() as transaction:
         now = history.standing(transaction)

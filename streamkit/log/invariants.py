@@ -1,4 +1,4 @@
-"""The invariants of the catalog that it can be asked about alone, one function a noun (I1 to I14 of the exactly-once protocol)."""
+"""The invariants of the catalog that it can be asked about alone, one function a noun."""
 
 from __future__ import annotations
 
