@@ -50,7 +50,11 @@ def milliseconds(moment: int | dt.datetime) -> int:
 
 
 class Reader:
-    """A part of a topic as it stood when the reader was made: columns, partitions, and offsets from `start` to before `end`."""
+    """
+    A part of a topic as it stood when the reader was made: columns, partitions, and offsets from `start` to before `end`.
+
+    `start_offsets` and `end_offsets` are those of the partitions, whole, at that moment.
+    """
 
     def __init__(
         self,
@@ -75,8 +79,9 @@ class Reader:
         snapshot = catalog.extents_of([topic.id], since)
         if not snapshot.end_offsets[topic.id]:
             catalog.topic_by_id(topic.id)  # raises: it was deleted since it was looked up
+        self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
         for partition, offset in self._start.items():
-            check_offset(topic, partition, offset, snapshot.start_offsets[topic.id][partition])
+            check_offset(topic, partition, offset, self.start_offsets[partition])
         self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
