@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamkit.errors import FencedError
 from streamkit.log import manifest
+from streamkit.log.assignment import Change
 from streamkit.log.catalog import Catalog
+from streamkit.log.consumer import Consumer
 from streamkit.log.database import Transaction
 from streamkit.log.draft import Draft
+from streamkit.log.groups import MemberStanding
+from streamkit.log.membership import Membership
 from streamkit.log.outbox import Outbox
 from streamkit.log.producer import Producer
 from streamkit.log.receipt import Receipt
@@ -16,7 +21,7 @@ from streamkit.log.reference import SlabReference
 
 def plant(bug: str) -> None:
     """Make this process wrong."""
-    BUGS[bug]()
+    (BUGS | MEMBER_BUGS)[bug]()
 
 
 def _forget_sequences() -> None:
@@ -82,6 +87,39 @@ def _read_an_old_manifest() -> None:
     _replace(Catalog, extents_of=extents_of)
 
 
+def _begin_behind() -> None:
+    original = Membership._compared
+
+    def compared(membership: Membership, found: MemberStanding) -> Change:
+        change = original(membership, found)
+        return Change(change.lost, change.revoked, {place: (offset or 0) + 1 for place, offset in change.assigned.items()})
+
+    _replace(Membership, _compared=compared)
+
+
+def _commit_offsets_apart() -> None:
+    count = iter(range(1, 1_000_000))
+
+    def send_offsets(producer: Producer, consumer: Any) -> None:
+        consumer.commit()
+        if next(count) % 5 == 0:
+            raise FencedError("whoever writes the rows may fail after this")
+
+    _replace(Producer, send_offsets=send_offsets)
+
+
+def _poll_again_from_the_start() -> None:
+    original = Consumer.poll
+    count = iter(range(1, 1_000_000))
+
+    def poll(consumer: Consumer, timeout: float = 1.0) -> Any:
+        if next(count) % 15 == 0:
+            consumer.seek_to_beginning()
+        return original(consumer, timeout)
+
+    _replace(Consumer, poll=poll)
+
+
 def _replace(place: Any, **changes: Any) -> None:
     for name, value in changes.items():
         setattr(place, name, value)
@@ -94,4 +132,9 @@ BUGS = {
     "what is taken back is committed": _commit_what_is_taken_back,
     "offsets are assigned outside the transaction": _assign_offsets_outside,
     "readers keep an old manifest": _read_an_old_manifest,
+}
+MEMBER_BUGS = {
+    "a member that takes over passes over a row": _begin_behind,
+    "offsets are committed before the rows of their transaction": _commit_offsets_apart,
+    "a member is given what its group has done": _poll_again_from_the_start,
 }

@@ -1,5 +1,6 @@
 """
-What happened, as those saw it to whom it happened: what producers sent and were told, what readers saw, what the log holds.
+What happened, as those saw it to whom it happened: what producers sent and were told, what readers saw and members of groups
+were given, what the log holds.
 
 Processes write their events as lines of JSON, each with one write, so that the file of a killed process is whole but for
 its last line. Every row has a number that its producer gives once.
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from streamkit.log.log import Log
 
@@ -52,13 +55,59 @@ class Seen:
     checksums: dict[str, dict[str, int]]
 
 
+@dataclass(frozen=True)
+class Took:
+    """Rows of one partition that a poll gave to a member of a group, from the offset `first` on."""
+
+    group: str
+    member: str
+    topic: str
+    partition: int
+    first: int
+    rows: list[Row]
+    begun_ns: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+    @property
+    def offsets(self) -> range:
+        return range(self.first, self.first + len(self.rows))
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A member was told that its group goes on at this offset of a partition."""
+
+    group: str
+    member: str
+    topic: str
+    partition: int
+    offset: int
+    ended_ns: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+
 @dataclass
 class History:
-    """All events, and the rows of each partition with their offsets, in the order in which the log gives them."""
+    """
+    All events, and the rows of each partition with their offsets, in the order in which the log gives them.
+
+    `positions` is what each group has committed in the end. Of groups that copy what they read, `copies` are the offsets that
+    were copied of each partition, in the order of the copies.
+    """
 
     sent: list[Sent] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     log: dict[Place, list[tuple[int, Row]]] = field(default_factory=dict)
+    took: list[Took] = field(default_factory=list)
+    committed: list[Committed] = field(default_factory=list)
+    positions: dict[str, dict[Place, int]] = field(default_factory=dict)
+    copies: dict[str, dict[Place, list[int]]] = field(default_factory=dict)
 
 
 class Journal:
@@ -75,6 +124,12 @@ class Journal:
 
     def seen(self, event: Seen) -> None:
         self.write(seen=asdict(event))
+
+    def took(self, event: Took) -> None:
+        self.write(took=asdict(event))
+
+    def committed(self, event: Committed) -> None:
+        self.write(committed=asdict(event))
 
 
 def now_ns() -> int:
@@ -107,6 +162,10 @@ def read_journals(folder: Path) -> History:
                 begun = None
             elif "seen" in event:
                 history.seen.append(Seen(**event["seen"]))
+            elif "took" in event:
+                history.took.append(Took(**event["took"]))
+            elif "committed" in event:
+                history.committed.append(Committed(**event["committed"]))
         if begun is not None:
             history.sent.append(Sent(**begun))
     return history
@@ -127,4 +186,44 @@ def rows_of(log: Log, topic: str, ends: dict[int, int] | None = None) -> dict[in
     columns = (table[name].to_pylist() for name in ("_partition", "_offset", "producer", "number"))
     for partition, offset, producer, number in zip(*columns):
         found[partition].append((offset, (producer, number)))
+    return found
+
+
+def positions_of(log: Log, group: str) -> dict[Place, int]:
+    """What a group has committed."""
+    found = log.catalog.committed_offsets(group)
+    return {
+        (log.catalog.topic_by_id(topic_id).name, partition): offset
+        for topic_id, at in found.items()
+        for partition, offset in at.items()
+    }
+
+
+def taken(group: str, member: str, table: pa.Table, begun_ns: int) -> list[Took]:
+    """What a poll gave, by partition."""
+    found: dict[Place, Took] = {}
+    columns = (table[name].to_pylist() for name in ("_topic", "_partition", "_offset", "producer", "number"))
+    for topic, partition, offset, producer, number in zip(*columns):
+        took = found.setdefault((topic, partition), Took(group, member, topic, partition, offset, [], begun_ns))
+        assert offset == took.offsets.stop, f"{member} was given {offset} of {took.place} behind {took.offsets.stop - 1}"
+        took.rows.append((producer, number))
+    return list(found.values())
+
+
+def copies_of(rows: Iterable[Took]) -> pa.Table:
+    """Rows for the topic that `create_copies` makes: the place of each row that was taken."""
+    places = [{"topic": took.topic, "source": took.partition, "place": offset} for took in rows for offset in took.offsets]
+    return pa.Table.from_pylist(places, pa.schema([("topic", pa.string()), ("source", pa.int32()), ("place", pa.int64())]))
+
+
+def create_copies(log: Log, name: str) -> None:
+    """A topic for copies, in which those of a partition stay together."""
+    log.create_topic(name, "topic string, source int, place bigint", key=["topic", "source"], partitions=2)
+
+
+def copied(log: Log, name: str) -> dict[Place, list[int]]:
+    """The offsets that were copied of each partition."""
+    found: dict[Place, list[int]] = {}
+    for row in log.read(name).to_pylist():
+        found.setdefault((row["topic"], row["source"]), []).append(row["place"])
     return found

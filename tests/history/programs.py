@@ -39,7 +39,7 @@ def create_topics(log: Log) -> None:
 
 def produce(root: str, number: int, life: int, batches: int, seed: int, bug: str | None = None) -> None:
     """Send the batches that no earlier life of this producer was told about; each until it is told."""
-    _plant(bug)
+    plant(bug)
     folder = Path(root)
     done = {sent.batch for sent in read_journals(folder / f"producer-{number}").sent if sent.outcome in (OK, ABORTED)}
     journal = Journal(folder / f"producer-{number}" / f"life-{life:04d}.jsonl")
@@ -124,7 +124,7 @@ class _Sender:
 
 def read(root: str, number: int, life: int, bug: str | None = None) -> None:
     """Look at all topics in one snapshot, over and over, until SIGTERM."""
-    _plant(bug)
+    plant(bug)
     folder = Path(root)
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
@@ -152,6 +152,7 @@ def snapshot(log: Log, reader: int) -> Seen:
     return Seen(reader, begun, ended, ends, checksums)
 
 
-def _plant(bug: str | None) -> None:
+def plant(bug: str | None) -> None:
+    """Make this process wrong, if it is to be."""
     if bug is not None:
         import_module("tests.history.bugs").plant(bug)

@@ -1,8 +1,8 @@
 """
-Producers and readers as real processes on one log, killed and stopped at random, and the history of it all.
+Producers, readers and members of groups as real processes on one log, killed and stopped at random, and the history of it all.
 
 A process that is killed is started again. One that is stopped goes on after a while; of a producer, another life may have
-been started by then, which fences it.
+been started by then, which fences it; a member's partitions may have gone to others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from random import Random
 from typing import Any
 
 from streamkit.log.opening import open_log
-from tests.history import programs
-from tests.history.history import History, read_journals, rows_of
+from tests.history import members, programs
+from tests.history.history import History, copied, positions_of, read_journals, rows_of
 
 PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 240
@@ -40,31 +40,46 @@ class Tally:
 
 @dataclass
 class _Actor:
-    """A producer or a reader: its process, and how often it was started."""
+    """A producer, a reader or a member of a group: its process, and how often it was started."""
 
+    kind: str
     target: Callable[..., None]
     arguments: Callable[[int], tuple[Any, ...]]
-    is_producer: bool
     process: ForkServerProcess | None = None
     lives: int = 0
+
+    @property
+    def is_producer(self) -> bool:
+        return self.kind == "producer"
 
 
 class Siege:
     """The log in a folder, and the processes that use it."""
 
     def __init__(
-        self, folder: Path, seed: int, producers: int = 8, readers: int = 2, batches: int = 12, bug: str | None = None
-    ) -> None:
+        self, folder: Path, seed: int, producers: int = 8, readers: int = 2, members_each: int = 2, batches: int = 12,
+        bug: str | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.tally = folder, Tally()
         self._random = Random(f"siege {seed}")
         self._context = _context()
         root = str(folder)
         (folder / "readers").mkdir()
+        (folder / "members").mkdir()
         with open_log(folder / "log") as log:
             programs.create_topics(log)
+            members.create_topics(log)
         self._actors = [
-            *(_Actor(programs.produce, _arguments(root, number, batches, seed, bug), True) for number in range(producers)),
-            *(_Actor(programs.read, lambda life, number=number: (root, number, life, bug), False) for number in range(readers)),  # type: ignore[misc]
+            *(
+                _Actor("producer", programs.produce, _with_life(root, number, (batches, seed, bug)))
+                for number in range(producers)
+            ),
+            *(_Actor("reader", programs.read, _with_life(root, number, (bug,))) for number in range(readers)),
+            *(
+                _Actor("member", members.consume, _with_life(root, group, number, (bug,)))
+                for group in (members.COUNTERS, members.COPIERS)
+                for number in range(members_each)
+            ),
         ]
         for number in range(producers):
             (folder / f"producer-{number}").mkdir()
@@ -106,7 +121,7 @@ class Siege:
             if kind == "replace" and actor.is_producer:
                 self._zombies.append(actor.process)
                 self._start(actor)
-        self.tally.events[f"{kind} of a {'producer' if actor.is_producer else 'reader'}"] += 1
+        self.tally.events[f"{kind} of a {actor.kind}"] += 1
 
     def _is_stopped(self, process: ForkServerProcess) -> bool:
         return any(process is stopped for _, stopped in self._stopped)
@@ -128,11 +143,26 @@ class Siege:
         while unfinished := [actor for actor in self._actors if actor.is_producer and not self._is_finished(actor)]:
             assert time.monotonic() < end, f"{len(unfinished)} producers do not come to their end"
             time.sleep(0.02)
+        self._await_members(end)
         for actor in self._actors:
             assert actor.process is not None
             if not actor.is_producer:
                 actor.process.terminate()
                 actor.process.join(PATIENCE_SECONDS)
+                assert actor.process.exitcode == 0, f"a {actor.kind} ended with status {actor.process.exitcode}"
+
+    def _await_members(self, end: float) -> None:
+        """Wait until every group has come to the end of the log."""
+        groups = {actor.arguments(0)[1] for actor in self._actors if actor.kind == "member"}
+        with open_log(self.folder / "log") as log:
+            ends = {
+                (topic, partition): end for topic in programs.TOPICS for partition, end in log.end_offsets(topic).items() if end
+            }
+            while late := [group for group in groups if positions_of(log, group) != ends]:
+                ended = [actor.process for actor in self._actors if actor.kind == "member" and not _is_alive(actor)]
+                assert not ended, f"members have ended by themselves: {ended}"
+                assert time.monotonic() < end, f"the groups {late} do not come to the end {ends}"
+                time.sleep(0.05)
 
     def _is_finished(self, actor: _Actor) -> bool:
         assert actor.process is not None
@@ -150,28 +180,39 @@ class Siege:
 
     def _history(self) -> History:
         history = History()
-        for journals in sorted(self.folder.glob("producer-*")) + [self.folder / "readers"]:
+        for journals in [*sorted(self.folder.glob("producer-*")), self.folder / "readers", self.folder / "members"]:
             found = read_journals(journals)
             history.sent += found.sent
             history.seen += found.seen
+            history.took += found.took
+            history.committed += found.committed
         with open_log(self.folder / "log") as log:
             assert log.catalog.check_manifest() == ()
             for topic in programs.TOPICS:
                 for partition, rows in rows_of(log, topic).items():
                     history.log[topic, partition] = rows
+            history.positions = {group: positions_of(log, group) for group in (members.COUNTERS, members.COPIERS)}
+            history.copies = {members.COPIERS: copied(log, members.COPIES)}
         self.tally.events["batches"] = len({(sent.producer, sent.batch) for sent in history.sent})
         self.tally.events["snapshots"] = len(history.seen)
+        self.tally.events["rows given to members"] = sum(len(took.rows) for took in history.took)
         return history
 
 
-def _arguments(root: str, number: int, batches: int, seed: int, bug: str | None) -> Callable[[int], tuple[Any, ...]]:
-    return lambda life: (root, number, life, batches, seed, bug)
+def _is_alive(actor: _Actor) -> bool:
+    return actor.process is not None and actor.process.is_alive()
+
+
+def _with_life(*arguments: Any) -> Callable[[int], tuple[Any, ...]]:
+    """Arguments of a process, to which the number of its life is added before the last ones."""
+    *first, last = arguments
+    return lambda life: (*first, life, *last)
 
 
 def _context() -> ForkServerContext:
     """Processes that are forked off one that has loaded everything and opened nothing."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.history.programs", "tests.history.bugs"])
+    context.set_forkserver_preload(["tests.history.programs", "tests.history.members", "tests.history.bugs"])
     return context
 
 

@@ -1,5 +1,5 @@
 """
-Those who live in the world: one small class each. Add another by writing its `live`, and naming it in `cast`.
+Those who live in the world: one small class each, here or beside. Add another by writing its `live`, and naming it in `cast`.
 
 `live` is called in a fresh log after each crash, and sometimes while an older life of the same actor rests; what an actor
 was told is in its attributes, as a client's would be in its own database.
@@ -16,20 +16,30 @@ from streamkit.log.orphans import collect_orphans
 from streamkit.log.producer import Producer
 from streamkit.log.receipt import Receipt
 from tests.history.history import ABORTED, OK, UNKNOWN, Seen, Sent, checksum_of, rows_of
+from tests.simulation.maintainers import Caretaker, Cleaner, Merger
+from tests.simulation.members import POLLS, Copier, Counter
+from tests.simulation.topics import TOPICS
+from tests.simulation.twins import TwinSender, TwinWatcher
 from tests.simulation.world import Actor, World
 
-TOPICS = {"orders": 3, "events": 2}
 ROWS_MAX = 4
 
 
-def create_topics(log: Log) -> None:
-    for topic, partitions in TOPICS.items():
-        log.create_topic(topic, "producer bigint, number bigint", key=["producer", "number"], partitions=partitions)
-
-
 def cast(batches: int = 8) -> list[Actor]:
-    """Everyone: three producers, a reader, a collector of orphans."""
-    return [*(Sender(number, batches) for number in (1, 2, 3)), Watcher(9, 12), Collector(15)]
+    """Everyone: producers, readers, members of two groups, and whoever keeps the log in order."""
+    return [
+        *(Sender(number, batches) for number in (1, 2, 3)),
+        Watcher(9, 12),
+        Collector(15),
+        TwinSender(1, batches),
+        TwinSender(2, batches),
+        TwinWatcher(1, 8),
+        *(Counter(number, POLLS) for number in (1, 2)),
+        *(Copier(number, POLLS) for number in (1, 2)),
+        Merger(1, 6),
+        Cleaner(1, 6),
+        *(Caretaker(number, 4) for number in (1, 2)),
+    ]
 
 
 class AbortedError(Exception):

@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -29,6 +29,7 @@ from streamkit.config import load_settings
 from streamkit.failpoints import SimulatedCrash
 from streamkit.log.catalog import Catalog
 from streamkit.log.database import Transaction
+from streamkit.log.heartbeats import MemoryHeartbeats
 from streamkit.log.journal import Journal
 from streamkit.log.log import Log
 from streamkit.log.sqlite import SqliteDatabase
@@ -36,6 +37,8 @@ from streamkit.log.storage import FileStorage, Part
 from tests.history.history import History
 
 TURNS_MAX = 20_000
+FILE_DELETE_DELAY_MS = 8_000
+SETTINGS = replace(load_settings(), file_delete_delay_ms=FILE_DELETE_DELAY_MS)
 
 
 class Actor(Protocol):
@@ -69,6 +72,7 @@ class World:
         self.folder, self.seed, self.actors = folder, seed, actors
         self.random = Random(f"world {seed}")
         self.clock = HandClock(1_000)
+        self.heartbeats = MemoryHeartbeats(self.clock)
         self.history = History()
         self.events: Counter[str] = Counter()
         self.trace: list[str] = []
@@ -185,7 +189,7 @@ class World:
         os.makedirs(root, exist_ok=True)
         database = _Database(SqliteDatabase(f"{root}/catalog.db"), self, life)
         catalog = Catalog(database, self.clock, Journal(root))
-        return Log(root, _Storage(root, self, life), catalog, self.clock, load_settings())
+        return Log(root, _Storage(root, self, life), catalog, self.clock, SETTINGS, heartbeats=self.heartbeats)
 
     def _tail(self) -> str:
         return "; ".join(self.trace[-12:])
