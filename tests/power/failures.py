@@ -21,7 +21,7 @@ import apsw
 
 from streamkit.testing.disk_image import Image
 from streamkit.testing.forgetful import ForgetfulDisk, ForgetfulVfs
-from tests.power.workload import SENDS, Client, Contents, Step, steps_of
+from tests.power.workload import NEWEST, SENDS, Client, Contents, Step, newest_of, steps_of
 
 VFS = "streamkit-power"
 SECOND_FAILURE = 0.05  # the share of recoveries that lose their power too
@@ -68,6 +68,7 @@ def check_step(step: Step, contents: Contents) -> None:
     copies = 0 if step.kind == "abort" else 1
     for topic, values in step.rows.items() if step.kind in SENDS else ():
         held = [value for partition in contents[topic].values() for value in partition]
+        values = newest_of(values) if topic == NEWEST else values
         assert {held.count(value) for value in values} == {copies}, (
             f"{step.kind} to {topic}: {held} hold not {copies} of {values}"
         )

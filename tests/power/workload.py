@@ -13,13 +13,31 @@ from typing import Any
 
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
+from streamkit.log.orphans import NEVER_MS
 from streamkit.log.producer import Producer
+from streamkit.log.segment import SegmentWriter
+from streamkit.log.settings import Scalar
+from streamkit.log.trash import empty_trash
 
-Contents = dict[str, dict[int, list[int]]]  # values by topic and partition, in the order of offsets
-TOPICS = {"plain": (2, {}), "packed": (1, {"compression.type": "lz4"}), "dense": (3, {"compression.type": "zstd"})}
+Contents = dict[
+    str, dict[int, list[int]]
+]  # values by topic and partition, in the order of offsets; of a compacted topic, the newest
+KEYS = 5
+NEWEST = "newest"  # a topic that is compacted
+COMMITTED = "committed"  # beside the topics: what the group has committed
+GROUP = "group"
+TOPICS: dict[str, tuple[int, dict[str, Scalar]]] = {
+    "plain": (2, {}),
+    "packed": (1, {"compression.type": "lz4"}),
+    "dense": (3, {"compression.type": "zstd"}),
+    NEWEST: (1, {"cleanup.policy": "compact"}),
+}
 PRODUCERS = ("first", "second")
-KINDS = ("send", "send", "send", "large", "transaction", "transaction", "abort", "anonymous", "recreate", "reopen")
-SENDS = {"send", "large", "transaction", "anonymous", "abort"}
+KINDS = (
+    *("send", "send", "send", "large", "transaction", "transaction", "process", "abort", "anonymous", "recreate", "reopen"),
+    *("merge", "merge", "compact", "cut"),
+)  # fmt: skip
+SENDS = {"send", "large", "transaction", "process", "anonymous", "abort"}
 
 
 class AbortedError(Exception):
@@ -81,16 +99,27 @@ class Client:
         found: Contents = {}
         for topic in self.log.topics():
             ends = self.log.end_offsets(topic)
+            starts = self.log.catalog.start_offsets(self.log.topic(topic).id)
             found[topic] = {partition: [] for partition in ends}
             table = self.log.read(topic)
             values = table["v"].to_pylist()
             assert table["text"].to_pylist() == [text_of(value) for value in values], f"{topic}: rows are torn"
             for value, partition, offset in zip(values, table["_partition"].to_pylist(), table["_offset"].to_pylist()):
-                assert offset == len(found[topic][partition]), f"{topic}: offset {offset} of partition {partition} is not dense"
+                expected = starts[partition] + len(found[topic][partition])
+                assert offset == expected or topic == NEWEST, f"{topic}: offset {offset} of partition {partition} is not dense"
                 found[topic][partition].append(value)
-            assert {partition: len(values) for partition, values in found[topic].items()} == ends
+            if topic == NEWEST:
+                found[topic] = {partition: newest_of(values) for partition, values in found[topic].items()}
+            else:
+                assert {partition: starts[partition] + len(values) for partition, values in found[topic].items()} == ends
+        found[COMMITTED] = {partition: [offset] for partition, offset in self._committed().items()}
         assert self.log.catalog.check_manifest() == ()
         return found
+
+    def _committed(self) -> dict[int, int]:
+        if "plain" not in self.log.topics():
+            return {}
+        return self.log.catalog.committed_offsets(GROUP).get(self.log.topic("plain").id, {})
 
     def _producer(self, name: str) -> Producer:
         if name not in self._producers:
@@ -100,7 +129,8 @@ class Client:
     def _create(self, step: Step) -> None:
         for topic in step.rows:
             partitions, config = TOPICS[topic]
-            self.log.create_topic(topic, "v bigint, text string", key="v", partitions=partitions, config=config)
+            key = "k" if topic == NEWEST else "v"
+            self.log.create_topic(topic, "k bigint, v bigint, text string", key=key, partitions=partitions, config=config)
 
     def _send(self, step: Step) -> None:
         producer = self._producer(step.producer)
@@ -116,6 +146,39 @@ class Client:
         with producer.transaction():
             for topic, values in step.rows.items():
                 producer.send_batch(topic, rows_of(values), sequence=step.sequence)
+
+    def _process(self, step: Step) -> None:
+        """A transaction that commits what a group has read, too."""
+        producer = self._producer(step.producer)
+        ends = self.log.end_offsets("plain")
+        with producer.transaction():
+            for topic, values in step.rows.items():
+                producer.send_batch(topic, rows_of(values), sequence=step.sequence)
+            producer.send_offsets(GROUP, {"plain": {partition: min(step.sequence, end) for partition, end in ends.items()}})
+
+    def _merge(self, step: Step) -> None:
+        """Every partition comes into one file; what it took the place of is deleted, as if the delay of files were over."""
+        writer = SegmentWriter(self.log.storage, self.log.catalog)
+        for name in self.log.topics():
+            topic = self.log.topic(name)
+            for partition in self.log.end_offsets(name):
+                extents = self.log.catalog.extents(topic.id, partition)
+                if len({extent.path for extent in extents}) > 1:
+                    writer.rewrite(topic, extents)
+        self._empty_trash()
+
+    def _compact(self, step: Step) -> None:
+        self.log.compact(NEWEST)
+        self._empty_trash()
+
+    def _cut(self, step: Step) -> None:
+        """Rows before an offset of one partition go, most often from the middle of a frame."""
+        for topic in step.rows.keys() - {NEWEST}:
+            self.log.delete_records(topic, {0: min(step.sequence, self.log.end_offsets(topic)[0])})
+        self._empty_trash()
+
+    def _empty_trash(self) -> None:
+        empty_trash(self.log.storage, self.log.catalog, NEVER_MS)
 
     def _abort(self, step: Step) -> None:
         try:
@@ -146,7 +209,12 @@ class Client:
 
 
 def rows_of(values: list[int]) -> list[dict[str, Any]]:
-    return [{"v": value, "text": text_of(value)} for value in values]
+    return [{"k": value % KEYS, "v": value, "text": text_of(value)} for value in values]
+
+
+def newest_of(values: list[int]) -> list[int]:
+    """The last value of each key."""
+    return sorted({value % KEYS: value for value in values}.values())
 
 
 def text_of(value: int) -> str:
