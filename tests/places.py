@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from streamkit.log.address import parse_address
 from streamkit.log.database import Database
-from streamkit.log.replicated_storage import ReplicatedStorage, create_root
+from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.storage_root import Owner, claim_root, place_of
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -44,7 +45,8 @@ def postgres_place(server: Server, folder: Path) -> Place:
 
 
 def replicated_storage(folder: Path) -> Storage:
-    roots = tuple(create_root(str(folder / name), name) for name in ("second", "third"))
+    owner = Owner("log", place_of(str(folder / "log")))
+    roots = tuple(claim_root(str(folder / name), owner) for name in ("second", "third"))
     return ReplicatedStorage(str(folder / "log"), Replication(3, 2, roots))
 
 

@@ -12,8 +12,7 @@ from rich.progress import Progress
 
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.log.replicated_storage import check_root
-from streamkit.log.replication import StorageRoot
+from streamkit.log.replicated_storage import ReplicatedStorage
 
 program = typer.Typer(help="Folders that hold copies of the log's files.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -23,7 +22,9 @@ def list_roots(as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the storage roots, and whether they can be used now."""
     with open_existing_log(log) as opened:
         replication = opened.catalog.replication()
-        rows = [(opened.root, "the log's own"), *((root.path, _state(root)) for root in replication.roots)]
+        unusable = opened.storage.unusable() if isinstance(opened.storage, ReplicatedStorage) else {}
+        others = [(root.path, _state(root.path, unusable.get(root.path))) for root in replication.roots]
+        rows = [(opened.root, "the log's own"), *others]
     if as_json:
         roots = [{"path": path, "state": state} for path, state in rows]
         show_json({"replication.factor": replication.factor, "min.insync.replicas": replication.min_insync, "roots": roots})
@@ -37,11 +38,19 @@ def set_roots(
     roots: Annotated[list[str] | None, typer.Argument(help="All folders that are to hold copies beside the log's own.")] = None,
     factor: Annotated[int | None, typer.Option("--factor", help="Copies of each file; one per root unless given.")] = None,
     min_insync: Annotated[int, typer.Option("--min-insync", help="Copies that must be durable before a write counts.")] = 1,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="The log has moved here: the roots of its old place are its own.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Leave out a root even if slabs have no copy elsewhere.")] = False,
     log: LogOption = None,
 ) -> None:
-    """Keep copies of the log's files in these folders from now on; `storage repair` copies what is there already."""
+    """
+    Keep copies of the log's files in these folders from now on; `storage repair` copies what is there already.
+
+    After a disk was replaced, name the same folders again: an empty one is taken for the new disk.
+    """
     with open_existing_log(log) as opened:
-        opened.set_storage(roots or [], factor, min_insync)
+        opened.set_storage(roots or [], factor, min_insync, adopt=adopt, force=force)
         replication = opened.catalog.replication()
     print(
         f"{replication.factor} copies of each file, of which {replication.min_insync} must be durable; next: streamkit storage repair"
@@ -72,15 +81,13 @@ def repair_copies(
                 ("without a whole copy", len(report.lost)),
             )
         )
-        for path in (*set_aside, *report.lost):
-            print(path)
+        for line in (*set_aside, *report.lost, *(f"{root} cannot be used: {reason}" for root, reason in report.unusable.items())):
+            print(line)
     if report.lost or report.lacking:
         raise typer.Exit(1)
 
 
-def _state(root: StorageRoot) -> str:
-    try:
-        check_root(root)
-    except OSError as error:
-        return f"cannot be used: {error.strerror or error}"
-    return f"{os.statvfs(root.path).f_bavail * os.statvfs(root.path).f_frsize / 1e9:.1f} GB free"
+def _state(folder: str, failure: str | None) -> str:
+    if failure is not None:
+        return f"cannot be used: {failure}"
+    return f"{os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize / 1e9:.1f} GB free"

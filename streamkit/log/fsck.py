@@ -223,7 +223,9 @@ def _of_extent(extent: Extent) -> tuple[int, ...]:
 
 
 def _check_replicas(storage: ReplicatedStorage, references: _References, deep: bool, findings: Findings) -> None:
-    """That each slab has as many copies as the log is to keep; with `deep`, whole ones."""
+    """That roots can be used, and that each slab has as many copies as the log is to keep; with `deep`, whole ones."""
+    for folder, reason in storage.unusable().items():
+        findings.warning("storage-root", folder, reason, "mend or mount its disk, then run `streamkit storage repair`")
     factor = storage.replication.factor
     for path, (size, _) in references.slabs.items():
         copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))

@@ -35,11 +35,11 @@ from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
 from streamkit.log.record_deletion import RecordDeletion
 from streamkit.log.repair import RepairReport, repair
-from streamkit.log.replicated_storage import ReplicatedStorage, open_storage, with_roots
 from streamkit.log.segment import SegmentWriter
 from streamkit.log.settings import SETTINGS, Scalar
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import Storage
+from streamkit.log.storage_change import StorageChange, change_storage
 from streamkit.log.survivors import MEMORY_BYTES
 from streamkit.log.time_lookup import offsets_for_times
 from streamkit.log.topic import Topic, declare_topic
@@ -190,17 +190,20 @@ class Log:
         """The offset after the last committed row, by partition."""
         return self.catalog.end_offsets(self.catalog.topic(topic).id)
 
-    def set_storage(self, roots: Sequence[str], replication_factor: int | None = None, min_insync_replicas: int = 1) -> None:
+    def set_storage(
+        self, roots: Sequence[str], replication_factor: int | None = None, min_insync_replicas: int = 1,
+        *, adopt: bool = False, force: bool = False
+    ) -> None:  # fmt: skip
         """
         Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
 
         Each slab is written `replication_factor` times (once per root and the log's own folder unless given) and
         acknowledged when `min_insync_replicas` copies are durable. It holds for whoever opens the log from now on; `repair`
-        copies what is there already. ConfigError for a folder that has files of its own, or numbers that do not fit.
+        copies what is there already. A root on record that is empty is taken for a new disk. `adopt`: the log has moved here, its
+        roots with it. ConfigError for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only copy.
         """
-        replication = with_roots(self.catalog.replication(), roots, replication_factor, min_insync_replicas)
-        self.catalog.change_replication(replication)
-        self.storage = open_storage(self.root, replication)
+        change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
+        self.storage = change_storage(self.root, self.catalog, change)
 
     def repair(self, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None) -> RepairReport:
         """
@@ -208,8 +211,6 @@ class Log:
 
         ConfigError if the log keeps one copy only: there is nothing to repair from.
         """
-        if not isinstance(self.storage, ReplicatedStorage):
-            raise ConfigError(f"{self!r} keeps one copy of its files; add storage roots first: streamkit storage set")
         return repair(self.storage, self.catalog, is_dry=is_dry, progress=progress)
 
     def merge(self, topic: str) -> Merged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 
 from streamkit.clock import Clock, SystemClock
@@ -13,10 +14,12 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.journal import Journal
 from streamkit.log.log import Log
 from streamkit.log.loss import check_present, check_standing
-from streamkit.log.replicated_storage import open_storage
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.storage import FileStorage, MemoryStorage, make_root
+from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
+
+_logger = logging.getLogger(__name__)
 
 
 def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
@@ -44,7 +47,7 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     try:
         catalog = Catalog(database, chosen, Journal(root))
         check_standing(root, catalog)
-        return Log(root, open_storage(root, catalog.replication()), catalog, chosen, settings)
+        return Log(root, _opened(root, catalog), catalog, chosen, settings)
     except BaseException:
         database.close()
         raise
@@ -65,7 +68,7 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     catalog = Catalog(postgres.PostgresDatabase(address), clock)
     try:
         catalog.claim_storage(FileStorage(address.storage))
-        storage = open_storage(address.storage, catalog.replication())
+        storage = _opened(address.storage, catalog)
     except BaseException:
         catalog.close()
         raise
@@ -73,6 +76,15 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     return Log(
         storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
     )
+
+
+def _opened(root: str, catalog: Catalog) -> Storage:
+    """The storage of a log, after a warning of each root that cannot be used: reading goes on without it."""
+    storage = open_storage(root, catalog.replication())
+    if isinstance(storage, ReplicatedStorage):
+        for folder, reason in storage.unusable().items():
+            _logger.warning("the storage root %s cannot be used: %s", folder, reason)
+    return storage
 
 
 def _directory(location: str) -> str:

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError, StorageFullError
+from streamkit.errors import ConfigError, CorruptionError, StorageFullError
 from streamkit.log.catalog import Catalog
-from streamkit.log.replicated_storage import ReplicatedStorage
+from streamkit.log.replicated_storage import ReplicatedStorage, reason_of
 from streamkit.log.slab import check_slab
-from streamkit.log.storage import FileStorage
+from streamkit.log.storage import FileStorage, Storage
+
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class SlabCopies:
-    """The copies of a slab: how many are whole now, how many of these were made just now, and where damaged ones were put."""
+    """
+    The copies of a slab: how many are whole now, how many of these were made just now, and where damaged ones were put.
+
+    `failures` says of roots, by folder, why no copy could be made there.
+    """
 
     path: str
     whole: int
     restored: int = 0
     set_aside: tuple[str, ...] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What a repair found and did, slab by slab; `factor` copies of each are aimed at."""
+    """
+    What a repair found and did, slab by slab; `factor` copies of each are aimed at.
+
+    `unusable` says of roots, by folder, why they cannot be used; what they hold does not count.
+    """
 
     factor: int
     slabs: tuple[SlabCopies, ...]
+    unusable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -48,15 +62,20 @@ class RepairReport:
 
 
 def repair(
-    storage: ReplicatedStorage, catalog: Catalog, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None
+    storage: Storage, catalog: Catalog, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> RepairReport:
     """
     Check every byte of every copy of the slabs that the catalog names, and make the missing ones from a whole one.
 
     A damaged copy is renamed, never deleted. `is_dry` only looks. `progress` hears how many slabs are done, of how many.
+    ConfigError if the storage keeps one copy only.
     """
+    if not isinstance(storage, ReplicatedStorage):
+        raise ConfigError(f"{storage!r} keeps one copy of its files; add storage roots first: streamkit storage set")
     paths = catalog.slabs()
-    return RepairReport(storage.replication.factor, tuple(_repaired(storage, paths, is_dry=is_dry, progress=progress)))
+    slabs = tuple(_repaired(storage, paths, is_dry=is_dry, progress=progress))
+    failures = {root: reason for slab in slabs for root, reason in slab.failures.items()}
+    return RepairReport(storage.replication.factor, slabs, failures | storage.unusable())
 
 
 def _repaired(
@@ -85,7 +104,7 @@ class _Copies:
         whole = [(files, state) for files, state in states if isinstance(state, pa.Buffer)]
         return cls(
             path,
-            whole[0][1] if whole else None,
+            whole[0][1] if whole else _whole_elsewhere(storage, path),
             tuple(files for files, _ in whole),
             tuple(files for files, state in states if isinstance(state, CorruptionError)),
             tuple(files for files, state in states if state is None),
@@ -98,17 +117,25 @@ class _Copies:
         """The copies after damaged ones were set aside and missing ones made; as they are if none is whole."""
         if self.data is None:
             return self.counted()
-        set_aside = tuple(files.set_aside(self.path) for files in self.damaged)
+        set_aside: list[str] = []
+        failures: dict[str, str] = {}
         restored = 0
         for files in (*self.damaged, *self.absent):
-            if len(self.whole) + restored < factor:
-                restored += _is_created(files, self.path, self.data)
-        return SlabCopies(self.path, len(self.whole) + restored, restored, set_aside)
+            try:
+                if files in self.damaged:
+                    set_aside.append(files.set_aside(self.path))
+                if len(self.whole) + restored < factor:
+                    _create(files, self.path, self.data)
+                    restored += 1
+            except (OSError, StorageFullError) as failure:  # the slab stays in the list of those that lack copies
+                failures[files.root] = reason_of(failure)
+        return SlabCopies(self.path, len(self.whole) + restored, restored, tuple(set_aside), failures)
 
 
 def _state(files: FileStorage, path: str) -> pa.Buffer | CorruptionError | None:
     """The bytes of a whole copy, what is wrong with it, or None if there is none."""
     try:
+        _read_through(os.path.join(files.root, path))
         data = files.map(path)
     except FileNotFoundError:
         return None
@@ -121,11 +148,23 @@ def _state(files: FileStorage, path: str) -> pa.Buffer | CorruptionError | None:
     return data
 
 
-def _is_created(files: FileStorage, path: str, data: pa.Buffer) -> bool:
+def _whole_elsewhere(storage: ReplicatedStorage, path: str) -> pa.Buffer | None:
+    """The bytes of a whole copy under a root that cannot be used: a read-only one, or one of the log that this is a copy of."""
+    states = (_state(files, path) for files in storage.out_of_use())
+    return next((state for state in states if isinstance(state, pa.Buffer)), None)
+
+
+def _read_through(file: str) -> None:
+    """Read a file to its end, so that a bad sector is an OSError here, and not a SIGBUS in the map of it."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        position = 0
+        while read := len(os.pread(descriptor, _CHUNK_BYTES, position)):
+            position += read
+    finally:
+        os.close(descriptor)
+
+
+def _create(files: FileStorage, path: str, data: pa.Buffer) -> None:
+    with suppress(FileExistsError):  # another repair made it
         files.create(path, [data])
-    except FileExistsError:
-        return True  # another repair made it
-    except (OSError, StorageFullError):  # the slab stays in the list of those that lack copies
-        return False
-    return True

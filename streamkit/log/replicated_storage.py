@@ -1,68 +1,35 @@
 """
 A storage that keeps copies of each file under several roots: the log's own folder, and others on disks of their own.
 
-Which roots are to hold a file follows from its path alone (the highest hashes of path and root), so no table says where
-copies are; a root that fails is replaced by the next one. Readers try every root in that order.
+Which roots are to hold a file follows from its path alone: those whose hash of "number:path" is lowest, where 0 is the log's
+own folder and the others are numbered as they are on record. So no table says where copies are; a root that fails is replaced
+by the next one. Readers try every root in that order.
+
+A root is written, listed and cleaned only while its marker says that it is this log's. It is read in any case: the path of a
+file holds a token that is used once, and readers find it inside again, so there is no other file of that path.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from streamkit.errors import ConfigError, NotEnoughReplicasError, StorageFullError, StreamKitError
+from streamkit.errors import NotEnoughReplicasError, StorageFullError, StreamKitError
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.storage import FileStorage, Part, Storage
-from streamkit.names import fresh_token
+from streamkit.log.storage_root import check_root, place_of
 
-MARKER = "storage-root"
 Outcome: TypeAlias = int | OSError | StorageFullError  # the size of a copy, or why there is none
-
-
-def create_root(path: str, token: str) -> StorageRoot:
-    """
-    Make a folder a storage root: it must be empty, or not exist yet but for its parent.
-
-    ConfigError if it cannot be used.
-    """
-    folder = os.path.abspath(os.path.expanduser(path))
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        found = os.listdir(folder)
-    except OSError as error:
-        raise ConfigError(f"the storage root {folder} cannot be used: {error.strerror}") from error
-    if found and found != ["lost+found"]:
-        raise ConfigError(f"the storage root {folder} has files already, such as {found[0]}; expected an empty folder")
-    FileStorage(folder).create(MARKER, [token.encode()])
-    return StorageRoot(folder, token)
-
-
-def with_roots(known: Replication, roots: Sequence[str], factor: int | None, min_insync: int) -> Replication:
-    """
-    The replication over these folders and the log's own; those that are no storage root yet become one.
-
-    ConfigError for numbers that do not fit, before anything is made, and for a folder that cannot be used.
-    """
-    markers = {root.path: root for root in known.roots}
-    folders = [os.path.abspath(os.path.expanduser(root)) for root in roots]
-    copies = 1 + len(folders) if factor is None else factor
-    wanted = Replication(copies, min_insync, tuple(StorageRoot(folder, "") for folder in folders))
-    return replace(wanted, roots=tuple(markers.get(folder) or create_root(folder, fresh_token()) for folder in folders))
-
-
-def check_root(root: StorageRoot) -> None:
-    """OSError if the folder is not this root: its disk is not mounted, or another log's is."""
-    with open(os.path.join(root.path, MARKER), "rb") as marker:
-        found = marker.read(len(root.token) + 1).decode(errors="replace")
-    if found != root.token:
-        raise OSError(f"the marker file in {root.path} is that of another storage root")
+Answer = TypeVar("Answer")
+_logger = logging.getLogger(__name__)
 
 
 class ReplicatedStorage:
@@ -73,6 +40,8 @@ class ReplicatedStorage:
         self.replication = replication
         self._roots: tuple[StorageRoot | None, ...] = (None, *replication.roots)
         self._files = (FileStorage(self.root), *(FileStorage(other.path) for other in replication.roots))
+        self._place = place_of(self.root)
+        self._complaints: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"ReplicatedStorage({self.root!r}, {self.replication})"
@@ -94,7 +63,8 @@ class ReplicatedStorage:
         if len(sizes) >= self.replication.min_insync:
             return next(iter(sizes.values()))
         for number in sizes:
-            self._files[number].delete(path)
+            with suppress(OSError):  # what is left is an orphan
+                self._files[number].delete(path)
         raise self._refusal(path, outcomes)
 
     def copies(self, path: str) -> Iterator[pa.Buffer]:
@@ -104,19 +74,23 @@ class ReplicatedStorage:
                 yield self._files[number].map(path)
 
     def map(self, path: str) -> pa.Buffer:
-        """The bytes of one copy."""
-        for copy in self.copies(path):
-            return copy
-        return self._files[0].map(path)
+        """The bytes of one copy; FileNotFoundError if no root has one, else the OSError of the first that cannot be read."""
+        failure: OSError | None = None
+        for number in self._order(path):
+            try:
+                return self._files[number].map(path)
+            except OSError as error:
+                if failure is None or isinstance(failure, FileNotFoundError):
+                    failure = error
+        raise failure or FileNotFoundError(path)
 
     def list(self, folder: str) -> tuple[str, ...]:
-        """The paths below a folder in any root, sorted."""
-        return tuple(sorted({path for files in self._files for path in files.list(folder)}))
+        """The paths below a folder in any root that can be used, sorted; OSError if there is none."""
+        return tuple(sorted({path for paths in self._ask(lambda files: files.list(folder)) for path in paths}))
 
     def delete(self, path: str) -> None:
-        """Remove all copies that can be reached."""
-        for files in self._files:
-            files.delete(path)
+        """Remove all copies in roots that can be used; those that are left are orphans. OSError if there is no such root."""
+        self._ask(lambda files: files.delete(path))
 
     def size(self, path: str) -> int:
         """The size of one copy in bytes."""
@@ -128,19 +102,55 @@ class ReplicatedStorage:
 
     def files(self, path: str) -> tuple[FileStorage, ...]:
         """The storages of the roots that can be used now, the likeliest to hold the file first."""
-        return tuple(self._files[number] for number in self._order(path) if self._can_write(number))
+        usable = self.usable()
+        return tuple(self._files[number] for number in self._order(path) if self._files[number] in usable)
 
-    def _can_write(self, number: int) -> bool:
-        try:
-            self._check(number)
-        except OSError:
-            return False
-        return True
+    def usable(self) -> tuple[FileStorage, ...]:
+        """The storages of the roots that can be used now, the log's own first."""
+        unusable = self.unusable()
+        return tuple(files for files in self._files if files.root not in unusable)
+
+    def out_of_use(self) -> tuple[FileStorage, ...]:
+        """The storages of the roots that cannot be used now; some may be read all the same."""
+        unusable = self.unusable()
+        return tuple(files for files in self._files if files.root in unusable)
+
+    def unusable(self) -> dict[str, str]:
+        """Why roots cannot be used now, by folder; empty if all can."""
+        found: dict[str, str] = {}
+        for number, files in enumerate(self._files):
+            try:
+                self._check(number)
+                _check_disk(files.root)
+            except OSError as failure:
+                found[files.root] = reason_of(failure)
+        return found
+
+    def _ask(self, call: Callable[[FileStorage], Answer]) -> tuple[Answer, ...]:
+        """What the roots that can be used answer; the first OSError if none does."""
+        answers, failures = [], []
+        for number, files in enumerate(self._files):
+            try:
+                self._check(number)
+                answers.append(call(files))
+            except OSError as failure:
+                failures.append(failure)
+                self._complain(number, reason_of(failure))
+        if not answers:
+            raise failures[0]
+        return tuple(answers)
+
+    def _complain(self, number: int, reason: str) -> None:
+        """Warn of a root that cannot be used, once as long as the reason stays the same."""
+        root = self._files[number].root
+        if self._complaints.get(root) != reason:
+            self._complaints[root] = reason
+            _logger.warning("the storage root %s cannot be used: %s", root, reason)
 
     def _check(self, number: int) -> None:
         root = self._roots[number]
         if root is not None:
-            check_root(root)
+            check_root(root, self._place)
 
     def _order(self, path: str) -> tuple[int, ...]:
         """All roots, the ones that are to hold the file first."""
@@ -160,6 +170,7 @@ class ReplicatedStorage:
             except FileExistsError:
                 raise
             except (OSError, StorageFullError) as failure:
+                self._complain(number, reason_of(failure))
                 return failure
 
         with ThreadPoolExecutor(len(numbers)) as threads:
@@ -183,6 +194,18 @@ class ReplicatedStorage:
 def _sizes(outcomes: Mapping[int, Outcome]) -> dict[int, int]:
     """The sizes of the copies that were made."""
     return {number: outcome for number, outcome in outcomes.items() if isinstance(outcome, int)}
+
+
+def _check_disk(folder: str) -> None:
+    """OSError if a folder cannot be listed, or its file system is mounted read-only, which is what becomes of a failing one."""
+    os.listdir(folder)
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), folder)
+
+
+def reason_of(failure: OSError | StorageFullError) -> str:
+    """What failed, without the path of a file: the same for all files as long as it is the same failure."""
+    return (failure.strerror if isinstance(failure, OSError) else None) or str(failure)
 
 
 def open_storage(root: str, replication: Replication) -> Storage:

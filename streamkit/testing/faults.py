@@ -125,14 +125,14 @@ def end_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EMFILE": errno.EMFILE, "EACCES": errno.EACCES}
+ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EMFILE": errno.EMFILE, "EACCES": errno.EACCES, "EROFS": errno.EROFS}
 
 
 class FaultyCalls:
     """
     System calls of this process that obey `fault`, for `calls.watched`; its operations are names of `os`.
 
-    Kinds are `EIO`, `ENOSPC`, `EMFILE`, `EACCES` (the call fails and does nothing; a close closes all the same, as on Linux)
+    Kinds are `EIO`, `ENOSPC`, `EMFILE`, `EACCES`, `EROFS` (the call fails and does nothing; a close closes all the same, as on Linux)
     and `short` (a write takes half of what it is given, other calls are left alone).
     """
 

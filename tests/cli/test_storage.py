@@ -25,3 +25,37 @@ def test_copies_are_set_up_and_repaired(streamkit, root, tmp_path):
     assert "cannot be used" in streamkit("storage", "list")
     lines = [line.split() for line in streamkit("storage", "repair", code=1).splitlines()]
     assert ["with", "too", "few", "copies", str(len(copies))] in lines
+
+
+def test_a_replaced_disk_and_a_moved_log(streamkit, root, tmp_path, as_program):
+    """Named again, an empty root is filled by `repair`; after a move the roots are refused until `--adopt` says they are the log's."""
+    second = tmp_path / "second"
+    streamkit("storage", "set", str(second))
+    shutil.rmtree(second)
+    second.mkdir()
+    assert "storage set` with the same folders" in streamkit("storage", "repair", code=1)
+    streamkit("storage", "set", str(second))
+    streamkit("storage", "repair")
+    assert len(sorted(second.rglob("*.slab"))) == len(list(root.rglob("*.slab")))
+
+    root.rename(tmp_path / "old")
+    shutil.copytree(tmp_path / "old", tmp_path / "moved")
+    moved = str(tmp_path / "moved")
+    listed = json.loads(streamkit("storage", "list", "--json", "--log", moved))["roots"]
+    assert f"belongs to the log at {root}" in listed[1]["state"]
+    code, _, error = as_program("storage", "set", str(second), "--log", moved)
+    assert code == 1 and "--adopt" in error
+    streamkit("storage", "set", str(second), "--log", moved, "--adopt")
+    streamkit("storage", "repair", "--log", moved)
+
+
+def test_the_only_copies_need_force(streamkit, root, as_program, tmp_path):
+    """A root without which slabs would be lost is left out with `--force` alone."""
+    streamkit("storage", "set", str(tmp_path / "second"))
+    streamkit("storage", "repair")
+    slabs = list(root.rglob("*.slab"))
+    for slab in slabs:
+        slab.unlink()
+    code, _, error = as_program("storage", "set")
+    assert code == 1 and f"{len(slabs)} slabs would have no copy" in error and "--force" in error
+    assert "1 copies of each file" in streamkit("storage", "set", "--force")

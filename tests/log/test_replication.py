@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -11,11 +12,15 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFullError
+from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
-from streamkit.log.replicated_storage import MARKER, ReplicatedStorage, create_root
+from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
 from streamkit.log.slab import check_slab
 from streamkit.log.storage import FileStorage, full_error
+from streamkit.log.storage_root import MARKER, Owner, claim_root, place_of
+from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
+from streamkit.testing.faults import FaultyCalls
 
 PATH = f"slabs/p1/1/1-{'a' * 32}.slab"
 
@@ -34,7 +39,8 @@ def log(folders):
 
 
 def storage_of(folders, factor=3, min_insync=1):
-    roots = tuple(create_root(str(folder), f"token-{number}") for number, folder in enumerate(folders[1:]))
+    owner = Owner("log", place_of(str(folders[0])))
+    roots = tuple(claim_root(str(folder), owner) for folder in folders[1:])
     return ReplicatedStorage(str(folders[0]), Replication(factor, min_insync, roots))
 
 
@@ -226,7 +232,95 @@ def test_roots_can_be_added_and_left_out(log, folders, tmp_path):
     assert len(copies_of([folders[0], folders[1], tmp_path / "fourth"])) == 6
 
 
-def test_a_log_with_one_copy_cannot_be_repaired(tmp_path):
+@pytest.mark.parametrize("place", ["log", ":memory:"])
+def test_a_log_with_one_copy_cannot_be_repaired(tmp_path, monkeypatch, place):
     """Repair needs copies to repair from."""
-    with open_log(tmp_path / "log") as log, pytest.raises(ConfigError, match="add storage roots first"):
+    monkeypatch.chdir(tmp_path)
+    with open_log(place) as log, pytest.raises(ConfigError, match="add storage roots first"):
         log.repair()
+
+
+def test_a_log_in_memory_has_no_roots(tmp_path):
+    """A log without a folder refuses storage roots, and keeps what it has."""
+    with open_log(":memory:") as log:
+        log.create_topic("t", "v bigint", partitions=1)
+        send(log)
+        with pytest.raises(ConfigError, match="a log in memory"):
+            log.set_storage([str(tmp_path / "second")])
+        assert values(log) == list(range(10)) and not (tmp_path / "second").exists()
+
+
+def send_as(log, name, first=0):
+    """Ten rows of a producer with that name, opened anew."""
+    with log.producer(name) as producer:
+        producer.send_batch("t", [{"v": value} for value in range(first, first + 10)])
+
+
+FAILING = {
+    "EIO": {*BY_PATH, *BY_DESCRIPTOR, "mmap"},
+    "EROFS": {"mkdir", "unlink", "rename", "fsync", "write"},
+    "EACCES": set(BY_PATH),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_root_that_fails_does_not_stop_the_others(log, folders, name, caplog):
+    """While every call on one root fails, writes, reads, deletions, collections, checks and repairs go on, and the root is named."""
+    send_as(log, "x")
+    log.create_topic("u", "v bigint", partitions=1)
+    faulty = FaultyCalls(FAILING[name])
+    faulty.fault.arm(name, 1, lasts=True)
+    with watched(str(folders[1]), faulty):
+        send_as(log, "x", 10)
+        assert values(log) == list(range(20)) and len(log.storage.list("slabs")) == 2
+        with log.producer() as producer:
+            producer.send("u", {"v": 1})
+        log.delete_topic("u")
+        assert log.maintain(["t"]) is not None
+        report = log.repair()
+        assert str(folders[1]) in report.unusable and len(report.lacking) >= 1 and not report.lost
+        assert {finding.kind for finding in check_folder(str(folders[0])).findings} <= {"replicas", "storage-root", "orphans"}
+    assert f"the storage root {folders[1]} cannot be used: {os.strerror(errno_of(name))}" in caplog.text
+    assert log.repair().lacking == () and len(copies_of(folders[:1])) == len(copies_of(folders[2:]))
+    assert values(log) == list(range(20))
+
+
+def errno_of(name):
+    return getattr(errno, name)
+
+
+def test_without_any_root_the_error_is_that_of_the_disk(folders):
+    """If no root can be listed or cleaned, the operating system's error is raised, and what cannot be told is not taken for empty."""
+    storage = storage_of(folders)
+    storage.create(PATH, [b"x"])
+    faulty = FaultyCalls({"scandir", "unlink", "open"})
+    faulty.fault.arm("EIO", 1, lasts=True)
+    with watched(str(folders[0].parent), faulty):
+        for call in (lambda: storage.list("slabs"), lambda: storage.delete(PATH), lambda: storage.map(PATH)):
+            with pytest.raises(OSError) as caught:
+                call()
+            assert caught.value.errno == errno.EIO
+    assert storage.exists(PATH)
+
+
+def test_copies_of_a_refused_write_may_be_left_on_a_failing_root(folders):
+    """Where the copies of a write that was refused cannot be removed again, the refusal is what is raised."""
+    storage = storage_of(folders, factor=3, min_insync=3)
+    unmount(folders[2])
+    faulty = FaultyCalls({"unlink"})
+    faulty.fault.arm("EIO", 1, lasts=True)
+    with watched(str(folders[1]), faulty), pytest.raises(NotEnoughReplicasError, match="2 copies of slabs"):
+        storage.create(PATH, [b"x"])
+    assert (folders[1] / PATH).exists() and not (folders[0] / PATH).exists()
+
+
+def test_repair_reads_past_a_bad_sector(log, folders):
+    """A copy that the disk cannot read to its end is set aside and made anew: repair meets an error, not the signal of a map."""
+    send(log)
+    (bad,) = copies_of(folders[:1])
+    faulty = FaultyCalls({"pread"})
+    faulty.fault.arm("EIO", 1, lasts=True)
+    with watched(str(bad.parent), faulty):
+        report = log.repair()
+    assert report.restored == 1 and len(report.slabs[0].set_aside) == 1 and report.lacking == ()
+    assert len(copies_of(folders)) == 3

@@ -1,0 +1,73 @@
+"""A change of a log's storage: which folders hold copies of its files from now on, and in how many copies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from streamkit.errors import ConfigError
+from streamkit.log.catalog import Catalog
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.replication import Replication, StorageRoot
+from streamkit.log.sqlite import IN_MEMORY
+from streamkit.log.storage import Storage
+from streamkit.log.storage_root import Owner, claim_root, place_of
+
+
+@dataclass(frozen=True)
+class StorageChange:
+    """
+    What is wanted: all folders beside the log's own, copies of each file (one per folder unless given), the least that count.
+
+    `adopt`: the log has moved, and roots that belong to it at its old place are its own now. `force`: leave out a root even
+    if slabs have no copy elsewhere.
+    """
+
+    roots: Sequence[str]
+    factor: int | None = None
+    min_insync: int = 1
+    adopt: bool = False
+    force: bool = False
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders by their absolute paths."""
+        return tuple(os.path.abspath(os.path.expanduser(root)) for root in self.roots)
+
+    def replication(self) -> Replication:
+        """The replication that is wanted, its roots not yet claimed; ConfigError for numbers that do not fit."""
+        copies = 1 + len(self.roots) if self.factor is None else self.factor
+        return Replication(copies, self.min_insync, tuple(StorageRoot(folder, "") for folder in self.folders))
+
+
+def change_storage(root: str, catalog: Catalog, change: StorageChange) -> Storage:
+    """Put the change of the log at `root` on record and return its storage; ConfigError, and nothing on record, if it cannot be."""
+    if root == IN_MEMORY:
+        raise ConfigError("a log in memory has no copies on disks; open one in a folder")
+    wanted, before = change.replication(), catalog.replication()
+    known = {found.path: found for found in before.roots}
+    owner = Owner(catalog.standing().log_id, place_of(root))
+    roots = tuple(claim_root(folder, owner, known.get(folder), adopt=change.adopt) for folder in change.folders)
+    replication = replace(wanted, roots=roots)
+    if not change.force:
+        _check_left_out(ReplicatedStorage(root, replication), catalog, before)
+    catalog.change_replication(replication)
+    return open_storage(root, replication)
+
+
+def _check_left_out(storage: ReplicatedStorage, catalog: Catalog, before: Replication) -> None:
+    """ConfigError if a root is left out, and slabs have no copy under the folders that stay."""
+    staying = {root.path for root in storage.replication.roots}
+    left_out = [root.path for root in before.roots if root.path not in staying]
+    if not left_out:
+        return
+    usable = storage.usable()
+    count = sum(not any(files.exists(path) for files in usable) for path in catalog.slabs())
+    if count:
+        folders = 1 + len(before.roots)
+        first = f"set --factor {folders} with the roots that are on record, then " if before.factor < folders else ""
+        raise ConfigError(
+            f"{count} slabs would have no copy without {', '.join(left_out)}; {first}run `streamkit storage repair`, "
+            "or leave it out all the same, with --force"
+        )

@@ -1,0 +1,140 @@
+"""
+A storage root: a folder whose marker file says which root it is, of which log, and where that log is.
+
+The roots of a log are absolute, and so its copies know them too. Only the log at the place that the marker names may list,
+write or delete there; the same marker tells a root from an empty mount point and from a disk of another log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+from streamkit.errors import ConfigError
+from streamkit.log.replication import StorageRoot
+from streamkit.log.storage import FileStorage, sync_folder
+from streamkit.names import IDENTITY_FOLDER, fresh_token, unfinished_file
+
+MARKER = "storage-root"
+_MARKER_BYTES_MAX = 65_536
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose a root is: the log's id, which its copies share, and its place, which they do not."""
+
+    log_id: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a marker file says: the root's token, and the owner."""
+
+    token: str
+    owner: Owner
+
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        return json.dumps({"token": self.token, **asdict(self.owner)}).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Marker:
+        """The inverse of `encode`; of other bytes, a marker that is nobody's."""
+        try:
+            value = json.loads(data)
+            return cls(str(value["token"]), Owner(str(value["log_id"]), str(value["place"])))
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return cls("", Owner("", ""))
+
+
+def place_of(root: str) -> str:
+    """
+    What tells the log in a folder from a copy of it: the folder itself.
+
+    Of a log with its catalog on a server it is the name of its identity, since each host may mount the folder elsewhere.
+    """
+    identities = FileStorage(root).list(IDENTITY_FOLDER)
+    return identities[0] if identities else os.path.realpath(root)
+
+
+def read_marker(folder: str) -> Marker | None:
+    """The marker in a folder, None if there is none; OSError if that cannot be told."""
+    try:
+        descriptor = os.open(os.path.join(folder, MARKER), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return Marker.parse(os.pread(descriptor, _MARKER_BYTES_MAX, 0))
+    finally:
+        os.close(descriptor)
+
+
+def check_root(root: StorageRoot, place: str) -> None:
+    """OSError, which says why, if the folder is not this root of the log at this place."""
+    marker = read_marker(root.path)
+    if marker is None:
+        raise OSError(
+            "it has no marker file: its disk is not mounted, or it is a new one; then run `streamkit storage set` with the same folders"
+        )
+    if marker.token != root.token:
+        raise OSError(
+            f"its marker file is that of another storage root, of the log at {marker.owner.place or 'an unknown place'}"
+        )
+    if marker.owner.place != place:
+        raise OSError(_elsewhere(marker))
+
+
+def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, adopt: bool = False) -> StorageRoot:
+    """
+    Make an absolute folder a storage root of this owner, unless it is one; ConfigError if it cannot be one.
+
+    An empty folder, or one that does not exist yet, becomes one; if it is `known` by the log, it is the same root again, on a
+    new disk. A folder that was a root of this log comes back as it is. With `adopt`, so does a root of the log at another place.
+    """
+    try:
+        marker = read_marker(folder)
+        if marker is None:
+            return _made(folder, Marker(known.token if known else fresh_token(), owner))
+        _check_owner(folder, marker, owner, adopt=adopt)
+        if marker.owner != owner:
+            _write_marker(folder, Marker(marker.token, owner))
+    except OSError as error:
+        if known:  # a failing disk stays on record, and is seen to later
+            return known
+        raise ConfigError(f"the storage root {folder} cannot be used: {error.strerror}") from error
+    return StorageRoot(folder, marker.token)
+
+
+def _check_owner(folder: str, marker: Marker, owner: Owner, *, adopt: bool) -> None:
+    if marker.owner.log_id != owner.log_id:
+        raise ConfigError(
+            f"the folder {folder} is a storage root of another log, at {marker.owner.place or 'an unknown place'}; name another folder"
+        )
+    if marker.owner.place != owner.place and not adopt:
+        raise ConfigError(f"the storage root {folder} cannot be used: {_elsewhere(marker)}")
+
+
+def _elsewhere(marker: Marker) -> str:
+    return (
+        f"it belongs to the log at {marker.owner.place}, of which this is a copy; if that one is no more, "
+        "run `streamkit storage set` with the same folders and --adopt"
+    )
+
+
+def _made(folder: str, marker: Marker) -> StorageRoot:
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    found = sorted(name for name in os.listdir(folder) if name != "lost+found")
+    if found:
+        raise ConfigError(f"the storage root {folder} has files already, such as {found[0]}; expected an empty folder")
+    FileStorage(folder).create(MARKER, [marker.encode()])
+    return StorageRoot(folder, marker.token)
+
+
+def _write_marker(folder: str, marker: Marker) -> None:
+    """Put another marker in the place of the one that is there, all of it or nothing."""
+    unfinished = unfinished_file(MARKER, fresh_token())
+    FileStorage(folder).create(unfinished, [marker.encode()])
+    os.replace(os.path.join(folder, unfinished), os.path.join(folder, MARKER))
+    sync_folder(folder)

@@ -1,0 +1,200 @@
+"""Whose a storage root is: of one log at one place. Copies and moves of a log, replaced and exchanged disks, roots that are left out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError
+from streamkit.log.opening import open_log
+from streamkit.log.replicated_storage import ReplicatedStorage
+from streamkit.log.replication import Replication
+from streamkit.log.storage import FileStorage
+from streamkit.log.storage_root import MARKER, Marker, Owner, claim_root, place_of
+from streamkit.names import identity_path
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return [tmp_path / name for name in ("log", "second", "third")]
+
+
+@pytest.fixture
+def log(folders):
+    """A log with copies of everything on two further roots."""
+    with open_log(folders[0]) as log:
+        log.create_topic("t", "v bigint", partitions=2)
+        log.set_storage([str(folder) for folder in folders[1:]])
+        yield log
+
+
+def send(log, first=0, producer=None):
+    """Ten rows in one slab; of a producer with a name, opened anew, if one is given."""
+    with log.producer(producer) as opened:
+        opened.send_batch("t", [{"v": value} for value in range(first, first + 10)])
+
+
+def values(log):
+    return sorted(log.read("t")["v"].to_pylist())
+
+
+def slabs_of(*folders):
+    return [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
+
+
+def contents(*folders):
+    """Every file below these folders, with its bytes."""
+    return {file: file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_copy_of_a_log_keeps_off_its_roots(log, folders, tmp_path, caplog):
+    """A log that was copied opens and reads, says whose the roots are, and whatever it does, changes nothing under them."""
+    send(log, producer="x")
+    shutil.copytree(folders[0], tmp_path / "copy")
+    send(log, 10, "x")
+    before = contents(*folders[1:])
+    with open_log(tmp_path / "copy") as copy:
+        assert caplog.text.count(f"it belongs to the log at {folders[0]}, of which this is a copy") == 2
+        assert values(copy) == list(range(10))
+        send(copy, 20, "x")
+        copy.delete_topic("t")
+        copy.repair()
+        assert {finding.kind for finding in copy.fsck().findings} == {"storage-root"}
+    assert contents(*folders[1:]) == before
+    assert values(log) == list(range(20)) and log.fsck(deep=True).is_clean
+
+
+def test_a_moved_log_takes_its_roots_along_when_told(log, folders, tmp_path):
+    """A log at a new place refuses its roots, and what needs them, until it is told to adopt them; then they are not those of the old place."""
+    log.set_storage([str(folder) for folder in folders[1:]], 2, 2)
+    send(log)
+    log.close()
+    shutil.copytree(folders[0], tmp_path / "kept")
+    roots = [str(folder) for folder in folders[1:]]
+    with open_log(folders[0].rename(tmp_path / "moved")) as moved:
+        assert values(moved) == list(range(10))
+        producer = moved.producer()
+        producer.send("t", {"v": 10})
+        with pytest.raises(NotEnoughReplicasError, match=rf"belongs to the log at {folders[0]}, .* --adopt"):
+            producer.flush()
+        before = contents(*folders[1:])
+        with pytest.raises(ConfigError, match=rf"belongs to the log at {folders[0]}, .* --adopt"):
+            moved.set_storage(roots, 2, 2)
+        assert contents(*folders[1:]) == before
+
+        moved.set_storage(roots, 2, 2, adopt=True)
+        producer.flush()
+        assert values(moved) == list(range(11))
+        assert moved.fsck(deep=True).is_clean
+    with open_log((tmp_path / "kept").rename(folders[0])) as old:
+        assert isinstance(old.storage, ReplicatedStorage) and old.storage.unusable().keys() == set(roots)
+
+
+def test_hosts_may_mount_a_shared_log_elsewhere(tmp_path):
+    """Of a log with its catalog on a server, the identity in its folder says whose the roots are, wherever the folder is mounted."""
+    storage = FileStorage(str(tmp_path / "here"))
+    storage.create(identity_path("a" * 32), [b"x"])
+    root = claim_root(str(tmp_path / "disk"), Owner("log", place_of(storage.root)))
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert ReplicatedStorage(str(tmp_path / "there"), Replication(2, 2, (root,))).unusable() == {}
+    FileStorage(str(tmp_path / "other")).create(identity_path("b" * 32), [b"x"])
+    assert len(ReplicatedStorage(str(tmp_path / "other"), Replication(2, 2, (root,))).unusable()) == 1
+
+
+def test_the_disk_of_another_log_is_left_alone(log, folders, tmp_path):
+    """Where the disk of another log is mounted, its slabs are neither listed nor deleted, and it is not made a root by naming it again."""
+    send(log, producer="x")
+    with open_log(tmp_path / "other") as other:
+        other.create_topic("t", "v bigint", partitions=2)
+        other.set_storage([str(tmp_path / "disk")])
+        for first in (0, 10):
+            send(other, first, "x")
+        before = contents(tmp_path / "disk")
+    folders[1].rename(tmp_path / "away")
+    (tmp_path / "disk").rename(folders[1])
+    listed = log.storage.list("slabs")
+    assert len(listed) == 1
+    send(log, 10, "x")
+    log.delete_topic("t")
+    with pytest.raises(ConfigError, match=rf"a storage root of another log, at {tmp_path / 'other'}"):
+        log.set_storage([str(folder) for folder in folders[1:]])
+    assert [finding.where for finding in log.fsck().of("storage-root")] == [str(folders[1])]
+    assert {file.name: data for file, data in contents(folders[1]).items()} == {file.name: data for file, data in before.items()}
+
+
+def test_a_replaced_disk_is_filled_again(log, folders):
+    """An empty disk in the place of a root is left alone by repair, which says why, and is a root again when its folder is named again."""
+    send(log)
+    send(log, 10)
+    shutil.rmtree(folders[1])
+    folders[1].mkdir()
+    (folders[1] / "lost+found").mkdir()
+    report = log.repair()
+    assert len(report.lacking) == 2 and "run `streamkit storage set` with the same folders" in report.unusable[str(folders[1])]
+    assert contents(folders[1]) == {}
+
+    producer = log.producer()
+    log.set_storage([str(folder) for folder in folders[1:]])
+    report = log.repair()
+    assert (report.restored, report.lacking, report.unusable) == (2, (), {}) and len(slabs_of(*folders)) == 6
+    producer.send("t", {"v": 20})
+    producer.flush()
+    assert len(slabs_of(folders[1])) == 3 and log.fsck(deep=True).is_clean
+
+
+def test_a_disk_with_files_of_others_is_not_taken_for_a_new_one(log, folders):
+    """A root whose marker is gone while files are there is refused, and stays as it is on record."""
+    (folders[1] / MARKER).unlink()
+    (folders[1] / "thesis.txt").write_text("x")
+    before = log.catalog.replication()
+    with pytest.raises(ConfigError, match=r"has files already, such as thesis\.txt"):
+        log.set_storage([str(folder) for folder in folders[1:]])
+    assert log.catalog.replication() == before and sorted(os.listdir(folders[1])) == ["thesis.txt"]
+
+
+def test_the_only_copies_are_not_left_out(log, folders):
+    """A root that alone has copies of slabs is left out only after they were copied, or by force; afterwards it may come back."""
+    roots = [str(folder) for folder in folders[1:]]
+    log.set_storage(roots, 1)
+    for first in range(0, 400, 10):
+        send(log, first)
+    alone = [len(slabs_of(folder)) for folder in folders]
+    assert sum(alone) == 40 and min(alone) > 0
+    before = log.catalog.replication()
+    with pytest.raises(ConfigError, match=rf"{alone[2]} slabs would have no copy without {roots[1]}; set --factor 3 .*repair"):
+        log.set_storage(roots[:1], 1)
+    assert log.catalog.replication() == before
+
+    log.set_storage(roots[:1], 1, force=True)
+    with pytest.raises(CorruptionError, match="is missing"):
+        log.read("t")
+    log.set_storage(roots, 3)
+    assert log.repair().restored == 80
+    log.set_storage(roots[:1])
+    assert values(log) == list(range(400))
+
+
+def test_a_copied_log_becomes_one_of_its_own(log, folders, tmp_path):
+    """In a copy, repair brings home the slabs that only the roots of the original have; then the copy can leave these out."""
+    log.set_storage([str(folder) for folder in folders[1:]], 1)
+    for first in range(0, 120, 10):
+        send(log, first)
+    shutil.copytree(folders[0], tmp_path / "copy")
+    before = contents(*folders[1:])
+    with open_log(tmp_path / "copy") as copy:
+        with pytest.raises(ConfigError, match="slabs would have no copy without"):
+            copy.set_storage([])
+        assert copy.repair().restored == len(slabs_of(*folders[1:]))
+        copy.set_storage([str(tmp_path / "fourth")])
+        copy.repair()
+        shutil.rmtree(folders[2])
+        assert values(copy) == list(range(120)) and copy.fsck(deep=True).is_clean
+    assert contents(folders[1]).items() <= before.items()
+
+
+@pytest.mark.parametrize("found", [b"", b"[]", b"{", b'{"token": 1}', b"7f" * 16, b"[" * 60_000])
+def test_a_marker_of_another_form_is_nobodys(found):
+    """Whatever else stands in a marker file, it is not taken for the marker of a root."""
+    assert Marker.parse(found) == Marker("", Owner("", ""))
