@@ -133,6 +133,7 @@ class ReplicatedStorage:
             try:
                 self._check(number)
                 answers.append(call(files))
+                self._complaints.pop(files.root, None)
             except OSError as failure:
                 failures.append(failure)
                 self._complain(number, reason_of(failure))
@@ -141,7 +142,7 @@ class ReplicatedStorage:
         return tuple(answers)
 
     def _complain(self, number: int, reason: str) -> None:
-        """Warn of a root that cannot be used, once as long as the reason stays the same."""
+        """Warn of a root that cannot be used, once as long as it fails for the same reason."""
         root = self._files[number].root
         if self._complaints.get(root) != reason:
             self._complaints[root] = reason

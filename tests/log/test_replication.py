@@ -6,7 +6,9 @@ import errno
 import os
 import random
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -256,6 +258,15 @@ def send_as(log, name, first=0):
         producer.send_batch("t", [{"v": value} for value in range(first, first + 10)])
 
 
+@contextmanager
+def failing(folder, *operations, name="EIO"):
+    """These calls on files below a folder fail as long as the block goes on."""
+    faulty = FaultyCalls(operations)
+    faulty.fault.arm(name, 1, lasts=True)
+    with watched(str(folder), faulty):
+        yield
+
+
 FAILING = {
     "EIO": {*BY_PATH, *BY_DESCRIPTOR, "mmap"},
     "EROFS": {"mkdir", "unlink", "rename", "fsync", "write"},
@@ -268,9 +279,7 @@ def test_a_root_that_fails_does_not_stop_the_others(log, folders, name, caplog):
     """While every call on one root fails, writes, reads, deletions, collections, checks and repairs go on, and the root is named."""
     send_as(log, "x")
     log.create_topic("u", "v bigint", partitions=1)
-    faulty = FaultyCalls(FAILING[name])
-    faulty.fault.arm(name, 1, lasts=True)
-    with watched(str(folders[1]), faulty):
+    with failing(folders[1], *FAILING[name], name=name):
         send_as(log, "x", 10)
         assert values(log) == list(range(20)) and len(log.storage.list("slabs")) == 2
         with log.producer() as producer:
@@ -293,9 +302,7 @@ def test_without_any_root_the_error_is_that_of_the_disk(folders):
     """If no root can be listed or cleaned, the operating system's error is raised, and what cannot be told is not taken for empty."""
     storage = storage_of(folders)
     storage.create(PATH, [b"x"])
-    faulty = FaultyCalls({"scandir", "unlink", "open"})
-    faulty.fault.arm("EIO", 1, lasts=True)
-    with watched(str(folders[0].parent), faulty):
+    with failing(folders[0].parent, "scandir", "unlink", "open"):
         for call in (lambda: storage.list("slabs"), lambda: storage.delete(PATH), lambda: storage.map(PATH)):
             with pytest.raises(OSError) as caught:
                 call()
@@ -303,13 +310,59 @@ def test_without_any_root_the_error_is_that_of_the_disk(folders):
     assert storage.exists(PATH)
 
 
+def test_a_copy_that_cannot_be_read_is_not_missing(folders):
+    """Where one root fails and the others have no copy, the error is that of the disk."""
+    storage = storage_of(folders)
+    with failing(folders[1], "open"), pytest.raises(OSError) as caught:
+        storage.map(PATH)
+    assert caught.value.errno == errno.EIO
+    with pytest.raises(FileNotFoundError):
+        storage.map(PATH)
+
+
+def test_a_failing_root_is_warned_of_once(folders, caplog):
+    """A root that fails at every write or deletion is told of once, and again when it fails in another way or once more."""
+    storage = storage_of(folders)
+    with failing(folders[1], "fsync"):
+        for number in range(5):
+            storage.create(f"slabs/p1/1/{number}-{'d' * 32}.slab", [b"x"])
+    assert caplog.text.count("cannot be used: Input/output error") == 1
+    with failing(folders[1], "unlink", name="EROFS"):
+        for path in storage.list("slabs"):
+            storage.delete(path)
+    assert caplog.text.count("cannot be used: Read-only file system") == 1
+    storage.list("slabs")
+    with failing(folders[1], "unlink", name="EROFS"):
+        storage.delete(PATH)
+    assert caplog.text.count("cannot be used: Read-only file system") == 2
+
+
+def test_a_failing_disk_is_not_usable(log, folders, monkeypatch):
+    """A root that cannot be listed, or whose file system has become read-only, is named with the reason; others are not."""
+    with failing(folders[1], "listdir"):
+        assert log.storage.unusable() == {str(folders[1]): "Input/output error"}
+    flags = os.ST_RDONLY
+    statvfs = os.statvfs
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=flags) if path == str(folders[1]) else statvfs(path))
+    assert log.storage.unusable() == {str(folders[1]): "Read-only file system"}
+    flags = 0
+    assert log.storage.unusable() == {}
+
+
+def test_roots_can_be_changed_while_one_fails(log, folders, tmp_path):
+    """A root on record that cannot be looked at stays on record when another is added, and is used again when it can be."""
+    send(log)
+    with failing(folders[1], "open", "mkdir", "listdir"):
+        log.set_storage([str(folders[1]), str(folders[2]), str(tmp_path / "fourth")])
+        assert log.repair().unusable.keys() == {str(folders[1])}
+    assert log.storage.unusable() == {} and log.repair().lacking == ()
+
+
 def test_copies_of_a_refused_write_may_be_left_on_a_failing_root(folders):
     """Where the copies of a write that was refused cannot be removed again, the refusal is what is raised."""
     storage = storage_of(folders, factor=3, min_insync=3)
     unmount(folders[2])
-    faulty = FaultyCalls({"unlink"})
-    faulty.fault.arm("EIO", 1, lasts=True)
-    with watched(str(folders[1]), faulty), pytest.raises(NotEnoughReplicasError, match="2 copies of slabs"):
+    with failing(folders[1], "unlink"), pytest.raises(NotEnoughReplicasError, match="2 copies of slabs"):
         storage.create(PATH, [b"x"])
     assert (folders[1] / PATH).exists() and not (folders[0] / PATH).exists()
 
@@ -318,9 +371,7 @@ def test_repair_reads_past_a_bad_sector(log, folders):
     """A copy that the disk cannot read to its end is set aside and made anew: repair meets an error, not the signal of a map."""
     send(log)
     (bad,) = copies_of(folders[:1])
-    faulty = FaultyCalls({"pread"})
-    faulty.fault.arm("EIO", 1, lasts=True)
-    with watched(str(bad.parent), faulty):
+    with failing(bad.parent, "pread"):
         report = log.repair()
     assert report.restored == 1 and len(report.slabs[0].set_aside) == 1 and report.lacking == ()
     assert len(copies_of(folders)) == 3
