@@ -1,29 +1,60 @@
-"""What a shell may complete: names of topics, groups and applications of the log that a command is pointed at."""
+"""What a shell may complete: the names that the log a command is pointed at has, and words that are always the same."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stderr, suppress
 
 import typer
 
-from streamkit.cli.location import open_existing_log
-from streamkit.errors import StreamKitError
-from streamkit.log.log import Log
+from streamkit.cli.location import location_of
+from streamkit.log.catalog import Catalog
+from streamkit.log.formats import FORMATS
+from streamkit.log.opening import open_catalog
+from streamkit.log.settings import SETTINGS
+
+Completion = Callable[[typer.Context, str], list[str]]
 
 
-def completing(names: Callable[[Log], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
-    """A completion by the names of a log; without a log that can be opened there are none."""
+def completing(names: Callable[[Catalog, typer.Context], Iterable[str]]) -> Completion:
+    """
+    A completion by names of the log's catalog, which is opened read-only.
+
+    It never says a word: whatever goes wrong, from a log that is not there to a damaged one, there are no names.
+    """
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        try:
-            with open_existing_log(context.params.get("log")) as log:
-                return [name for name in names(log) if name.startswith(incomplete)]
-        except StreamKitError:
-            return []  # a completion must not print
+        with suppress(Exception), redirect_stderr(io.StringIO()):
+            catalog = open_catalog(location_of(context.params.get("log")))
+            try:
+                return [name for name in names(catalog, context) if name.startswith(incomplete)]
+            finally:
+                catalog.close()
+        return []
 
     return complete
 
 
-topics = completing(lambda log: log.topics(internal=True))
-groups = completing(lambda log: log.groups())
-applications = completing(lambda log: [state.name for state in log.catalog.applications()])
+def choosing(words: Iterable[str]) -> Completion:
+    """A completion by words that are always the same."""
+    known = list(words)
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return complete
+
+
+def _stores(catalog: Catalog, context: typer.Context) -> Iterable[str]:
+    return catalog.application(context.params["app"]).stores
+
+
+topics = completing(lambda catalog, _: [topic.name for topic in catalog.topics()])
+groups = completing(lambda catalog, _: catalog.groups())
+applications = completing(lambda catalog, _: [state.name for state in catalog.applications()])
+stores = completing(_stores)
+settings = choosing(f"{name}=" for name in SETTINGS)
+setting_names = choosing(SETTINGS)
+formats = choosing(FORMATS)
+bounds = choosing(("earliest", "latest"))

@@ -9,7 +9,7 @@ import typer
 
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.moment import parse_moment
+from streamkit.cli.position import offsets_at, parse_position
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.errors import ConfigError
 from streamkit.log.group_description import GroupDescription
@@ -65,11 +65,22 @@ def describe_group(group: Name, as_json: JsonOption = False, log: LogOption = No
 def reset_group(
     group: Name,
     to: Annotated[
-        str, typer.Option("--to", metavar="WHERE", help="earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z.")
+        str,
+        typer.Option(
+            "--to",
+            metavar="WHERE",
+            help="earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z.",
+            autocompletion=completion.bounds,
+        ),
     ],
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="A topic, as often as needed; else all the group has read."),
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="A topic, as often as needed; else all the group has committed.",
+            autocompletion=completion.topics,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be committed.")] = False,
     as_json: JsonOption = False,
@@ -80,12 +91,13 @@ def reset_group(
 
     An offset that a partition does not have becomes the nearest one that it has; a time, the first record of that time or later.
     """
+    position = parse_position(to)
     with open_existing_log(log) as opened:
         committed = _committed(opened, group)
         chosen = topics or sorted(committed)
         if not chosen:
             raise ConfigError(f"consumer group {group} has committed nothing; name the topics to commit for with --topic")
-        after = {topic: _offsets_at(opened, topic, to) for topic in chosen}
+        after = {topic: offsets_at(opened, topic, position) for topic in chosen}
         if not dry_run:
             opened.reset_group(group, after)
     rows = [
@@ -141,16 +153,3 @@ def _committed(log: Log, group: str) -> Offsets:
         if row.committed is not None:
             found.setdefault(row.topic, {})[row.partition] = row.committed
     return found
-
-
-def _offsets_at(log: Log, topic: str, to: str) -> dict[int, int]:
-    """The offset of each partition of a topic that `to` means."""
-    bounds = {partition: found for (_, partition), found in log.catalog.offset_bounds([log.topic(topic).id]).items()}
-    if to == "earliest":
-        return {partition: start for partition, (start, _) in bounds.items()}
-    if to == "latest":
-        return {partition: end for partition, (_, end) in bounds.items()}
-    if to.isdecimal():
-        return {partition: min(max(int(to), start), end) for partition, (start, end) in bounds.items()}
-    found = log.offsets_for_times(topic, parse_moment(to))
-    return {partition: end if (offset := found[partition]) is None else offset for partition, (_, end) in bounds.items()}

@@ -20,13 +20,19 @@ LogOption = Annotated[
 
 def open_existing_log(path: str | None) -> Log:
     """Open the log that a command was pointed at; ConfigError if there is none, because looking must not make one."""
+    return open_log(location_of(path))
+
+
+def location_of(path: str | None) -> str:
+    """Where the log is that a command was pointed at; ConfigError if there is none."""
     location = path or load_settings().log
-    if not has_log(location):
-        if is_address(location):
-            raise ConfigError(
-                "the storage directory of the catalog's URL holds no log; mend it, mount it, or write to a topic first"
-            )
+    if has_log(location):
+        return location
+    if is_address(location):
         raise ConfigError(
-            f"there is no log at {os.path.abspath(location)}; name one with --log or STREAMKIT_LOG, or write to a topic first"
+            "the storage directory of the catalog's URL holds no log; mend it, mount it, or create a topic first: streamkit topics create"
         )
-    return open_log(location)
+    raise ConfigError(
+        f"there is no log at {os.path.abspath(os.path.expanduser(location.removeprefix('file://')))}; name one with --log or STREAMKIT_LOG, "
+        "or create a topic first: streamkit topics create"
+    )

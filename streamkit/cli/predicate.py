@@ -1,5 +1,5 @@
 """
-What `--where` says, as an Arrow expression: comparisons of columns, joined by and, or, not, in SQL's three-valued logic.
+What `--where` says, as a condition: comparisons of columns, joined by and, or, not, in SQL's three-valued logic.
 
     condition   := conjunction { OR conjunction }
     conjunction := negation { AND negation }
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.cli.condition import COMPARISONS, Condition, compared
 from streamkit.cli.moment import parse_moment
 from streamkit.errors import ConfigError
 
@@ -32,10 +32,6 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
     r"|(?P<name>[A-Za-z_][\w$]*|`(?:[^`]|``)+`)|(?P<sign><=|>=|==|!=|<>|[=<>(),]))"
 )
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne,
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WORDS = frozenset(("and", "or", "not", "is", "null", "in", "between", "like", "true", "false"))
 _KNOWN = "known are = != < <= > >=, IS NULL, IN (…), BETWEEN, LIKE, AND, OR, NOT and brackets"
@@ -50,8 +46,8 @@ class _Token:
     position: int
 
 
-def parse_predicate(text: str, schema: pa.Schema) -> pc.Expression:
-    """The expression that a text means for rows of this schema; ConfigError says where it cannot be understood, and what can."""
+def parse_predicate(text: str, schema: pa.Schema) -> Condition:
+    """The condition that a text means for rows of this schema; ConfigError says where it cannot be understood, and what can."""
     parser = _Parser(text, schema)
     found = parser.condition()
     if parser.next.kind != "end":
@@ -68,19 +64,19 @@ class _Parser:
         self._tokens = _tokens(text)
         self.next = self._tokens.pop(0)
 
-    def condition(self) -> pc.Expression:
+    def condition(self) -> Condition:
         found = self._conjunction()
         while self._takes("or"):
             found = found | self._conjunction()
         return found
 
-    def _conjunction(self) -> pc.Expression:
+    def _conjunction(self) -> Condition:
         found = self._negation()
         while self._takes("and"):
             found = found & self._negation()
         return found
 
-    def _negation(self) -> pc.Expression:
+    def _negation(self) -> Condition:
         if self._takes("not"):
             return ~self._negation()
         if self._takes("("):
@@ -89,16 +85,16 @@ class _Parser:
             return found
         return self._test()
 
-    def _test(self) -> pc.Expression:
+    def _test(self) -> Condition:
         if self.next.kind != "name":
             return self._mirrored()
         column = self._column()
-        if self.next.value in _COMPARISONS:
+        if self.next.value in COMPARISONS:
             return self._comparison(column)
         if self._takes("is"):
             is_null = not self._takes("not")
             self._expect("null")
-            return pc.field(column).is_null() if is_null else pc.field(column).is_valid()
+            return Condition(pc.field(column).is_null() if is_null else pc.field(column).is_valid())
         is_negated = self._takes("not")
         if self._takes("in"):
             found = self._membership(column)
@@ -107,37 +103,37 @@ class _Parser:
         elif self._takes("like"):
             found = self._pattern(column)
         elif not is_negated and pa.types.is_boolean(self._type(column)):
-            return pc.field(column)
+            return Condition(pc.field(column))
         else:
             self.refuse("a comparison")
         return ~found if is_negated else found
 
-    def _mirrored(self) -> pc.Expression:
+    def _mirrored(self) -> Condition:
         """A comparison that begins with its literal."""
         literal = self._literal()
         sign = self._take()
-        if sign.value not in _COMPARISONS or self.next.kind != "name":
+        if sign.value not in COMPARISONS or self.next.kind != "name":
             self.refuse("a comparison with a column")
         return self._compared(self._column(), _MIRRORED.get(sign.value, sign.value), literal)
 
-    def _comparison(self, column: str) -> pc.Expression:
+    def _comparison(self, column: str) -> Condition:
         sign = self._take().value
         if self.next.kind != "name":
             return self._compared(column, sign, self._literal())
         other = self._column()
         types = (self._type(column), self._type(other))
         if types[0] == types[1]:
-            return _COMPARISONS[sign](pc.field(column), pc.field(other))
+            return Condition(COMPARISONS[sign](pc.field(column), pc.field(other)))
         if not all(_is_number(found) for found in types):
             raise ConfigError(f"--where compares {column} ({types[0]}) with {other} ({types[1]}); expected columns of one type")
-        return _COMPARISONS[sign](_as_double(column), _as_double(other))
+        return Condition(COMPARISONS[sign](_as_double(column), _as_double(other)))
 
-    def _compared(self, column: str, sign: str, literal: _Token) -> pc.Expression:
+    def _compared(self, column: str, sign: str, literal: _Token) -> Condition:
         value = self._value(literal, column)
         is_mixed = pa.types.is_integer(self._type(column)) and pa.types.is_floating(value.type)
-        return _COMPARISONS[sign](_as_double(column) if is_mixed else pc.field(column), value)
+        return compared(column, _as_double(column) if is_mixed else pc.field(column), sign, value)
 
-    def _membership(self, column: str) -> pc.Expression:
+    def _membership(self, column: str) -> Condition:
         self._expect("(")
         found = self._compared(column, "=", self._literal())
         while self._takes(","):
@@ -145,17 +141,17 @@ class _Parser:
         self._expect(")")
         return found
 
-    def _range(self, column: str) -> pc.Expression:
+    def _range(self, column: str) -> Condition:
         least = self._compared(column, ">=", self._literal())
         self._expect("and")
         return least & self._compared(column, "<=", self._literal())
 
-    def _pattern(self, column: str) -> pc.Expression:
+    def _pattern(self, column: str) -> Condition:
         if not pa.types.is_string(self._type(column)):
             raise ConfigError(f"--where asks what {column} is like, which is {self._type(column)}; expected a column of texts")
         if self.next.kind != "text":
             self.refuse("a pattern such as 'N1%'")
-        return pc.match_like(pc.field(column), pattern=_unquoted(self._take().value))
+        return Condition(pc.match_like(pc.field(column), pattern=_unquoted(self._take().value)))
 
     def _column(self) -> str:
         name = _unquoted(self._take().value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColum
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.record_files import Format, RecordFile
+from streamkit.cli.rendering import JsonOption, show_json
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.producer import Producer
@@ -41,7 +41,7 @@ def produce(
         str | None, typer.Option("--timestamp-column", help="The column of the file with the event time.", show_default=False)
     ] = None,
     null: Annotated[str, typer.Option("--null", help="The unquoted text that is null in CSV; empty unless given.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
@@ -129,7 +129,6 @@ def _show(topic: str, receipts: list[Receipt], seconds: float, as_json: bool) ->
             offsets[partition] = (min(known[0], first), max(known[1], following))
             records += following - first
     if as_json:
-        summary = {"topic": topic, "records": records, "seconds": round(seconds, 3), "offsets": dict(sorted(offsets.items()))}
-        print(json.dumps(summary))
+        show_json({"topic": topic, "records": records, "seconds": round(seconds, 3), "offsets": dict(sorted(offsets.items()))})
     else:
         print(f"{records:,} records written to {topic} in {seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} a second")

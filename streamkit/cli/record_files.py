@@ -17,16 +17,17 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from streamkit.cli.record_text import parse_texts
+from streamkit.cli.record_text import parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.conversion import convert_python
 from streamkit.log.formats import Format as OpaqueFormat
 from streamkit.log.formats import encode
 from streamkit.log.topic import Topic
-from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.schema import Column
 
 BLOCK_BYTES = 4 << 20
+_HEADERS_IN_JSON = pa.list_(pa.list_(pa.string()))
 _TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
 _LOG = {TIMESTAMP: Column(TIMESTAMP, "timestamp"), DELETED: Column(DELETED, "boolean")}
 _PLACES = {
@@ -123,7 +124,7 @@ class RecordFile:
                 pa.csv.ReadOptions(block_size=BLOCK_BYTES),
                 pa.csv.ParseOptions(newlines_in_values=True),
                 pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(self._columns, pa.string()),
+                    column_types=dict.fromkeys((*self._columns, HEADERS), pa.string()),
                     null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
                 ),
             ) as reader:  # fmt: skip
@@ -135,13 +136,15 @@ class RecordFile:
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         try:
-            arrays = [
-                parse_texts(self._columns[name], column) if name in self._columns else column
-                for name, column in zip(texts.schema.names, texts.columns, strict=True)
-            ]
+            arrays = [self._from_csv(name, column) for name, column in zip(texts.schema.names, texts.columns, strict=True)]
         except SchemaError as error:
             raise self.refusal(error, first) from None
         return pa.RecordBatch.from_arrays(arrays, names=texts.schema.names)
+
+    def _from_csv(self, name: str, texts: pa.Array) -> pa.Array:
+        if name == HEADERS:
+            return parse_headers(texts.to_pylist())
+        return parse_texts(self._columns[name], texts) if name in self._columns else texts
 
     def _uneven(self, reason: str) -> SchemaError:
         for line, values, names in self._csv_lines():
@@ -181,7 +184,7 @@ class RecordFile:
 
     def _parse_json(self, block: bytes, lines: Sequence[bytes]) -> pa.RecordBatch:
         kinds = {name: pa.string() if _is_text_in_json(column) else column.arrow.type for name, column in self._columns.items()}
-        wanted = pa.schema(list(kinds.items()))
+        wanted = pa.schema([*kinds.items(), (HEADERS, _HEADERS_IN_JSON)])
         if self._opaque is not None:
             return self._parse_one_by_one(lines)
         try:
@@ -191,6 +194,8 @@ class RecordFile:
                 pa.json.ParseOptions(explicit_schema=wanted),
             )
             columns = {name: table[name].combine_chunks() for name in table.schema.names}
+            if columns[HEADERS].null_count == len(columns[HEADERS]):
+                del columns[HEADERS]
             return self._from_json(columns)
         except (pa.ArrowInvalid, SchemaError):
             return self._parse_one_by_one(lines)
@@ -217,6 +222,8 @@ class RecordFile:
         return row
 
     def _values(self, name: str, values: list[Any]) -> pa.Array:
+        if name == HEADERS:
+            return parse_headers(values)
         column = self._columns.get(name)
         if column is None:
             row = next(number for number, value in enumerate(values) if value is not None)
@@ -240,6 +247,8 @@ class RecordFile:
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _from_text(self, name: str, column: pa.Array) -> pa.Array:
+        if name == HEADERS and column.type == _HEADERS_IN_JSON:
+            return parse_headers(column.to_pylist())
         known = self._columns.get(name)
         if known is None or known.type == "string" or not pa.types.is_string(column.type):
             return column

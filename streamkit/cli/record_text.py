@@ -1,15 +1,19 @@
-"""Values that CSV and JSON write as text, in the types of a topic: times, dates, decimals, bytes in base 64; in CSV all of them."""
+"""Values that CSV and JSON write as text, in the types of a topic: times, dates, decimals, bytes in base 64, headers; in CSV all of them."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
+from streamkit.log.frame import HEADERS_TYPE
+from streamkit.names import HEADERS
 from streamkit.schema import Column, to_arrow
 
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
@@ -33,6 +37,36 @@ def parse_texts(column: Column, texts: pa.Array) -> pa.Array:
         ) from None
 
 
+def parse_headers(rows: Sequence[Any]) -> pa.Array:
+    """
+    Headers as `consume` prints them, lists of pairs of a name and base 64, as they are stored; a text is read as JSON first.
+
+    SchemaError names the first row that is none.
+    """
+    return pa.array([_headers(number, row) for number, row in enumerate(rows)], HEADERS_TYPE)
+
+
+def _headers(number: int, row: Any) -> list[tuple[str, bytes | None]] | None:
+    try:
+        pairs = json.loads(row) if isinstance(row, str) else row
+        return None if pairs is None else [(_name(name), _decoded(value)) for name, value in pairs]
+    except (ValueError, TypeError):
+        raise SchemaError(
+            f'row {number}, column {HEADERS!r}: found {str(row)[:80]!r}, expected pairs of a name and base 64, as in [["trace", "AP8="]]',
+            (number,),
+        ) from None
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    return name
+
+
+def _decoded(value: str | None) -> bytes | None:
+    return None if value is None else base64.b64decode(value, validate=True)
+
+
 def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
     if type_name == "timestamp":
         return _times
@@ -53,7 +87,7 @@ def _times(texts: pa.Array) -> pa.Array:
 
 def _bytes(texts: pa.Array) -> pa.Array:
     try:
-        values = [None if text is None else base64.b64decode(text, validate=True) for text in texts.to_pylist()]
+        values = [_decoded(text) for text in texts.to_pylist()]
     except binascii.Error as error:
         raise ValueError(str(error)) from error
     return pa.array(values, pa.binary())

@@ -7,6 +7,7 @@ import csv
 import datetime as dt
 import decimal
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -51,7 +52,7 @@ def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
 
 def show_json(value: Any) -> None:
     """Print a value as JSON on one line, for programs to read."""
-    print(json.dumps(value, default=plain, ensure_ascii=False))
+    print(json_text(value))
 
 
 def write_json(records: Iterable[dict[str, Any]]) -> None:
@@ -59,7 +60,23 @@ def write_json(records: Iterable[dict[str, Any]]) -> None:
     for record in records:
         if not record.get(DELETED):
             record.pop(DELETED, None)
-        sys.stdout.write(json.dumps(record, default=plain, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(record) + "\n")
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON on one line; NaN and infinities, for which JSON has no number, are null."""
+    try:
+        return json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=plain, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
@@ -71,7 +88,7 @@ def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None
 
 def _text(value: Any) -> Any:
     """A value for a cell: nested ones, which only formats have, as JSON."""
-    return json.dumps(value, default=plain, ensure_ascii=False) if isinstance(value, dict | list | tuple) else plain(value)
+    return json_text(value) if isinstance(value, dict | list | tuple) else plain(value)
 
 
 def plain(value: Any) -> Any:

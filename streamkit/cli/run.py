@@ -8,6 +8,7 @@ import typer
 
 import streamkit
 from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.rendering import JsonOption, show_json
 from streamkit.cli.topology_file import load_topology
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
@@ -29,14 +30,22 @@ def run(
     streamkit.main(topology, _arguments(given))
 
 
-def explain(file: File, log: LogOption = None) -> None:
-    """Show what the topology in a file is compiled to, pass by pass, and the plan Spark makes of it."""
+def explain(file: File, as_json: JsonOption = False, log: LogOption = None) -> None:
+    """
+    Show what the topology in a file is compiled to, pass by pass, and the plan Spark makes of it.
+
+    JSON has the program as values, the passes and Spark's plan as texts.
+    """
     from streamkit.spark.plan import explain_spark
 
     topology = load_topology(file)
     with open_existing_log(log) as opened:
-        print(topology.explain(opened))
-        print(f"\n== Spark ==\n{explain_spark(streamkit.compile(topology, opened))}")
+        passes, program = topology.explain(opened), streamkit.compile(topology, opened)
+    plan = explain_spark(program)
+    if as_json:
+        show_json({"program": program.to_json(), "fingerprint": program.fingerprint, "passes": passes, "spark": plan})
+    else:
+        print(f"{passes}\n\n== Spark ==\n{plan}")
 
 
 def _arguments(given: dict[str, Any]) -> list[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import json
 from typing import Annotated
 
 import typer
 
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_facts, show_table
-from streamkit.log.statistics import ApplicationStatistics, LogStatistics, TopicStatistics, statistics_of
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.topics import InternalOption
+from streamkit.log.statistics import ApplicationStatistics, GroupStatistics, LogStatistics, TopicStatistics, statistics_of
 
 SIZES = ("records", "bytes", "extents", "files")
 
@@ -22,18 +22,20 @@ def stats(
         str | None,
         typer.Argument(metavar="[TOPIC]", help="A topic, with its partitions; else all.", autocompletion=completion.topics),
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")
-    ] = False,
+    everything: InternalOption = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Show sizes, files and times of topics, and the lag and rate of applications."""
+    """
+    Show sizes, files, times and rates of topics, and the lag of applications and consumer groups.
+
+    The rate of a topic is that of the last minute; that of an application, of its last epochs.
+    """
     with open_existing_log(log) as opened:
         found = statistics_of(opened, topic)
     shown = dataclasses.replace(found, topics=tuple(one for one in found.topics if everything or topic or not one.internal))
     if as_json:
-        print(json.dumps(dataclasses.asdict(shown)))
+        show_json(dataclasses.asdict(shown))
         return
     if topic is None:
         _show_topics(shown)
@@ -41,6 +43,8 @@ def stats(
         _show_partitions(shown.topics[0])
     if shown.applications:
         _show_applications(shown.applications)
+    if shown.groups:
+        _show_groups(shown.groups)
 
 
 def maintain(
@@ -58,7 +62,7 @@ def maintain(
     with open_existing_log(log) as opened:
         report = opened.maintain(topics or None)
     if as_json:
-        print(json.dumps(dataclasses.asdict(report)))
+        show_json(dataclasses.asdict(report))
         return
     show_facts(
         (
@@ -80,13 +84,14 @@ def _show_topics(found: LogStatistics) -> None:
             one.topic,
             len(one.partitions),
             *(one.total(size) for size in SIZES),
+            one.records_per_second,
             _time(one.least("oldest_ms")),
             _time(one.greatest("newest_ms")),
             _time(one.greatest("appended_ms")),
         )
         for one in found.topics
     ]
-    titles = ("topic", "partitions", "records", "bytes", "frames", "files", "oldest", "newest", "last written")
+    titles = ("topic", "partitions", "records", "bytes", "frames", "files", "records/s", "oldest", "newest", "last written")
     caption = f"{found.trash_files:,} files wait to be deleted" if found.trash_files else None
     show_table(titles, rows, caption)
 
@@ -98,6 +103,7 @@ def _show_partitions(found: TopicStatistics) -> None:
             one.start_offset,
             one.end_offset,
             *(getattr(one, size) for size in SIZES),
+            one.records_per_second,
             *(_time(time) for time in (one.oldest_ms, one.newest_ms, one.appended_ms)),
         )
         for one in found.partitions
@@ -110,6 +116,7 @@ def _show_partitions(found: TopicStatistics) -> None:
         "bytes",
         "frames",
         "files",
+        "records/s",
         "oldest",
         "newest",
         "last written",
@@ -124,6 +131,11 @@ def _show_applications(found: tuple[ApplicationStatistics, ...]) -> None:
         for topic, lag in sorted(one.lag.items())
     ]
     show_table(("application", "epoch", "input", "lag", "records/s", "last commit"), rows)
+
+
+def _show_groups(found: tuple[GroupStatistics, ...]) -> None:
+    rows = [(one.group, one.state, one.members, topic, lag) for one in found for topic, lag in sorted(one.lag.items())]
+    show_table(("group", "state", "members", "topic", "lag"), rows)
 
 
 def _time(time_ms: int | None) -> str | None:

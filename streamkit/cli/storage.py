@@ -12,7 +12,9 @@ from rich.progress import Progress
 
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.log.log import Log
 from streamkit.log.replicated_storage import ReplicatedStorage
+from streamkit.log.replication import Replication
 
 program = typer.Typer(help="Folders that hold copies of the log's files.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -22,12 +24,9 @@ def list_roots(as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the storage roots, and whether they can be used now."""
     with open_existing_log(log) as opened:
         replication = opened.catalog.replication()
-        unusable = opened.storage.unusable() if isinstance(opened.storage, ReplicatedStorage) else {}
-        others = [(root.path, _state(root.path, unusable.get(root.path))) for root in replication.roots]
-        rows = [(opened.root, "the log's own"), *others]
+        rows = _states(opened)
     if as_json:
-        roots = [{"path": path, "state": state} for path, state in rows]
-        show_json({"replication.factor": replication.factor, "min.insync.replicas": replication.min_insync, "roots": roots})
+        _show_json(replication, rows)
         return
     show_facts((("replication.factor", replication.factor), ("min.insync.replicas", replication.min_insync)))
     show_table(("storage root", "state"), rows)
@@ -42,6 +41,7 @@ def set_roots(
         bool, typer.Option("--adopt", help="The log has moved here: the roots of its old place are its own.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Leave out a root even if slabs have no copy elsewhere.")] = False,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
@@ -52,6 +52,10 @@ def set_roots(
     with open_existing_log(log) as opened:
         opened.set_storage(roots or [], factor, min_insync, adopt=adopt, force=force)
         replication = opened.catalog.replication()
+        rows = _states(opened)
+    if as_json:
+        _show_json(replication, rows)
+        return
     print(
         f"{replication.factor} copies of each file, of which {replication.min_insync} must be durable; next: streamkit storage repair"
     )
@@ -85,6 +89,17 @@ def repair_copies(
             print(line)
     if report.lost or report.lacking:
         raise typer.Exit(1)
+
+
+def _states(log: Log) -> list[tuple[str, str]]:
+    unusable = log.storage.unusable() if isinstance(log.storage, ReplicatedStorage) else {}
+    roots = log.catalog.replication().roots
+    return [(log.root, "the log's own"), *((root.path, _state(root.path, unusable.get(root.path))) for root in roots)]
+
+
+def _show_json(replication: Replication, rows: list[tuple[str, str]]) -> None:
+    roots = [{"path": path, "state": state} for path, state in rows]
+    show_json({"replication.factor": replication.factor, "min.insync.replicas": replication.min_insync, "roots": roots})
 
 
 def _state(folder: str, failure: str | None) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import show_table
+from streamkit.cli.rendering import JsonOption, show_json, show_table
 from streamkit.errors import ConfigError
 from streamkit.schema import Column
 from streamkit.state.view import StoreView, open_view
@@ -26,12 +26,24 @@ def options() -> None:
 @program.command("get")
 def get_row(
     app: Annotated[str, typer.Argument(metavar="APP", help="The application's name.", autocompletion=completion.applications)],
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.", autocompletion=completion.stores)],
     key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
-    window: Annotated[str | None, typer.Option(metavar="START", help="The window that starts then; else all of them.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="START",
+            help="Of a windowed store, the window that starts then, as in 2026-01-31T12:00:00Z; else all.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Show the row of a key as of the last committed epoch; of a windowed store, the row of each window."""
+    """
+    Show the row of a key as of the last committed epoch; of a windowed store, the row of each window.
+
+    JSON is a list of rows, of a store without windows too.
+    """
     with open_existing_log(log) as opened:
         view = open_view(opened, app, store)
         values = _typed_key(view, key)
@@ -44,6 +56,9 @@ def get_row(
         raise ConfigError(
             f"the store {store!r} has no row of the key {', '.join(key)}{f' in the window from {window}' if window else ''}"
         )
+    if as_json:
+        show_json(table.to_pylist())
+        return
     show_table(table.column_names, [tuple(row.values()) for row in table.to_pylist()], thousands="")
 
 

@@ -18,17 +18,22 @@ from streamkit.log.settings import SETTINGS
 
 program = typer.Typer(help="Topics of the log.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the topic to create.")]
+InternalOption = Annotated[bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")]
 ConfigOption = Annotated[
     list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help=f"A setting, as often as needed: {', '.join(SETTINGS)}."),
+    typer.Option(
+        "--config",
+        metavar="NAME=VALUE",
+        help=f"A setting, as often as needed: {', '.join(SETTINGS)}.",
+        autocompletion=completion.settings,
+    ),
 ]
 
 
 @program.command("list")
 def list_topics(
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")
-    ] = False,
+    everything: InternalOption = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -51,7 +56,7 @@ def describe_topic(topic: Name, as_json: JsonOption = False, log: LogOption = No
 
 @program.command("create")
 def create_topic(
-    topic: Name,
+    topic: NewName,
     schema: Annotated[
         str | None, typer.Option("--schema", metavar="COLUMNS", help='Its columns, as in "user string, amount double".')
     ] = None,
@@ -62,7 +67,13 @@ def create_topic(
     partitions: Annotated[int | None, typer.Option("--partitions", help="The number of partitions; else the default.")] = None,
     config: ConfigOption = None,
     form: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="In place of a schema: json, avro, string or bytes.")
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="In place of a schema: json, avro, string or bytes.",
+            autocompletion=completion.formats,
+        ),
     ] = None,
     format_schema: Annotated[
         str | None, typer.Option("--format-schema", metavar="FILE", help="The file with the schema of avro values.")
@@ -86,7 +97,13 @@ def alter_topic(
     partitions: Annotated[int | None, typer.Option("--partitions", help="The new number of partitions, not smaller.")] = None,
     config: ConfigOption = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", metavar="NAME", help="A setting that goes back to its default.")
+        list[str] | None,
+        typer.Option(
+            "--delete-config",
+            metavar="NAME",
+            help="A setting that goes back to its default, as often as needed.",
+            autocompletion=completion.setting_names,
+        ),
     ] = None,
     schema: Annotated[
         str | None, typer.Option("--schema", metavar="COLUMNS", help="The whole new schema: more columns, wider types.")

@@ -166,7 +166,7 @@ class Catalog:
 
     def statistics(self, topic_id: int) -> tuple[PartitionStatistics, ...]:
         """The figures of each partition of a topic."""
-        return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id))
+        return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id, self._clock.now_ms()))
 
     def referenced_slabs(self, writer: str) -> set[str]:
         """The paths of all slabs of a writer that the manifest refers to."""

@@ -12,6 +12,8 @@ from streamkit.log.journal import NOWHERE, Place, last_commits
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
 
+TRACES = ("slabs", "journal", "backups")  # folders of a log; while they are empty, nothing of one is lost
+
 
 def check_present(root: str) -> None:
     """
@@ -24,7 +26,7 @@ def check_present(root: str) -> None:
     file = os.path.join(root, CATALOG_FILE)
     if os.path.exists(file) and os.path.getsize(file):
         return
-    traces = [path for path in ("slabs", "journal", "backups") if _is_filled(os.path.join(root, path))]
+    traces = [path for path in TRACES if _is_filled(os.path.join(root, path))]
     if traces:
         raise CatalogLostError(
             f"the catalog {file} is {'empty' if os.path.exists(file) else 'missing'}, but there is {', '.join(traces)} of a log beside it; "

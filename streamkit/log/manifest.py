@@ -241,10 +241,14 @@ def trim(
     return tuple(gone)
 
 
-def stamp(transaction: Transaction, slabs: Sequence[SlabReference], appended_ms: int) -> None:
-    """Note when the rows of slabs were appended; the first time counts."""
+def stamp(
+    transaction: Transaction, slabs: Sequence[SlabReference], appended_ms: int, first_appended_ms: int | None = None
+) -> None:
+    """Note when the newest and the oldest rows of slabs were appended, at one time unless given; the first note counts."""
+    times = (appended_ms, appended_ms if first_appended_ms is None else first_appended_ms)
     transaction.execute_many(
-        "UPDATE slab SET appended_ms = ? WHERE path = ? AND appended_ms = 0", [(appended_ms, slab.path) for slab in slabs]
+        "UPDATE slab SET appended_ms = ?, first_appended_ms = ? WHERE path = ? AND appended_ms = 0",
+        [(*times, slab.path) for slab in slabs],
     )
 
 
@@ -256,10 +260,11 @@ def stamped(
     return extents
 
 
-def appended_ms(transaction: Transaction, paths: Iterable[str]) -> int:
-    """When the newest of some slabs was appended; 0 if none of them is there."""
-    found = [row[0] for path in paths for row in transaction.execute("SELECT appended_ms FROM slab WHERE path = ?", (path,))]
-    return max(found, default=0)
+def times_appended(transaction: Transaction, paths: Iterable[str]) -> tuple[int, int]:
+    """When the newest and the oldest rows of some slabs were appended; 0 and 0 if none of them is there."""
+    statement = "SELECT appended_ms, first_appended_ms FROM slab WHERE path = ?"
+    found = [row for path in paths for row in transaction.execute(statement, (path,))]
+    return max((row[0] for row in found), default=0), min((row[1] for row in found), default=0)
 
 
 def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:

@@ -13,7 +13,7 @@ from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.catalog import Catalog
 from streamkit.log.journal import Journal
 from streamkit.log.log import Log
-from streamkit.log.loss import check_present, check_standing
+from streamkit.log.loss import TRACES, check_present, check_standing
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
@@ -53,11 +53,24 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
         raise
 
 
+def open_catalog(location: str) -> Catalog:
+    """
+    The catalog of a log that is there, for looking: of a log in a directory nothing is written, not even what opening it mends.
+
+    ConfigError for a place that cannot be; CorruptionError if there is no catalog.
+    """
+    settings = load_settings()
+    if is_address(location):
+        postgres = importlib.import_module("streamkit.log.postgres")
+        return Catalog(postgres.PostgresDatabase(parse_address(location, settings.log_storage)))
+    return Catalog(SqliteDatabase(os.path.join(_root(location), CATALOG_FILE), read_only=True))
+
+
 def has_log(location: str) -> bool:
-    """Whether there is a log at a location already, as far as its files tell; opening one would make it."""
+    """Whether there is a log at a location already, or what is left of one, as far as its files tell; opening one would make it."""
     if is_address(location):
         return os.path.isdir(os.path.join(parse_address(location, load_settings().log_storage).storage, IDENTITY_FOLDER))
-    return "://" in location or os.path.isdir(os.path.expanduser(location))
+    return any(os.path.exists(os.path.join(_root(location), name)) for name in (CATALOG_FILE, IDENTITY_FOLDER, *TRACES))
 
 
 def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
@@ -89,14 +102,19 @@ def _opened(root: str, catalog: Catalog) -> Storage:
 
 def _directory(location: str) -> str:
     """The absolute directory of a location, made if it is missing."""
-    scheme = location.partition("://")[0] if "://" in location else "file"
-    if scheme != "file":
-        raise ConfigError(
-            f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory, or a postgresql:// URL"
-        )
-    root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
+    root = _root(location)
     try:
         make_root(root)
     except OSError as error:
         raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
     return root
+
+
+def _root(location: str) -> str:
+    """The absolute directory of a location; ConfigError for a URL of another kind."""
+    scheme = location.partition("://")[0] if "://" in location else "file"
+    if scheme != "file":
+        raise ConfigError(
+            f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory, or a postgresql:// URL"
+        )
+    return os.path.abspath(os.path.expanduser(location.removeprefix("file://")))

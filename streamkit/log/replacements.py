@@ -61,10 +61,10 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
 
 
 def commit_stamped(transaction: Transaction, replacement: Replacement, now_ms: int) -> tuple[Extent, ...]:
-    """`commit`; what is put in the place of slabs counts as appended when the newest of them was."""
-    appended_ms = manifest.appended_ms(transaction, {extent.path for extent in replacement.removed})
+    """`commit`; the rows in the place of others count as appended when those were, from the oldest to the newest of them."""
+    times = manifest.times_appended(transaction, {extent.path for extent in replacement.removed})
     added = commit(transaction, replacement, now_ms)
-    manifest.stamp(transaction, replacement.written.slabs, appended_ms)
+    manifest.stamp(transaction, replacement.written.slabs, *times)
     return added
 
 

@@ -1,4 +1,4 @@
-"""What a log holds and how it moves: sizes, files and times of topics, lag and rate of applications."""
+"""What a log holds and how it moves: sizes, files, times and rates of topics, lag and rate of applications, lag of groups."""
 
 from __future__ import annotations
 
@@ -12,14 +12,22 @@ from streamkit.log.epochs import EpochRecord
 from streamkit.log.topic import Topic
 
 if TYPE_CHECKING:
+    from streamkit.log.group_description import GroupDescription
     from streamkit.log.log import Log
 
 RATE_EPOCHS = 20
+RATE_WINDOW_MS = 60_000
 
 
 @dataclass(frozen=True)
 class PartitionStatistics:
-    """A partition: its offsets, what it holds, event times of its oldest and newest row and when it was last written to, ms."""
+    """
+    A partition: its offsets, what it holds, event times of its oldest and newest row and when it was last written to, ms.
+
+    `records_per_second` are the records that were appended in the last minute and are still there, over 60; when, the clocks of
+    those who wrote them say. Where a merge or compaction has joined records of several commits, they count as if they had
+    come evenly between the first of these and the last.
+    """
 
     partition: int
     start_offset: int
@@ -31,6 +39,7 @@ class PartitionStatistics:
     oldest_ms: int | None
     newest_ms: int | None
     appended_ms: int | None
+    records_per_second: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,11 @@ class TopicStatistics:
     topic: str
     internal: bool
     partitions: tuple[PartitionStatistics, ...]
+
+    @property
+    def records_per_second(self) -> float:
+        """The rate of all partitions together."""
+        return sum(partition.records_per_second for partition in self.partitions)
 
     def total(self, field: str) -> int:
         """The sum of a number over the partitions."""
@@ -69,28 +83,42 @@ class ApplicationStatistics:
 
 
 @dataclass(frozen=True)
+class GroupStatistics:
+    """A consumer group: its state, how many members it has, and by topic how many records wait for it, where it has committed."""
+
+    group: str
+    state: str
+    members: int
+    lag: dict[str, int]
+
+
+@dataclass(frozen=True)
 class LogStatistics:
-    """The topics of a log, its applications, and how many files wait to be deleted."""
+    """The topics of a log, its applications and consumer groups, and how many files wait to be deleted."""
 
     topics: tuple[TopicStatistics, ...]
     applications: tuple[ApplicationStatistics, ...]
+    groups: tuple[GroupStatistics, ...]
     trash_files: int
 
 
 def statistics_of(log: Log, topic: str | None = None) -> LogStatistics:
-    """The figures of a topic and the applications that read it, or of all; TopicNotFoundError if there is none of that name."""
+    """The figures of a topic and of who reads it, or of all; TopicNotFoundError if there is none of that name."""
     every = {found.id: found for found in log.catalog.topics()}
     chosen = list(every.values()) if topic is None else [log.topic(topic)]
     applications = [state for state in log.catalog.applications() if topic is None or chosen[0].id in state.positions]
+    groups = [_group(log.describe_group(name)) for name in log.groups()]
     return LogStatistics(
         topics=tuple(TopicStatistics(found.name, found.internal, log.catalog.statistics(found.id)) for found in chosen),
         applications=tuple(_application(log, state, every) for state in applications),
+        groups=tuple(found for found in groups if topic is None or topic in found.lag),
         trash_files=len(log.catalog.trash((1 << 63) - 1)),
     )
 
 
-def of_partitions(transaction: Transaction, topic_id: int) -> tuple[PartitionStatistics, ...]:
+def of_partitions(transaction: Transaction, topic_id: int, now_ms: int) -> tuple[PartitionStatistics, ...]:
     """The figures of each partition of a topic."""
+    rates = _rates(transaction, topic_id, now_ms - RATE_WINDOW_MS)
     rows = transaction.execute(
         """
         SELECT p.partition, p.start_offset, p.next_offset, coalesce(sum(e.rows), 0), coalesce(sum(e.length), 0),
@@ -102,7 +130,34 @@ def of_partitions(transaction: Transaction, topic_id: int) -> tuple[PartitionSta
         """,
         (topic_id,),
     )
-    return tuple(PartitionStatistics(*(None if value is None else int(value) for value in row)) for row in rows)  # type: ignore[arg-type]
+    return tuple(
+        PartitionStatistics(*(None if value is None else int(value) for value in row), records_per_second=rates.get(row[0], 0.0))  # type: ignore[arg-type]
+        for row in rows
+    )
+
+
+def _rates(transaction: Transaction, topic_id: int, since_ms: int) -> dict[int, float]:
+    """Records a second since a time, by partition."""
+    rows = transaction.execute(
+        """
+        SELECT e.partition, s.first_appended_ms, s.appended_ms, sum(e.rows)
+        FROM extent e JOIN slab s ON s.id = e.slab_id
+        WHERE e.topic_id = ? AND s.appended_ms > ? GROUP BY e.partition, s.first_appended_ms, s.appended_ms
+        """,
+        (topic_id, since_ms),
+    )
+    rates: dict[int, float] = {}
+    for partition, first_ms, last_ms, count in rows:
+        share = 1.0 if first_ms > since_ms else (last_ms - since_ms) / (last_ms - first_ms)
+        rates[partition] = rates.get(partition, 0.0) + float(count) * share * 1000 / RATE_WINDOW_MS
+    return rates
+
+
+def _group(found: GroupDescription) -> GroupStatistics:
+    lag: dict[str, int] = {topic: 0 for member in found.members for topic in member.topics}
+    for row in found.partitions:
+        lag[row.topic] = lag.get(row.topic, 0) + (row.lag or 0)
+    return GroupStatistics(found.name, found.state, len(found.members), lag)
 
 
 def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> ApplicationStatistics:

@@ -7,7 +7,7 @@ from streamkit.log import history
 from streamkit.log.database import Database, Transaction
 from streamkit.names import fresh_token
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 TABLES = (
     """
@@ -47,7 +47,8 @@ TABLES = (
     """
     CREATE TABLE slab (
         id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, writer TEXT NOT NULL,
-        size INTEGER NOT NULL, checksum INTEGER NOT NULL, appended_ms INTEGER NOT NULL DEFAULT 0
+        size INTEGER NOT NULL, checksum INTEGER NOT NULL, appended_ms INTEGER NOT NULL DEFAULT 0,
+        first_appended_ms INTEGER NOT NULL DEFAULT 0
     )
     """,
     "CREATE INDEX slab_by_writer ON slab (writer)",

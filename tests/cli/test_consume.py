@@ -94,3 +94,88 @@ def test_bytes_can_be_seen_raw(streamkit, events):
     value = json.loads(streamkit("consume", events, "--format", "json", "--raw").splitlines()[0])
 
     assert base64.b64decode(value["value"]).decode() == '{"n":[1,"é"]}'
+
+
+def strict(text):
+    """JSON as the standard has it, which knows no NaN."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_has_no_number_that_is_none(streamkit, root):
+    """NaN and infinities are null in JSON, also within values of a format; CSV spells them out."""
+    with sk.open_log(root) as log:
+        log.create_topic("odd", "x double, y double", partitions=1)
+        with log.producer() as producer:
+            producer.send("odd", {"x": float("nan"), "y": float("-inf")})
+            producer.send("odd", {"x": 1.5, "y": float("inf")})
+
+    records = [strict(line) for line in streamkit("consume", "odd", "--json").splitlines()]
+    assert [(record["x"], record["y"]) for record in records] == [(None, None), (1.5, None)]
+    assert "nan,-inf," in streamkit("consume", "odd", "--format", "csv")
+
+
+def test_json_is_a_format_and_an_option(streamkit):
+    """--json is --format json, as everywhere else."""
+    assert streamkit("consume", "orders", "--json") == streamkit("consume", "orders", "--format", "json") != ""
+
+
+def test_a_table_marks_deletions(streamkit):
+    """A table with a deletion says which record is one; a table without has no such column."""
+    lines = [line.split() for line in streamkit("consume", "customers").splitlines() if line.strip()]
+
+    assert lines[0] == ["name", "city", "_deleted"]
+    assert lines[2:4] == [["ann", "Oslo"], ["ann", "true"]]
+    assert "_deleted" not in streamkit("consume", "orders")
+
+
+@pytest.fixture
+def traced(root):
+    """A topic of three records: with headers of every kind, with none, a deletion with one."""
+    with sk.open_log(root) as log:
+        log.create_topic("traced", "k string, n int", key="k", partitions=1)
+        with log.producer() as producer:
+            headers = [("trace", b"abc"), ("trace", b"\x00\xff"), ('é, "="', b""), ("none", None)]
+            rows = [{"k": "a", "n": 1, "_headers": headers}, {"k": "b", "n": 2, "_headers": None}]
+            producer.send_batch("traced", rows)
+            producer.send_batch("traced", [{"k": "a", "n": None, "_deleted": True, "_headers": [("why", b"gone")]}])
+    return "traced"
+
+
+def test_headers_are_printed_where_they_are_wanted(streamkit, traced):
+    """Headers are pairs of a name and base 64 in JSON and CSV, readable in a table, and left out unless asked for."""
+    records = [json.loads(line) for line in streamkit("consume", traced, "--json", "--headers").splitlines()]
+
+    assert records[0]["_headers"] == [["trace", "YWJj"], ["trace", "AP8="], ['é, "="', ""], ["none", None]]
+    assert [record["_headers"] for record in records[1:]] == [None, [["why", "Z29uZQ=="]]]
+    (row, *_) = csv.DictReader(io.StringIO(streamkit("consume", traced, "--format", "csv", "--headers")))
+    assert json.loads(row["_headers"]) == records[0]["_headers"]
+    assert "trace=abc, trace=AP8=" in streamkit("consume", traced, "--headers")
+    assert "trace" not in streamkit("consume", traced, "--json").replace(traced, "")
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_headers_go_round(streamkit, root, tmp_path, traced, form):
+    """What consume prints with --headers, produce takes back: names, bytes, nulls and order."""
+    (tmp_path / f"f.{form}").write_text(streamkit("consume", traced, "--format", form, "--headers"))
+    streamkit("produce", traced, str(tmp_path / f"f.{form}"))
+
+    with sk.open_log(root) as log:
+        rows = log.read(traced, columns=["k", "n", "_headers", "_deleted"]).to_pylist()
+    kept = [{name: row[name] for name in ("k", "n", "_headers", "_deleted", "_timestamp")} for row in rows]
+    assert len(kept) == 6
+    assert kept[:3] == kept[3:]
+
+
+@pytest.mark.parametrize("headers", ['[["a"]]', '[["a", "b", "c"]]', '[[1, "AA=="]]', '[["a", "no base 64"]]', '"a"', "5"])
+def test_headers_that_are_none_are_refused(streamkit, tmp_path, traced, headers):
+    """A header that is no pair of a name and base 64 is named by its line."""
+    (tmp_path / "f.json").write_text('{"k": "a", "n": 1}\n{"k": "b", "n": 2, "_headers": ' + headers + "}\n")
+
+    with pytest.raises(
+        sk.StreamKitError, match=r"line 2: row 1, column '_headers': found .*, expected pairs of a name and base 64"
+    ):
+        streamkit("produce", traced, str(tmp_path / "f.json"))

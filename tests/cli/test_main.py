@@ -45,6 +45,20 @@ def test_looking_makes_no_log(as_program, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_a_folder_that_is_no_log_stays_as_it_is(as_program, tmp_path, prefix):
+    """A folder of something else is not made a log by a look at it, and the message says how one is made."""
+    (tmp_path / "letters").mkdir()
+    code, out, err = as_program("topics", "list", "--log", f"{prefix}{tmp_path / 'letters'}")
+
+    assert (code, out) == (1, "")
+    assert (
+        err.startswith(f"error: there is no log at {tmp_path / 'letters'}; name one with --log")
+        and "streamkit topics create" in err
+    )
+    assert list((tmp_path / "letters").iterdir()) == []
+
+
 def test_wrong_option_is_a_usage_error(as_program):
     """A mistake on the command line ends with 2, as usual."""
     code, _, err = as_program("consume", "orders", "--max", "0")

@@ -22,12 +22,12 @@ def rows_of(output):
 
 
 def test_sizes_of_all_topics(streamkit, root):
-    """Every topic is shown with its partitions, records, bytes, frames, files and times."""
+    """Every topic is shown with its partitions, records, bytes, frames, files, rate and times."""
     with sk.open_log(root) as log:
         size = log.describe("orders")["bytes"]
     row = next(row for row in rows_of(streamkit("stats")) if row[:1] == ["orders"])
 
-    assert row[:8] == ["orders", "1", "3", f"{size:,}", "1", "1", "2023-11-14", "22:13:20"]
+    assert row[:9] == ["orders", "1", "3", f"{size:,}", "1", "1", "0.05", "2023-11-14", "22:13:20"]
 
 
 def test_partitions_of_a_topic(streamkit, root):
@@ -38,6 +38,18 @@ def test_partitions_of_a_topic(streamkit, root):
     assert [row[position] for position in (0, 1, 2, 3, 5, 6)] == ["0", "0", "5", "5", "3", "3"]
     with pytest.raises(TopicNotFoundError):
         streamkit("stats", "nothing")
+
+
+def test_lag_of_groups(streamkit, root):
+    """A consumer group is shown with its state, members and the records that wait for it; one that does not read the topic is left out."""
+    with sk.open_log(root) as log:
+        log.reset_group("billing", {"orders": {0: 1}})
+
+    assert ["billing", "Empty", "0", "orders", "2"] in rows_of(streamkit("stats"))
+    assert ["billing", "Empty", "0", "orders", "2"] in rows_of(streamkit("stats", "orders"))
+    assert "billing" not in streamkit("stats", "customers")
+    (group,) = json.loads(streamkit("stats", "--json"))["groups"]
+    assert group == {"group": "billing", "state": "Empty", "members": 0, "lag": {"orders": 2}}
 
 
 @pytest.mark.spark
@@ -58,6 +70,7 @@ def test_json_has_all_figures(streamkit):
     partition = found["topics"][0]["partitions"][0]
     assert (partition["records"], partition["oldest_ms"], partition["newest_ms"]) == (3, 1_700_000_000_000, 1_700_000_120_000)
     assert partition["appended_ms"] > 1_700_000_120_000
+    assert partition["records_per_second"] == 0.05
 
 
 def test_maintain_says_what_it_did(streamkit, root):

@@ -1,0 +1,51 @@
+"""Positions in a topic as people write them on the command line: earliest, latest, an offset, or a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TypeAlias
+
+from streamkit.cli.moment import parse_moment
+from streamkit.errors import ConfigError
+from streamkit.log.log import Log
+
+EARLIEST, LATEST = "earliest", "latest"
+Position: TypeAlias = str | int | dt.datetime  # earliest or latest, an offset, or the first record of a time or later
+
+
+def parse_position(text: str) -> Position:
+    """A position that may be a time; ConfigError for anything else."""
+    return parse_offset(text) if text in (EARLIEST, LATEST) or text.isdecimal() else parse_moment(text)
+
+
+def parse_offset(text: str) -> Position:
+    """A position that is no time: earliest, latest or an offset; ConfigError for anything else."""
+    if text in (EARLIEST, LATEST):
+        return text
+    if not (text.isdecimal() and text.isascii()):
+        raise ConfigError(f"found the offset {text!r}; expected a whole number from 0, {EARLIEST} or {LATEST}")
+    return int(text)
+
+
+def offsets_at(log: Log, topic: str, position: Position) -> dict[int, int]:
+    """
+    The offset of each partition of a topic that a position means.
+
+    An offset that a partition does not have is the nearest one that it has; a time without a record is its end.
+    """
+    bounds = bounds_of(log, topic)
+    if position == EARLIEST:
+        return {partition: start for partition, (start, _) in bounds.items()}
+    if position == LATEST:
+        return {partition: end for partition, (_, end) in bounds.items()}
+    if isinstance(position, int):
+        return {partition: min(max(position, start), end) for partition, (start, end) in bounds.items()}
+    assert isinstance(position, dt.datetime)
+    found = log.offsets_for_times(topic, position)
+    return {partition: end if (offset := found[partition]) is None else offset for partition, (_, end) in bounds.items()}
+
+
+def bounds_of(log: Log, topic: str) -> dict[int, tuple[int, int]]:
+    """The earliest and the next offset of each partition of a topic."""
+    found = log.catalog.offset_bounds([log.topic(topic).id])
+    return {partition: bounds for (_, partition), bounds in found.items()}

@@ -1,0 +1,107 @@
+"""The records that `consume` is asked for, and reading them: those that are there, without touching frames outside, or those that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streamkit.cli.condition import EVERYTHING, Condition, Interval
+from streamkit.cli.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
+from streamkit.errors import ConfigError, OffsetOutOfRangeError
+from streamkit.log.consumer import Consumer, TopicPartition
+from streamkit.log.log import Log
+from streamkit.log.topic import Topic
+from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+
+FOLLOWED_ROWS = 1_000  # in one poll: what is read is printed and committed before more is read
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Records of a topic: these columns, of these partitions (all for None), from a position on, as far as a condition holds."""
+
+    topic: Topic
+    columns: tuple[str, ...]
+    partitions: tuple[int, ...] | None
+    position: Position
+    condition: Condition | None
+
+    def matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records of a batch for which the condition holds."""
+        return batch if self.condition is None else batch.filter(self.condition.expression)
+
+    def interval(self, column: str) -> Interval:
+        """Where a column's values must lie for the condition to hold."""
+        return EVERYTHING if self.condition is None else self.condition.interval(column)
+
+
+def check_offset(log: Log, wanted: Wanted) -> None:
+    """
+    Check that the offset from which on records are wanted, if it is a number, is one that each of the partitions has.
+
+    ConfigError if the partitions were not named and there are several; OffsetOutOfRangeError says which offsets there are.
+    """
+    offset, name = wanted.position, wanted.topic.name
+    if not isinstance(offset, int):
+        return
+    bounds = bounds_of(log, name)
+    if wanted.partitions is None and len(bounds) > 1:
+        raise ConfigError(
+            f"--offset {offset}: offsets count within a partition, and topic {name} has {len(bounds)}; name one with --partition"
+        )
+    for partition in bounds.keys() & (bounds if wanted.partitions is None else wanted.partitions):
+        start, end = bounds[partition]
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"topic {name}, partition {partition}: offset {offset} is not there; the earliest is {start}, the next one to come {end}"
+            )
+
+
+def standing_records(log: Log, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """What is there, a frame at a time; frames in which the condition cannot hold are not read."""
+    chosen = range(wanted.topic.partitions) if wanted.partitions is None else wanted.partitions
+    end, times = wanted.interval(OFFSET).end, wanted.interval(TIMESTAMP)
+    batches = log.scan(
+        wanted.topic.name,
+        wanted.columns,
+        [partition for partition in chosen if partition in wanted.interval(PARTITION)],
+        start=_starts(log, wanted),
+        end=None if end is None else max(end, 0),
+        start_time=times.start,
+        end_time=times.end,
+    )
+    return (wanted.matching(batch) for batch in batches)
+
+
+def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
+    """A consumer that stands at the position in every partition, in those that are added later too; a group's where it has committed."""
+    name, position = wanted.topic.name, wanted.position
+
+    def seek(partitions: list[TopicPartition]) -> None:
+        offsets = offsets_at(log, name, position)
+        for place in partitions:
+            consumer.seek(*place, offsets[place.partition])
+
+    reset = LATEST if position == LATEST else EARLIEST
+    consumer = log.consumer(
+        name if wanted.partitions is None else None,
+        group,
+        auto_offset_reset=reset,
+        columns=wanted.columns,
+        max_poll_records=FOLLOWED_ROWS,
+        on_assigned=None if position == reset else seek,
+    )
+    if wanted.partitions is not None:
+        consumer.assign([(name, partition) for partition in wanted.partitions])
+    return consumer
+
+
+def _starts(log: Log, wanted: Wanted) -> Mapping[int, int] | None:
+    """The first offset by partition, none below the earliest; None if all is wanted."""
+    least = wanted.interval(OFFSET).start
+    if wanted.position == EARLIEST and least is None:
+        return None
+    found = offsets_at(log, wanted.topic.name, wanted.position)
+    return {partition: max(offset, least or 0) for partition, offset in found.items()}

@@ -1,0 +1,139 @@
+"""Every command that prints data prints JSON when it is asked to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import streamkit as sk
+from streamkit.cli.main import program
+
+HELP = "Print JSON instead of tables."
+SILENT = {("run",)}  # what it prints is the progress of a run, on the error stream
+LINES = {("consume",)}  # one document a record
+TOPOLOGY = 'import streamkit as sk\n\napp = sk.Topology("flow")\napp.stream("orders").to("copies")\n'
+
+
+def commands():
+    """Every command of the program by its words, with its parameters."""
+    found: dict[tuple[str, ...], list[Any]] = {}
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(program))]
+    while waiting:
+        words, command = waiting.pop()
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            found[words] = command.params
+        else:
+            waiting += [((*words, name), one) for name, one in inner.items()]
+    return found
+
+
+COMMANDS = commands()
+ARGUMENTS = {
+    ("topics", "list"): [],
+    ("topics", "describe"): ["orders"],
+    ("topics", "create"): ["new", "--schema", "n int"],
+    ("topics", "alter"): ["orders", "--partitions", "2"],
+    ("topics", "delete"): ["orders", "--yes"],
+    ("produce",): ["orders", "{folder}/orders.csv"],
+    ("consume",): ["customers", "--headers"],
+    ("compact",): ["customers"],
+    ("offsets",): ["orders", "--at", "2023-11-14T22:14:20Z"],
+    ("groups", "list"): [],
+    ("groups", "describe"): ["billing"],
+    ("groups", "reset"): ["billing", "--to", "earliest"],
+    ("groups", "delete"): ["billing", "--yes"],
+    ("explain",): ["{folder}/flow.py"],
+    ("stats",): [],
+    ("maintain",): [],
+    ("apps", "list"): [],
+    ("apps", "describe"): ["order-counts"],
+    ("apps", "reset"): ["order-counts", "--yes"],
+    ("store", "get"): ["order-counts", "hourly", "1001"],
+    ("storage", "list"): [],
+    ("storage", "set"): ["{folder}/second"],
+    ("storage", "repair"): [],
+    ("fsck",): ["--deep"],
+    ("backup",): ["{folder}/backup"],
+    ("rebuild",): [],
+}
+WITH_SPARK = {("explain",), ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "get")}
+
+
+def strict(text):
+    """JSON as the standard has it, which knows no NaN."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture
+def prepared(root, tmp_path):
+    """A log in which every command has something to do."""
+    (tmp_path / "orders.csv").write_text("customer,number,amount\nann,1,nan\n")
+    (tmp_path / "flow.py").write_text(TOPOLOGY)
+    with sk.open_log(root) as log:
+        log.reset_group("billing", {"orders": {0: 1}})
+    return root
+
+
+def test_every_command_is_known_here():
+    """A command that is added is tried here too."""
+    assert set(COMMANDS) == set(ARGUMENTS) | SILENT
+
+
+@pytest.mark.parametrize("words", sorted(set(COMMANDS) - SILENT), ids=" ".join)
+def test_every_command_has_the_option(words):
+    """Each has the one option --json, in the same words."""
+    (option,) = [parameter for parameter in COMMANDS[words] if "--json" in parameter.opts]
+
+    assert option.help == HELP
+
+
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(words, marks=pytest.mark.spark if words in WITH_SPARK else ()) for words in sorted(ARGUMENTS)],
+    ids=" ".join,
+)
+def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words):
+    """What is printed with --json is one document, or one a line; nothing is beside it."""
+    if words in WITH_SPARK:
+        request.getfixturevalue("spark" if words == ("explain",) else "application")
+    if words == ("storage", "repair"):
+        streamkit("storage", "set", str(tmp_path / "second"))
+    if words == ("rebuild",):
+        (prepared / "catalog.db").unlink()
+    arguments = [argument.format(folder=tmp_path) for argument in ARGUMENTS[words]]
+    result = CliRunner().invoke(
+        program, [*words, *arguments, "--json"], env={"STREAMKIT_LOG": str(prepared)}, catch_exceptions=False
+    )
+    output = result.stdout
+
+    assert result.exit_code == 0, result.output
+    assert output.endswith("\n") and output.count("\n") == (2 if words in LINES else 1)
+    assert all(strict(line) is not None for line in output.splitlines())
+
+
+def test_questions_are_no_part_of_the_data(root, application):
+    """A question that is asked before goes to the error stream."""
+    for words in (("topics", "delete", "orders"), ("apps", "reset", application)):
+        result = CliRunner().invoke(program, [*words, "--json"], env={"STREAMKIT_LOG": str(root)}, input="y\n")
+        assert "?" in result.stderr
+        strict(result.stdout)
+
+
+def test_lists_of_nothing_are_lists(streamkit, root, tmp_path):
+    """In an empty log, lists are empty lists."""
+    shutil.rmtree(root)
+    with sk.open_log(root):
+        pass
+
+    for words in (("topics", "list"), ("groups", "list"), ("apps", "list")):
+        assert json.loads(streamkit(*words, "--json")) == []
