@@ -16,7 +16,7 @@ from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.names import application_folders
 
-program = typer.Typer(help="Applications of the log.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Show applications, and let them begin anew.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[
     str,
     typer.Argument(metavar="APP", help="The application's name: that of its topology.", autocompletion=completion.applications),
@@ -46,7 +46,7 @@ def list_applications(as_json: JsonOption = False, log: LogOption = None) -> Non
 
 @program.command("describe")
 def describe_application(app: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
-    """Show where an application stands: its inputs, how far it has read them, its stores."""
+    """Show how far an application has read, and its stores."""
     with open_existing_log(log) as opened:
         found = _described(opened, opened.catalog.application(app))
     if as_json:
@@ -75,9 +75,9 @@ def reset_application(
     log: LogOption = None,
 ) -> None:
     """
-    Let an application begin anew: forget how far it has read, and delete its stores with their changelogs.
+    Let an application begin anew.
 
-    Its inputs and outputs stay as they are, so its next run appends its results once more. A run that still goes on is fenced.
+    It forgets how far it has read, and its stores are deleted with their changelogs. Its inputs and outputs stay as they are, so its next run appends its results once more. A run that still goes on is fenced.
     """
     with open_existing_log(log) as opened:
         state = opened.catalog.application(app)

@@ -20,9 +20,9 @@ def backup(
     log: LogOption = None,
 ) -> None:
     """
-    Back up a log as of one moment, while it is used; the folder opens as a log.
+    Back up a log as of one moment, while it is used.
 
-    On the same file system slabs are hard links, which take no room but share the disk's fate.
+    The folder opens as a log. On the same file system slabs are hard links, which take no room but share the disk's fate.
     """
     with open_existing_log(log) as opened:
         done = opened.backup(target, verify)
@@ -45,9 +45,9 @@ def backup(
 
 def rebuild(as_json: JsonOption = False, log: LogOption = None) -> None:
     """
-    Rebuild a lost or damaged catalog from its newest copy and the journal; stop everything that uses the log first.
+    Rebuild a lost or damaged catalog.
 
-    Ends with 1 if commits were lost; they are listed.
+    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits were lost; they are listed.
     """
     done = rebuild_catalog(log or load_settings().log)
     if as_json:

@@ -17,14 +17,14 @@ TITLES = ("partition", "end offset", "records before", "records after", "bytes b
 
 
 def compact(
-    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Keep only the newest record of each key of a topic, up to its committed end.
+    Keep only the newest record of each key of a topic.
 
-    Readers and writers go on meanwhile. It may be interrupted at any time, and goes on when it is called again.
+    All records up to the committed end are looked at. Readers and writers go on meanwhile. It may be interrupted at any time, and goes on when it is called again.
     """
     with open_existing_log(log) as opened, _progress() as bar:
         task = bar.add_task("looking for the newest records", total=opened.describe(topic)["rows"])

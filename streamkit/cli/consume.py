@@ -114,10 +114,11 @@ def consume(
     log: LogOption = None,
 ) -> None:
     """
-    Print the records of a topic, each partition's in the order of their offsets.
+    Print the records of a topic.
 
     Without --follow those that are there, from the first one, or from where --group has committed. With --follow those that come.
-    JSON is one object a line. `streamkit produce` reads what is printed as JSON or CSV.
+    Each partition's are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
+    JSON or CSV.
     """
     printed_as = _form(form, as_json=as_json)
     position = _position(offset, since, from_beginning=from_beginning, follow=follow)

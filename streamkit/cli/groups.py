@@ -15,7 +15,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.group_description import GroupDescription
 from streamkit.log.log import Log
 
-program = typer.Typer(help="Consumer groups of the log.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Show, reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
 Offsets = dict[str, dict[int, int]]
 
@@ -34,7 +34,7 @@ def list_groups(as_json: JsonOption = False, log: LogOption = None) -> None:
 
 @program.command("describe")
 def describe_group(group: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
-    """Show members, and the owner, committed offset and lag of each partition."""
+    """Show members, committed offsets and lag of a group."""
     with open_existing_log(log) as opened:
         found = opened.describe_group(group)
     if as_json:

@@ -13,11 +13,13 @@ from streamkit.cli.rendering import JsonOption, show_json, show_table
 
 
 def offsets(
-    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", metavar="TIME", help="Also the first offset of this event time or later: ISO 8601, or ms since 1970."
+            "--at",
+            metavar="TIME",
+            help="Also the first offset of this event time or later: ISO 8601 (UTC if it has no zone), or ms since 1970.",
         ),
     ] = None,
     as_json: JsonOption = False,

@@ -29,26 +29,38 @@ _SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic's name.", autocompletion=completion.topics)],
-    file: Annotated[str, typer.Argument(help="The file with the records; - reads them from standard input.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file with the records; - reads them from standard input.")],
     form: Annotated[
         Format | None, typer.Option("--format", help="How the records lie in it; else its suffix says.", show_default=False)
     ] = None,
     producer_id: Annotated[
-        str | None, typer.Option("--id", help="The producer's id, which fences another one of it.", show_default=False)
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="Write as the producer of this id, of which an older one can write no more.",
+            show_default=False,
+        ),
     ] = None,
     timestamp_column: Annotated[
-        str | None, typer.Option("--timestamp-column", help="The column of the file with the event time.", show_default=False)
+        str | None,
+        typer.Option(
+            "--timestamp-column", metavar="COLUMN", help="The column of the file with the event time.", show_default=False
+        ),
     ] = None,
-    null: Annotated[str, typer.Option("--null", help="The unquoted text that is null in CSV; empty unless given.")] = "",
+    null: Annotated[
+        str, typer.Option("--null", metavar="TEXT", help="The unquoted text that is null in CSV; empty unless given.")
+    ] = "",
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Write the records of a file to a topic: all of them in one transaction, or none. From standard input they go as they come.
+    Write the records of a file to a topic.
 
-    CSV has a line of names, JSON one object a line; times are ISO 8601 (UTC if there is no zone) or milliseconds, bytes base 64:
-    what `streamkit consume` prints can be read.
+    All of them in one transaction, or none; from standard input they go as they come.
+    CSV has a line of names, JSON one object a line; times are ISO 8601 (UTC if there is no zone) or milliseconds, bytes base 64,
+    headers pairs of a name and base 64: what `streamkit consume` prints can be read.
     """
     chosen = form or _form_of(file)
     begun = time.monotonic()

@@ -17,8 +17,12 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with on
 def run(
     file: File,
     log: LogOption = None,
-    tasks: Annotated[int | None, typer.Option(min=1, help="Kernel tasks; else as many as before, at first the cores.")] = None,
-    max_records_per_epoch: Annotated[int | None, typer.Option(min=1, help="Records an epoch takes at most.")] = None,
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", metavar="N", min=1, help="Kernel tasks; else as many as before, at first the cores.")
+    ] = None,
+    max_records_per_epoch: Annotated[
+        int | None, typer.Option("--max-records-per-epoch", metavar="N", min=1, help="Records an epoch takes at most.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is available, then stop.")] = False,
     drain: Annotated[
         bool, typer.Option("--drain", help="Process everything available, then close all windows and stop.")
@@ -32,9 +36,9 @@ def run(
 
 def explain(file: File, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
-    Show what the topology in a file is compiled to, pass by pass, and the plan Spark makes of it.
+    Show what the topology in a file is compiled to.
 
-    JSON has the program as values, the passes and Spark's plan as texts.
+    Pass by pass, and then the plan that Spark makes of it; nothing runs. JSON has the program as values, the passes and Spark's plan as texts.
     """
     from streamkit.spark.plan import explain_spark
 

@@ -20,16 +20,16 @@ SIZES = ("records", "bytes", "extents", "files")
 def stats(
     topic: Annotated[
         str | None,
-        typer.Argument(metavar="[TOPIC]", help="A topic, with its partitions; else all.", autocompletion=completion.topics),
+        typer.Argument(metavar="TOPIC", help="A topic, with its partitions; else all.", autocompletion=completion.topics),
     ] = None,
     everything: InternalOption = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Show sizes, files, times and rates of topics, and the lag of applications and consumer groups.
+    Show sizes and rates of topics, and how far readers lag.
 
-    The rate of a topic is that of the last minute; that of an application, of its last epochs.
+    Frames, files and times of topics, and the lag of applications and consumer groups. The rate of a topic is that of the last minute; that of an application, of its last epochs.
     """
     with open_existing_log(log) as opened:
         found = statistics_of(opened, topic)
@@ -49,15 +49,15 @@ def stats(
 
 def maintain(
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; else all.", autocompletion=completion.topics)
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; else all.", autocompletion=completion.topics)
     ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Merge small files, compact, delete what retention no longer keeps, and delete files that nothing refers to.
+    Merge, compact, and delete what is not kept any longer.
 
-    A running application does this by itself. It may be interrupted at any time, and goes on when it is called again.
+    Small files become large ones, records go by retention and compaction, and so do files that nothing refers to. A running application does this by itself. It may be interrupted at any time, and goes on when it is called again.
     """
     with open_existing_log(log) as opened:
         report = opened.maintain(topics or None)

@@ -16,7 +16,7 @@ from streamkit.log.log import Log
 from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
 
-program = typer.Typer(help="Folders that hold copies of the log's files.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Keep copies of the log's files in several folders.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @program.command("list")
@@ -34,9 +34,15 @@ def list_roots(as_json: JsonOption = False, log: LogOption = None) -> None:
 
 @program.command("set")
 def set_roots(
-    roots: Annotated[list[str] | None, typer.Argument(help="All folders that are to hold copies beside the log's own.")] = None,
-    factor: Annotated[int | None, typer.Option("--factor", help="Copies of each file; one per root unless given.")] = None,
-    min_insync: Annotated[int, typer.Option("--min-insync", help="Copies that must be durable before a write counts.")] = 1,
+    roots: Annotated[
+        list[str] | None, typer.Argument(metavar="FOLDER", help="All folders that are to hold copies beside the log's own.")
+    ] = None,
+    factor: Annotated[
+        int | None, typer.Option("--factor", metavar="N", help="Copies of each file; one per root unless given.")
+    ] = None,
+    min_insync: Annotated[
+        int, typer.Option("--min-insync", metavar="N", help="Copies that must be durable before a write counts.")
+    ] = 1,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="The log has moved here: the roots of its old place are its own.")
     ] = False,
@@ -45,9 +51,10 @@ def set_roots(
     log: LogOption = None,
 ) -> None:
     """
-    Keep copies of the log's files in these folders from now on; `storage repair` copies what is there already.
+    Keep copies of the log's files in these folders from now on.
 
-    After a disk was replaced, name the same folders again: an empty one is taken for the new disk.
+    `streamkit storage repair` copies what is there already. After a disk was replaced, name the same folders again: an empty
+    one is taken for the new disk.
     """
     with open_existing_log(log) as opened:
         opened.set_storage(roots or [], factor, min_insync, adopt=adopt, force=force)
@@ -67,7 +74,11 @@ def repair_copies(
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Check every copy of every file and make missing and damaged ones anew; ends with 1 if copies still lack."""
+    """
+    Check every copy of every file, and make bad ones anew.
+
+    Ends with 1 if copies still lack.
+    """
     console = Console(stderr=True)
     with open_existing_log(log) as opened, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("checking", total=None)

@@ -15,12 +15,12 @@ from streamkit.errors import ConfigError
 from streamkit.schema import Column
 from streamkit.state.view import StoreView, open_view
 
-program = typer.Typer(help="Stores of applications.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Look into the stores of applications.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @program.callback()
 def options() -> None:
-    """Stores of applications."""
+    """Look into the stores of applications."""
 
 
 @program.command("get")
@@ -40,9 +40,9 @@ def get_row(
     log: LogOption = None,
 ) -> None:
     """
-    Show the row of a key as of the last committed epoch; of a windowed store, the row of each window.
+    Show the row of a key, or of each of its windows.
 
-    JSON is a list of rows, of a store without windows too.
+    It is that of the last committed epoch. JSON is a list of rows, of a store without windows too.
     """
     with open_existing_log(log) as opened:
         view = open_view(opened, app, store)

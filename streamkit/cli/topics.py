@@ -16,7 +16,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.settings import SETTINGS
 
-program = typer.Typer(help="Topics of the log.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Show, create, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the topic to create.")]
 InternalOption = Annotated[bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")]
@@ -58,13 +58,26 @@ def describe_topic(topic: Name, as_json: JsonOption = False, log: LogOption = No
 def create_topic(
     topic: NewName,
     schema: Annotated[
-        str | None, typer.Option("--schema", metavar="COLUMNS", help='Its columns, as in "user string, amount double".')
+        str | None,
+        typer.Option(
+            "--schema",
+            metavar="COLUMNS",
+            help='Its columns and their Spark SQL types, as in "user string not null, amount double".',
+        ),
     ] = None,
-    key: Annotated[list[str] | None, typer.Option("--key", metavar="COLUMN", help="A key column, as often as needed.")] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="COLUMN", help="A key column, as often as needed; else records have no key."),
+    ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="COLUMN", help="The column with the event time.")
+        str | None,
+        typer.Option(
+            "--timestamp", metavar="COLUMN", help="The column with the event time; else it is given, or the time of arrival."
+        ),
     ] = None,
-    partitions: Annotated[int | None, typer.Option("--partitions", help="The number of partitions; else the default.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", metavar="N", help="How many; else the setting topic_partitions.")
+    ] = None,
     config: ConfigOption = None,
     form: Annotated[
         str | None,
@@ -81,7 +94,11 @@ def create_topic(
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Create a topic, and the log if there is none; one that was declared equally is left as it is."""
+    """
+    Create a topic, and the log if there is none.
+
+    A topic that exists and was declared equally is left as it is; one that differs is an error.
+    """
     settings = _settings(config)
     with open_log(log or load_settings().log) as opened:
         opened.create_topic(
@@ -94,7 +111,9 @@ def create_topic(
 @program.command("alter")
 def alter_topic(
     topic: Name,
-    partitions: Annotated[int | None, typer.Option("--partitions", help="The new number of partitions, not smaller.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", metavar="N", help="The new number of partitions, not smaller.")
+    ] = None,
     config: ConfigOption = None,
     delete_config: Annotated[
         list[str] | None,
@@ -125,7 +144,11 @@ def delete_topic(
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Delete a topic with its records; who still uses it gets an error."""
+    """
+    Delete a topic with its records.
+
+    Nobody is asked who uses it: who still does gets an error.
+    """
     with open_existing_log(log) as opened:
         described = opened.describe(topic)
         if not yes:

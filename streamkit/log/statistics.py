@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamkit.log.applications import ApplicationState
-from streamkit.log.database import Transaction
+from streamkit.log.database import Row, Transaction
 from streamkit.log.epochs import EpochRecord
 from streamkit.log.topic import Topic
 
@@ -130,10 +130,12 @@ def of_partitions(transaction: Transaction, topic_id: int, now_ms: int) -> tuple
         """,
         (topic_id,),
     )
-    return tuple(
-        PartitionStatistics(*(None if value is None else int(value) for value in row), records_per_second=rates.get(row[0], 0.0))  # type: ignore[arg-type]
-        for row in rows
-    )
+    return tuple(_figures(row, rates.get(row[0], 0.0)) for row in rows)
+
+
+def _figures(row: Row, records_per_second: float) -> PartitionStatistics:
+    numbers: list[Any] = [None if value is None else int(value) for value in row]  # sums are decimals in PostgreSQL
+    return PartitionStatistics(*[*numbers, records_per_second])
 
 
 def _rates(transaction: Transaction, topic_id: int, since_ms: int) -> dict[int, float]:
