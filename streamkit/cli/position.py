@@ -15,7 +15,14 @@ Position: TypeAlias = str | int | dt.datetime  # earliest or latest, an offset, 
 
 def parse_position(text: str) -> Position:
     """A position that may be a time; ConfigError for anything else."""
-    return parse_offset(text) if text in (EARLIEST, LATEST) or text.isdecimal() else parse_moment(text)
+    if text in (EARLIEST, LATEST) or text.isdecimal():
+        return parse_offset(text)
+    try:
+        return parse_moment(text)
+    except ConfigError:
+        raise ConfigError(
+            f"found the position {text!r}; expected {EARLIEST}, {LATEST}, an offset, or a time such as 2026-01-31T12:00:00Z"
+        ) from None
 
 
 def parse_offset(text: str) -> Position:
@@ -23,7 +30,9 @@ def parse_offset(text: str) -> Position:
     if text in (EARLIEST, LATEST):
         return text
     if not (text.isdecimal() and text.isascii()):
-        raise ConfigError(f"found the offset {text!r}; expected a whole number from 0, {EARLIEST} or {LATEST}")
+        raise ConfigError(
+            f"found the offset {text!r}; expected a whole number from 0, {EARLIEST} or {LATEST}; --since takes a time"
+        )
     return int(text)
 
 

@@ -97,7 +97,8 @@ class RecordFile:
         record = first + error.rows[0]
         line = self._line(record)
         place = f"record {record + 1}" if line is None else f"line {line}"
-        return type(error)(f"{self._name}, {place}: {error}", error.rows)
+        reason = str(error).replace(f"row {error.rows[0]}, ", "", 1)  # which nobody could find in the file
+        return type(error)(f"{self._name}, {place}: {reason}", error.rows)
 
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records with their event time under its name, and without where they lay in a log."""

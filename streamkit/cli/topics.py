@@ -99,6 +99,11 @@ def create_topic(
 
     A topic that exists and was declared equally is left as it is; one that differs is an error.
     """
+    if schema is None and form is None:
+        raise ConfigError(
+            f"topic {topic}: found neither --schema nor --format; expected its columns, as in --schema 'user string, amount double', "
+            "or a format of opaque values, as in --format json"
+        )
     settings = _settings(config)
     with open_log(log or load_settings().log) as opened:
         opened.create_topic(
@@ -132,6 +137,8 @@ def alter_topic(
 ) -> None:
     """Change partitions, settings or schema of a topic."""
     settings = {**_settings(config), **dict.fromkeys(delete_config or ())}
+    if partitions is None and schema is None and not settings:
+        raise ConfigError(f"topic {topic}: found nothing to change; expected --partitions, --config, --delete-config or --schema")
     with open_existing_log(log) as opened:
         opened.alter_topic(topic, partitions, settings, schema)
         _show(opened, topic, as_json=as_json)

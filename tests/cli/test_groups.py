@@ -107,7 +107,10 @@ def test_living_members_are_left_alone(as_program, root, read, arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("billing", "--to", "yesterday"), "found the time 'yesterday'; expected a date"),
+        (
+            ("billing", "--to", "yesterday"),
+            "found the position 'yesterday'; expected earliest, latest, an offset, or a time such as",
+        ),
         (("billing", "--to", "earliest", "--topic", "missing"), "topic 'missing' does not exist"),
         (("new", "--to", "earliest"), "consumer group new has committed nothing; name the topics"),
     ],

@@ -14,6 +14,15 @@ def test_help_names_every_command(as_program):
     assert [noun for noun in ("topics", "consume", "run", "explain", "apps", "store") if noun not in out + err] == []
 
 
+@pytest.mark.parametrize("noun", [(), ("topics",), ("groups",), ("apps",), ("store",), ("storage",)], ids=" ".join)
+def test_help_says_each_command_in_a_line(as_program, noun):
+    """In the list of commands no sentence is cut off."""
+    _, out, _ = as_program(*noun, "--help")
+    lines = out.partition("Commands:")[2].strip().splitlines()
+
+    assert lines and all(line.rstrip().endswith(".") and "..." not in line for line in lines)
+
+
 def test_version(as_program):
     """The version is the package's."""
     assert as_program("--version")[:2] == (0, f"streamkit {sk.__version__}\n")

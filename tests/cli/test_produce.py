@@ -84,15 +84,15 @@ def test_json_says_what_was_written(streamkit, root, topic, tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("f.csv", 'name,n\n"a\nb",1\n\nc,2\nd,three\n', r"f.csv, line 6: row 2, column 'n': found 'three', expected int"),
+        ("f.csv", 'name,n\n"a\nb",1\n\nc,2\nd,three\n', r"f.csv, line 6: column 'n': found 'three', expected int"),
         ("f.csv", "name,n\na,1\nb\n", r"f.csv, line 3: found 1 values, expected 2: name, n"),
         ("f.csv", "name,m\na,1\n", r"f.csv: topic plain: the data have no column 'n'"),
-        ("f.json", '{"name": "a", "n": 1}\n\n{"name": "b", "n": "two"}\n', r"f.json, line 3: row 1, column 'n': found 'two'"),
+        ("f.json", '{"name": "a", "n": 1}\n\n{"name": "b", "n": "two"}\n', r"f.json, line 3: column 'n': found 'two'"),
         ("f.json", '{"name": "a", "n": 1}\n{"name": "b", "n": \n', r"f.json, line 2: found .*, which is no JSON"),
         ("f.json", '{"name": "a", "n": 1}\n[1]\n', r"f.json, line 2: found '\[1\]', expected an object"),
         ("f.json", '{"name": "a", "n": 1}\n{"name": "b", "m": 2}\n', r"the unknown column 'm'"),
         ("f.json", '{"name": "a", "n": 3000000000}\n', r"f.json, line 1: .*column 'n': found 3000000000"),
-        ("f.parquet", parquet_of([{"name": "a", "n": 1}, {"name": "b", "n": 2**40}]), r"f.parquet, record 2: topic plain: row 1, column 'n'"),
+        ("f.parquet", parquet_of([{"name": "a", "n": 1}, {"name": "b", "n": 2**40}]), r"f.parquet, record 2: topic plain: column 'n'"),
         ("f.parquet", b"no", r"f.parquet cannot be read as Parquet"),
         ("f.txt", "a", r"--format csv\|json\|parquet"),
     ],
@@ -118,7 +118,7 @@ def test_a_bad_record_far_down_leaves_nothing(streamkit, root, topic, tmp_path, 
     monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_000)
     lines = [json.dumps({"name": f"u{number}", "n": number}) for number in range(500)]
     (tmp_path / "f.json").write_text("\n".join([*lines, '{"n": true}']))
-    with pytest.raises(sk.StreamKitError, match=r"line 501: row .*, column 'n': found True"):
+    with pytest.raises(sk.StreamKitError, match=r"line 501: column 'n': found True"):
         streamkit("produce", "plain", str(tmp_path / "f.json"))
     assert read(root, "plain") == []
 
@@ -160,7 +160,7 @@ def test_opaque_topics_take_json(streamkit, root, tmp_path, form):
         streamkit("produce", "opaque", str(tmp_path / "f.csv"))
     if form == "string":
         (tmp_path / "bad.json").write_text('{"key": "k", "value": "v"}\n{"key": "k", "value": 5}\n')
-        with pytest.raises(sk.StreamKitError, match="line 2: row 1, column 'value': found 5"):
+        with pytest.raises(sk.StreamKitError, match="line 2: column 'value': found 5"):
             streamkit("produce", "opaque", str(tmp_path / "bad.json"))
 
 
@@ -197,5 +197,5 @@ def test_a_pipe_is_written_as_it_comes(root, topic):
         assert read(root, "plain") == [{"name": "a", "n": 1}]
         process.stdin.write('{"name": "a", "n": "x"}\n')
         process.stdin.close()
-        assert "standard input, line 2: row 0, column 'n'" in process.stderr.read()
+        assert "standard input, line 2: column 'n'" in process.stderr.read()
         assert process.wait(30) == 1
