@@ -112,7 +112,7 @@ def test_without_a_log_nothing_is_offered(complete, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-@pytest.mark.parametrize("damage", ["catalog", "file", "settings", "address", "format"])
+@pytest.mark.parametrize("damage", ["catalog", "topic", "file", "settings", "address", "format"])
 def test_what_is_broken_is_not_the_shells_business(run, root, tmp_path, monkeypatch, damage):
     """Whatever is wrong with the log or the settings, a completion prints nothing at all."""
     log = str(root)
@@ -122,13 +122,14 @@ def test_what_is_broken_is_not_the_shells_business(run, root, tmp_path, monkeypa
         shutil.rmtree(root)
         root.write_text("a file where a folder is expected")
     if damage == "settings":
-        (tmp_path / "streamkit.toml").write_text("this is no TOML")
+        (tmp_path / "streamkit.toml").write_bytes(b"\xff is no text")
         monkeypatch.setenv("STREAMKIT_CONF", str(tmp_path / "streamkit.toml"))
     if damage == "address":
         log = "postgresql://nobody@nowhere.invalid/db?storage=/nowhere"
-    if damage == "format":
+    if damage in ("format", "topic"):
+        statement = "UPDATE log SET format = 999" if damage == "format" else "UPDATE topic SET declaration = '{'"
         with sk.open_log(root) as opened, opened.catalog.database.write() as transaction:
-            transaction.execute("UPDATE log SET format = 999")
+            transaction.execute(statement)
 
     assert run("consume", "", log=log).strip() == ""
 
