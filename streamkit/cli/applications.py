@@ -77,7 +77,8 @@ def reset_application(
     """
     Let an application begin anew.
 
-    It forgets how far it has read, and its stores are deleted with their changelogs. Its inputs and outputs stay as they are, so its next run appends its results once more. A run that still goes on is fenced.
+    It forgets how far it has read, and its stores are deleted with their changelogs. Its inputs and outputs stay as they are,
+    so its next run appends its results once more. A run that still goes on is fenced.
     """
     with open_existing_log(log) as opened:
         state = opened.catalog.application(app)

@@ -47,7 +47,8 @@ def rebuild(as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Rebuild a lost or damaged catalog.
 
-    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits were lost; they are listed.
+    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits were lost; they are
+    listed.
     """
     done = rebuild_catalog(log or load_settings().log)
     if as_json:

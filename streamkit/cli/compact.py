@@ -24,7 +24,8 @@ def compact(
     """
     Keep only the newest record of each key of a topic.
 
-    All records up to the committed end are looked at. Readers and writers go on meanwhile. It may be interrupted at any time, and goes on when it is called again.
+    All records up to the committed end are looked at. Readers and writers go on meanwhile. It may be interrupted at any time,
+    and goes on when it is called again.
     """
     with open_existing_log(log) as opened, _progress() as bar:
         task = bar.add_task("looking for the newest records", total=opened.describe(topic)["rows"])

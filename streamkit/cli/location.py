@@ -32,7 +32,7 @@ def location_of(path: str | None) -> str:
         raise ConfigError(
             "the storage directory of the catalog's URL holds no log; mend it, mount it, or create a topic first: streamkit topics create"
         )
+    root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
     raise ConfigError(
-        f"there is no log at {os.path.abspath(os.path.expanduser(location.removeprefix('file://')))}; name one with --log or STREAMKIT_LOG, "
-        "or create a topic first: streamkit topics create"
+        f"there is no log at {root}; name one with --log or STREAMKIT_LOG, or create a topic first: streamkit topics create"
     )

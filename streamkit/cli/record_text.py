@@ -1,4 +1,4 @@
-"""Values that CSV and JSON write as text, in the types of a topic: times, dates, decimals, bytes in base 64, headers; in CSV all of them."""
+"""Values that CSV and JSON write as text, in the types of a topic: times, decimals, bytes in base 64, headers; in CSV all of them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def explain(file: File, as_json: JsonOption = False, log: LogOption = None) -> N
     """
     Show what the topology in a file is compiled to.
 
-    Pass by pass, and then the plan that Spark makes of it; nothing runs. JSON has the program as values, the passes and Spark's plan as texts.
+    Pass by pass, and then the plan that Spark makes of it; nothing runs. JSON has the program as values, the passes and
+    Spark's plan as texts.
     """
     from streamkit.spark.plan import explain_spark
 

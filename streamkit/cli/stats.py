@@ -29,7 +29,8 @@ def stats(
     """
     Show sizes and rates of topics, and how far readers lag.
 
-    Frames, files and times of topics, and the lag of applications and consumer groups. The rate of a topic is that of the last minute; that of an application, of its last epochs.
+    Frames, files and times of topics, and the lag of applications and consumer groups. The rate of a topic is that of the
+    last minute; that of an application, of its last epochs.
     """
     with open_existing_log(log) as opened:
         found = statistics_of(opened, topic)
@@ -57,7 +58,8 @@ def maintain(
     """
     Merge, compact, and delete what is not kept any longer.
 
-    Small files become large ones, records go by retention and compaction, and so do files that nothing refers to. A running application does this by itself. It may be interrupted at any time, and goes on when it is called again.
+    Small files become large ones, records go by retention and compaction, and so do files that nothing refers to. A running
+    application does this by itself. It may be interrupted at any time, and goes on when it is called again.
     """
     with open_existing_log(log) as opened:
         report = opened.maintain(topics or None)

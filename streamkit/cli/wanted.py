@@ -1,4 +1,4 @@
-"""The records that `consume` is asked for, and reading them: those that are there, without touching frames outside, or those that come."""
+"""The records that `consume` is asked for: those that are there, read without touching frames outside, or those that come."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def standing_records(log: Log, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
-    """A consumer that stands at the position in every partition, in those that are added later too; a group's where it has committed."""
+    """A consumer that begins at the position in every partition, in those that are added later too; in a group, where that has committed."""
     name, position = wanted.topic.name, wanted.position
 
     def seek(partitions: list[TopicPartition]) -> None:

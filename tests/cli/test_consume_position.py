@@ -52,12 +52,16 @@ def ruin(root, topic, is_ruined):
             lambda frame: not 600_000 < frame.min_timestamp <= 1_200_000,
             lambda number, partition, offset: 10 < number <= 20,
         ),
-        ("_partition = 1 and _offset > 0", lambda frame: frame.partition != 1 or frame.base_offset == 0, lambda number, partition, offset: partition == 1 and offset > 0),
+        (
+            "_partition = 1 and _offset > 0",
+            lambda frame: frame.partition != 1 or frame.base_offset == 0,
+            lambda number, partition, offset: partition == 1 and offset > 0,
+        ),
     ],
     ids=range(5),
 )  # fmt: skip
 def test_frames_outside_a_condition_are_not_read(streamkit, root, spread, where, is_outside, expected):
-    """What bounds offset, partition or time in a conjunction spares reading: damage outside of it goes unnoticed, inside it does not."""
+    """Bounds on offset, partition or time spare reading: damage outside of them goes unnoticed, without them it does not."""
     wanted = sorted(number for number, (partition, offset) in places(root).items() if expected(number, partition, offset))
     ruin(root, spread, is_outside)
 

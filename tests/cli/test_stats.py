@@ -41,7 +41,7 @@ def test_partitions_of_a_topic(streamkit, root):
 
 
 def test_lag_of_groups(streamkit, root):
-    """A consumer group is shown with its state, members and the records that wait for it; one that does not read the topic is left out."""
+    """A consumer group is shown with its state, members and lag; one that does not read the topic is left out."""
     with sk.open_log(root) as log:
         log.reset_group("billing", {"orders": {0: 1}})
 
