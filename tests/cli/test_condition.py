@@ -61,7 +61,7 @@ def value_of(row, column):
     return int(row[column].timestamp() * SECOND_MS) if column == "_timestamp" else row[column]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(CONDITIONS)
 def test_no_record_outside_fits(text):
     """Whatever is asked, every record for which it holds lies within the intervals."""

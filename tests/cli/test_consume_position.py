@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -11,15 +12,24 @@ from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from tests.cli.test_consume_live import Following, numbers, send
 
 
-@pytest.fixture
-def spread(root):
-    """Three partitions with four records each, event times a minute apart, every record in a frame and a file of its own."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A log with records in three partitions, event times a minute apart, every record in a frame and a file of its own."""
+    root = tmp_path_factory.mktemp("template") / "log"
     with sk.open_log(root) as log:
         log.create_topic("spread", "number int", key="number", partitions=3)
         with log.producer() as producer:
             for number in range(40):
                 producer.send("spread", {"number": number}, timestamp_ms=60_000 * number)
                 producer.flush()
+    return root
+
+
+@pytest.fixture
+def spread(root, template):
+    """The topic of the template, in a log of its own."""
+    shutil.rmtree(root)
+    shutil.copytree(template, root)
     return "spread"
 
 

@@ -121,6 +121,7 @@ def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words
     assert all(strict(line) is not None for line in output.splitlines())
 
 
+@pytest.mark.spark
 def test_questions_are_no_part_of_the_data(root, application):
     """A question that is asked before goes to the error stream."""
     for words in (("topics", "delete", "orders"), ("apps", "reset", application)):
