@@ -17,6 +17,7 @@ StreamKitError
 ├── FencedError                stop: a newer generation has taken over
 │   └── MembershipLostError    poll again, which joins anew: the group gave the partitions to others
 ├── StorageFullError           free disk space, then run again
+├── StorageFailedError         mend what the operating system refuses (permission, mount, limit of open files, disk), then run again
 ├── NotEnoughReplicasError     mend or mount a disk, then write again: too few copies could be made
 ├── BufferFullError            send again later: the producer's buffer is full
 ├── OutcomeUnknownError        flush again: it settles whether the commit took effect, and completes it
@@ -118,6 +119,24 @@ class StorageFullError(StreamKitError):
     """The disk is full; what was committed before stays readable."""
 
     is_retryable = True
+
+
+class StorageFailedError(StreamKitError, OSError):
+    """
+    The operating system refused a call on the log's files; what was committed before is as it was.
+
+    It is an OSError too: `errno` and `strerror` are those of the error behind it, None where nothing says them.
+    """
+
+    is_retryable = True
+
+    def __init__(self, message: str, number: int | None = None, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.errno, self.strerror = number, reason
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class NotEnoughReplicasError(StreamKitError):

@@ -14,6 +14,7 @@ from streamkit.log.replication import Replication
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage
 from streamkit.log.storage_root import Owner, claim_root, place_of
+from streamkit.testing.forgetful import ForgetfulStorage
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -54,6 +55,7 @@ STORAGES: dict[str, Callable[[Path], Storage]] = {
     "memory": lambda folder: MemoryStorage(),
     "file": lambda folder: FileStorage(str(folder / "log")),
     "replicated": replicated_storage,
+    "forgetful": lambda folder: ForgetfulStorage(str(folder / "log")),
 }
 
 

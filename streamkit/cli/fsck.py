@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_json, show_table
+from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_table
 from streamkit.config import load_settings
 from streamkit.errors import StreamKitError
 from streamkit.log.address import is_address
@@ -28,12 +28,14 @@ def fsck(
     """
     Check a log without changing it, also while it is used.
 
-    Ends with 0 if all is well, 1 if something was found, 2 if the log could not be checked.
+    Ends with 0 if all is well, 1 if something was found, 2 if the log could not be checked; then --json prints an object with `error`.
     """
     try:
         report = _checked(log or load_settings().log, deep)
-    except StreamKitError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error}", markup=False)
+    except (StreamKitError, OSError) as error:
+        show_error(error)
+        if as_json:
+            show_json({"error": error_text(error)})
         raise typer.Exit(UNCHECKED) from error
     if as_json:
         show_json(report.to_json())

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import streamkit
 from streamkit.cli import (
@@ -24,6 +23,7 @@ from streamkit.cli import (
     stores,
     topics,
 )
+from streamkit.cli.rendering import show_error
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -67,9 +67,9 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; an error StreamKit raises on purpose is printed without a traceback and ends the program with 1."""
+    """Run the command line; an error on purpose, or of the operating system, is printed without a traceback and ends the program with 1."""
     try:
         program()
-    except StreamKitError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error}", markup=False)
+    except (StreamKitError, OSError) as error:
+        show_error(error)
         sys.exit(1)

@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streamkit.errors import StreamKitError
+from streamkit.log.system_error import expected
 from streamkit.names import DELETED
 
 FLOAT_DIGITS = 6
@@ -48,6 +50,19 @@ def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name:<{width}}  {_cell(value)}")
+
+
+def show_error(error: Exception) -> None:
+    """Print what went wrong on standard error, without a traceback."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error_text(error)}", markup=False)
+
+
+def error_text(error: Exception) -> str:
+    """What an error says; one of the operating system that nobody has put in words says what to do, too."""
+    if isinstance(error, StreamKitError) or not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    where = f" ({error.filename})" if error.filename else ""
+    return f"the operating system refused a call: {error.strerror}{where}; {expected(error)}"
 
 
 def show_json(value: Any) -> None:

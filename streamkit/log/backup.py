@@ -24,6 +24,7 @@ from streamkit.log.replication import Replication
 from streamkit.log.slab import check_slab
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage, sync_folder
+from streamkit.log.system_error import naming
 from streamkit.names import CATALOG_COPIES_FOLDER, CATALOG_FILE, JOURNAL_FOLDER, fresh_token, unfinished_file
 
 ATTEMPTS = 20  # each fails only if maintenance deletes, while slabs are copied, what the copy of the catalog still names
@@ -50,18 +51,22 @@ def back_up(root: str, storage: Storage, database: Database, target: str, verify
             "a catalog in PostgreSQL is backed up by PostgreSQL's own tools, then its slabs; this backs up one in SQLite"
         )
     folder = os.path.abspath(os.path.expanduser(target))
-    _check_target(root, folder, database)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    _remove_unfinished(folder)
-    for _ in range(ATTEMPTS):
-        done = _Attempt(storage, database, folder).run()
-        if done is not None:
-            break
-    else:
-        raise StreamKitError(f"slabs were deleted faster than they could be copied, {ATTEMPTS} times over; run the backup again")
+    with naming("back up into", folder):
+        _check_target(root, folder, database)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _remove_unfinished(folder)
+        done = _done(storage, database, folder)
     if verify:
         _verify(folder)
     return done
+
+
+def _done(storage: Storage, database: SqliteDatabase, folder: str) -> Backup:
+    for _ in range(ATTEMPTS):
+        done = _Attempt(storage, database, folder).run()
+        if done is not None:
+            return done
+    raise StreamKitError(f"slabs were deleted faster than they could be copied, {ATTEMPTS} times over; run the backup again")
 
 
 def _check_target(root: str, folder: str, database: SqliteDatabase) -> None:
@@ -70,6 +75,8 @@ def _check_target(root: str, folder: str, database: SqliteDatabase) -> None:
     if os.path.commonpath(both) in both:
         raise ConfigError(f"the log at {root} cannot be backed up onto or into itself, nor around itself; name another folder")
     if not os.path.isdir(folder):
+        if os.path.lexists(folder):
+            raise ConfigError(f"{folder} is no folder; name a new folder, or one with an earlier backup")
         return
     names = sorted(os.listdir(folder))
     if CATALOG_FILE not in names:

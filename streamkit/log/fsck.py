@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,15 +28,25 @@ from streamkit.log.journal import read_journal
 from streamkit.log.loss import check_present, known_commits
 from streamkit.log.rebuild import follow
 from streamkit.log.reference import FrameReference, SlabReference
-from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.replicated_storage import ReplicatedStorage, check_root, open_storage
 from streamkit.log.slab import check_slab, read_frame, read_reference
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
+from streamkit.log.system_error import is_refusal, naming, raise_unless_missing
 from streamkit.log.topic import Topic
-from streamkit.names import CATALOG_FILE, TIMESTAMP, SlabName, is_known_file
+from streamkit.names import (
+    CATALOG_COPIES_FOLDER,
+    CATALOG_FILE,
+    IDENTITY_FOLDER,
+    JOURNAL_FOLDER,
+    TIMESTAMP,
+    SlabName,
+    is_known_file,
+)
 
 Progress: TypeAlias = Callable[[int, int], None]  # bytes checked, bytes in all
-COPY = "restore the file from a backup or another replica"
+FOLDERS = ("slabs", "plans", "damaged", CATALOG_COPIES_FOLDER, IDENTITY_FOLDER, JOURNAL_FOLDER)
+COPY = "restore the file from a backup, or run `streamkit storage repair` if the log has several storage roots"
 _DAMAGE = (StreamKitError, OSError, ValueError, KeyError, TypeError, pa.ArrowException)
 
 
@@ -56,20 +66,26 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
     """
     Check the log in a folder without opening it for writing; see `check_log`. ConfigError if there is none.
 
-    A catalog that is missing or cannot be read is a finding; then only the files themselves are checked.
+    A catalog that is missing or cannot be read is a finding; then only the files themselves are checked. StorageFailedError
+    if the operating system does not let this process look: that is no finding.
     """
     root = os.path.abspath(os.path.expanduser(root))
-    if not os.path.isdir(root):
-        raise ConfigError(f"there is no log at {root}; name one with --log or STREAMKIT_LOG")
+    try:
+        with naming("look into", root):
+            names = os.listdir(root)
+    except FileNotFoundError:
+        names = []
     file = os.path.join(root, CATALOG_FILE)
     try:
         check_present(root)
-        if not os.path.exists(file):
+        if CATALOG_FILE not in names:
             raise ConfigError(f"there is no log at {root}; name one with --log or STREAMKIT_LOG")
         database = SqliteDatabase(file, read_only=True)
     except ConfigError:
         raise
     except StreamKitError as error:
+        if is_refusal(error):
+            raise
         return _without_catalog(root, str(error))
     try:
         return check_log(root, _storage(root, database), database, deep, progress)
@@ -84,9 +100,15 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
     The catalog's invariants; that slabs exist with their size and end in a footer that agrees with the manifest; the journal;
     files that nothing refers to. With `deep`, every frame is read, its checksums verified and its rows decoded, and the local
     stores of applications are compared with their changelogs. `progress` hears how many bytes of frames are done.
+    StorageFailedError if the operating system does not let this process look.
     """
+    with naming("check", root):
+        return _checked(root, storage, database, deep, progress or (lambda done, total: None))
+
+
+def _checked(root: str, storage: Storage, database: Database, deep: bool, progress: Progress) -> Report:
     findings = Findings()
-    listed = _listed(root, storage)
+    listed = _listed(root, storage, findings)
     _check_database(database, findings)
     try:
         with database.read() as transaction:
@@ -94,6 +116,7 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
             check_catalog(transaction, findings)
             references = _references(transaction)
     except _DAMAGE as error:
+        _raise_refusal(error)
         findings.error("catalog", "catalog", str(error), REBUILD)
         _check_footers(storage, [path for path in listed if SlabName.parse(path)], findings)
         return findings.report(root, deep)
@@ -104,7 +127,7 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
     if isinstance(database, SqliteDatabase) and os.path.isdir(root):
         _check_journal(root, database, references.standing, findings)
     if deep:
-        _check_frames(storage, database, references, findings, progress or (lambda done, total: None))
+        _check_frames(storage, database, references, findings, progress)
         importlib.import_module("streamkit.state.check").check_stores(root, storage, database, findings)  # a layer above
     return findings.report(root, deep)
 
@@ -125,14 +148,41 @@ def _without_catalog(root: str, reason: str) -> Report:
     return findings.report(root, False)
 
 
-def _listed(root: str, storage: Storage) -> tuple[str, ...]:
+def _listed(root: str, storage: Storage, findings: Findings) -> tuple[str, ...]:
     """The files of a log: slabs wherever its storage has them, and what else lies in its folder, but local state."""
-    found = []
-    for directory, folders, files in os.walk(root):
+    return tuple(sorted({*_listed_below(root, findings), *_listed_slabs(storage, findings)}))
+
+
+def _listed_below(root: str, findings: Findings) -> Iterator[str]:
+    """The files in the log's own folder; OSError if a folder of the log cannot be read, information if one of somebody else."""
+
+    def unread(error: OSError) -> None:
+        path = os.path.relpath(error.filename, root)
+        if path.split("/")[0] in (".", *FOLDERS):
+            raise_unless_missing(error)
+        else:
+            findings.information(
+                "unknown-folder", path, f"it cannot be read: {error.strerror}", "move it elsewhere if you know it"
+            )
+
+    for directory, folders, files in os.walk(root, onerror=unread):
         if directory == root:
             folders[:] = [folder for folder in folders if folder not in ("stores", "checkpoints")]
-        found += [os.path.relpath(os.path.join(directory, file), root) for file in files]
-    return tuple(sorted({*found, *storage.list("slabs")}))
+        yield from (os.path.relpath(os.path.join(directory, file), root) for file in files)
+
+
+def _listed_slabs(storage: Storage, findings: Findings) -> Iterator[str]:
+    """The slabs in the log's storage; of further storage roots, those that can be used, since the others hold copies."""
+    if not isinstance(storage, ReplicatedStorage):
+        yield from storage.list("slabs")
+        return
+    for root in storage.replication.roots:
+        try:
+            check_root(root)
+            yield from FileStorage(root.path).list("slabs")
+        except OSError as error:
+            message = f"it cannot be used: {error.strerror or error}"
+            findings.warning("storage-root", root.path, message, "mend or mount its disk, then run `streamkit storage repair`")
 
 
 def _check_database(database: Database, findings: Findings) -> None:
@@ -141,6 +191,7 @@ def _check_database(database: Database, findings: Findings) -> None:
     try:
         faults = database.faults()
     except StreamKitError as error:
+        _raise_refusal(error)
         faults = [str(error)]
     for fault in faults:
         findings.error("catalog", CATALOG_FILE, fault, REBUILD)
@@ -182,7 +233,14 @@ def _check_slabs(storage: Storage, database: Database, references: _References, 
         try:
             _check_footer(read_reference(storage, path), (size, checksum), references.extents.get(path, []), findings)
         except _DAMAGE as error:
+            _raise_refusal(error)
             _check_loss(storage, database, path, str(error), findings)
+
+
+def _raise_refusal(error: Exception) -> None:
+    """Raise an error that says nothing about what is there, and is no finding."""
+    if is_refusal(error):
+        raise error
 
 
 def _check_loss(storage: Storage, database: Database, path: str, message: str, findings: Findings) -> None:
@@ -190,7 +248,10 @@ def _check_loss(storage: Storage, database: Database, path: str, message: str, f
     with database.read() as transaction:
         if not transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)):
             return
-    is_there = storage.exists(path)
+    try:
+        is_there = storage.exists(path)
+    except OSError:  # then it is not just missing
+        is_there = True
     findings.error("slab" if is_there else "missing-slab", path, message if is_there else "the file is missing", COPY)
 
 
@@ -251,6 +312,7 @@ def _check_footers(storage: Storage, paths: Iterable[str], findings: Findings) -
         try:
             read_reference(storage, path)
         except _DAMAGE as error:
+            _raise_refusal(error)
             findings.warning("slab", path, f"{error} (it may never have been committed)", COPY)
 
 
@@ -319,6 +381,7 @@ def _newest_sound_copy(root: str, before: Standing, findings: Findings) -> Stand
             if place <= before.place:
                 return standing_of(os.path.join(root, path))
         except StreamKitError as error:
+            _raise_refusal(error)
             findings.warning("copy", path, str(error), "delete it; the next copy of the catalog takes its place")
     return None
 
@@ -332,6 +395,7 @@ def _check_frames(storage: Storage, database: Database, references: _References,
             try:
                 _check_rows(storage, extent, references.topics.get(extent.topic_id), findings)
             except _DAMAGE as error:
+                _raise_refusal(error)
                 _check_frame_loss(database, extent, str(error), findings)
             done += extent.length
             progress(done, total)

@@ -104,15 +104,19 @@ class FileHeartbeats:
 
     def _run(self, work: Callable[[apsw.Connection], Result]) -> Result:
         try:
+            return self._once_or_anew(work)
+        except (apsw.Error, OSError) as error:
+            raise StreamKitError(
+                f"the heartbeats in {self._path} cannot be used: {error}; the file may be deleted at any time"
+            ) from error
+
+    def _once_or_anew(self, work: Callable[[apsw.Connection], Result]) -> Result:
+        try:
             return self._once(work)
         except (apsw.NotADBError, apsw.CorruptError):
             with suppress(FileNotFoundError):
                 os.unlink(self._path)
             return self._once(work)
-        except apsw.Error as error:
-            raise StreamKitError(
-                f"the heartbeats in {self._path} cannot be used: {error}; the file may be deleted at any time"
-            ) from error
 
     def _once(self, work: Callable[[apsw.Connection], Result]) -> Result:
         with closing(apsw.Connection(self._path)) as connection:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 
-from streamkit.log import manifest, topics
+from streamkit.errors import ConfigError
+from streamkit.log import manifest, replication, topics
 from streamkit.log.database import Transaction
 from streamkit.log.findings import Findings
 
@@ -16,7 +18,7 @@ REBUILD = (
 
 def check_catalog(transaction: Transaction, findings: Findings) -> None:
     """Check every invariant within the catalog; what cannot even be read is a finding too."""
-    for check in (_topics, _manifest, _partitions, _slabs, _applications, _epochs, _stores, _producers, _groups):
+    for check in CHECKS:
         _guarded(check, transaction, findings)
 
 
@@ -33,17 +35,26 @@ def _wrong(findings: Findings, kind: str, rows: Iterator[tuple[str, str]]) -> No
 
 
 def _topics(transaction: Transaction, findings: Findings) -> None:
-    """Every topic can be read, and has the partitions that it declares."""
+    """Every topic can be read, and has the partitions and the newest schema that it declares."""
     for topic_id, name in transaction.execute("SELECT id, name FROM topic ORDER BY id"):
         findings.counts["topics"] += 1
         try:
-            declared = topics.get_by_id(transaction, topic_id).partitions
+            topic = topics.get_by_id(transaction, topic_id)
         except Exception as error:  # noqa: BLE001  as above
             findings.error("topic", f"topic {name}", f"its declaration cannot be read: {type(error).__name__}: {error}", REBUILD)
             continue
         found = sorted(manifest.end_offsets(transaction, topic_id))
-        if found != list(range(declared)):
-            findings.error("topic", f"topic {name}", f"it declares {declared} partitions; the catalog has {found}", REBUILD)
+        if found != list(range(topic.partitions)):
+            findings.error(
+                "topic", f"topic {name}", f"it declares {topic.partitions} partitions; the catalog has {found}", REBUILD
+            )
+        versions = topics.schema_versions(transaction, topic_id)
+        numbers = [version.version for version in versions]
+        if numbers != list(range(1, topic.version + 1)) or versions[-1].schema != topic.schema.ddl():
+            message = (
+                f"it declares version {topic.version} of its schema, ({topic.schema}); the catalog has the versions {numbers}"
+            )
+            findings.error("schema", f"topic {name}", f"{message}, the last ({versions[-1].schema if versions else ''})", REBUILD)
 
 
 def _manifest(transaction: Transaction, findings: Findings) -> None:
@@ -109,6 +120,45 @@ def _groups(transaction: Transaction, findings: Findings) -> None:
         "JOIN consumer_group g ON g.id = o.group_id JOIN topic_partition t ON t.topic_id = o.topic_id AND t.partition = o.partition",
         "group",
     )  # fmt: skip
+
+
+def _members(transaction: Transaction, findings: Findings) -> None:
+    """Owner and target of every partition that a group reads are members of the group."""
+    for group, topic_id, partition, owner, target in transaction.execute(
+        "SELECT a.group_id, a.topic_id, a.partition, a.owner, a.target FROM group_assignment a "
+        "LEFT JOIN group_member o ON o.group_id = a.group_id AND o.member_id = a.owner "
+        "LEFT JOIN group_member t ON t.group_id = a.group_id AND t.member_id = a.target "
+        "WHERE o.member_id IS NULL OR (a.target IS NOT NULL AND t.member_id IS NULL)"
+    ):
+        findings.error(
+            "member", f"group id {group}, topic id {topic_id}, partition {partition}",
+            f"its owner is {owner} and its target {target}; expected both to be members of the group", REBUILD,
+        )  # fmt: skip
+
+
+def _pins(transaction: Transaction, findings: Findings) -> None:
+    """A pin is of a partition that exists, from an offset between 0 and its end on."""
+    for token, topic_id, partition, offset, end in transaction.execute(
+        "SELECT p.token, p.topic_id, p.partition, p.first_offset, t.next_offset FROM pin p "
+        "LEFT JOIN topic_partition t ON t.topic_id = p.topic_id AND t.partition = p.partition"
+    ):
+        findings.counts["pins"] += 1
+        if end is None or not 0 <= offset <= end:
+            message = "which does not exist" if end is None else f"from offset {offset} on; expected one from 0 to the end, {end}"
+            findings.error("pin", f"pin {token}", f"it is of topic id {topic_id}, partition {partition}, {message}", REBUILD)
+
+
+def _replication(transaction: Transaction, findings: Findings) -> None:
+    """The numbers of copies fit the storage roots, and every root has the token of its marker."""
+    try:
+        found = replication.get(transaction)
+    except ConfigError as error:
+        findings.error("replication", "catalog, storage roots", str(error), REBUILD)
+        return
+    for root in found.roots:
+        if not root.token or not os.path.isabs(root.path):
+            message = f"its token is {root.token!r}; expected one that its marker holds, and an absolute path"
+            findings.error("replication", f"storage root {root.path}", message, REBUILD)
 
 
 def _positions(transaction: Transaction, findings: Findings, statement: str, noun: str) -> None:
@@ -183,3 +233,8 @@ def _producers(transaction: Transaction, findings: Findings) -> None:
     for producer, epoch, step, token in transaction.execute("SELECT id, epoch, step, token FROM producer"):
         if epoch < 1 or step < 0 or (step > 0) != (token != ""):
             findings.error("producer", f"producer {producer}", f"it has epoch {epoch}, step {step} and token {token!r}", REBUILD)
+
+
+CHECKS: tuple[Callable[[Transaction, Findings], None], ...] = (
+    _topics, _manifest, _partitions, _slabs, _applications, _epochs, _stores, _producers, _groups, _members, _pins, _replication,
+)  # fmt: skip

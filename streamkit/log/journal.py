@@ -21,7 +21,7 @@ import google_crc32c
 
 from streamkit.log.history import Commit
 from streamkit.log.recording import Statement
-from streamkit.log.storage import FULL, full_error
+from streamkit.log.system_error import system_error
 from streamkit.names import JOURNAL_FOLDER, fresh_token, journal_path, journal_start
 
 FILE_BYTES = 16 * 1024 * 1024
@@ -49,15 +49,13 @@ class Journal:
         self._file: _File | None = None
 
     def append(self, commit: Commit, statements: Sequence[Statement], time_ms: int) -> None:
-        """Write the entry of a commit, before its COMMIT. StorageFullError or OSError if that cannot be done."""
+        """Write the entry of a commit, before its COMMIT. StorageFullError or StorageFailedError if that cannot be done."""
         with self._lock:
             try:
                 self._writable(commit).append(commit, statements, time_ms)
             except OSError as error:
                 self._leave()
-                if error.errno in FULL:
-                    raise full_error(JOURNAL_FOLDER, error) from error
-                raise
+                raise system_error("write", JOURNAL_FOLDER, error) from error
 
     def mark(self, commit: Commit) -> None:
         """Say that a commit took effect; a mark that cannot be written is left out, since the next entry says the same."""

@@ -10,6 +10,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.copies import catalog_copies, copy_catalog
 from streamkit.log.journal import NOWHERE, Place, last_commits
 from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.system_error import naming, raise_unless_missing
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
 
 TRACES = ("slabs", "journal", "backups")  # folders of a log; while they are empty, nothing of one is lost
@@ -23,19 +24,50 @@ def check_present(root: str) -> None:
     """
     if os.path.isdir(os.path.join(root, IDENTITY_FOLDER)):
         raise ConfigError(f"{root} holds the slabs of a log whose catalog is in PostgreSQL; open that by its postgresql:// URL")
-    file = os.path.join(root, CATALOG_FILE)
-    if os.path.exists(file) and os.path.getsize(file):
-        return
-    traces = [path for path in TRACES if _is_filled(os.path.join(root, path))]
+    with naming("look into", root):
+        size = _size(os.path.join(root, CATALOG_FILE))
+        traces = [] if size else _traces(root)
     if traces:
-        raise CatalogLostError(
-            f"the catalog {file} is {'empty' if os.path.exists(file) else 'missing'}, but there is {', '.join(traces)} of a log beside it; "
-            f"rebuild it with `streamkit rebuild --log {root}`, or restore the log from a backup"
-        )
+        raise _lost(root, "missing" if size is None else "empty", traces)
+
+
+def check_begun(root: str, database: SqliteDatabase) -> None:
+    """CatalogLostError if a catalog has no tables beside traces of a log: its write-ahead log is gone, and new tables would hide that."""
+    if _is_begun(database):
+        return
+    with naming("look into", root):
+        traces = _traces(root)
+    if traces and not _is_begun(database):  # else another process makes the log just now
+        raise _lost(root, "without its tables", traces)
+
+
+def _is_begun(database: SqliteDatabase) -> bool:
+    with database.read() as transaction:
+        return transaction.has_table("log")
+
+
+def _lost(root: str, state: str, traces: list[str]) -> CatalogLostError:
+    return CatalogLostError(
+        f"the catalog {os.path.join(root, CATALOG_FILE)} is {state}, but there is {', '.join(traces)} of a log beside it; "
+        f"rebuild it with `streamkit rebuild --log {root}`, or restore the log from a backup"
+    )
+
+
+def _traces(root: str) -> list[str]:
+    return [path for path in ("slabs", "journal", "backups") if _is_filled(os.path.join(root, path))]
+
+
+def _size(file: str) -> int | None:
+    """The size of a file in bytes; None if there is none."""
+    try:
+        return os.stat(file).st_size
+    except FileNotFoundError:
+        return None
 
 
 def _is_filled(folder: str) -> bool:
-    return any(files for _, _, files in os.walk(folder))
+    """Whether there is a file below a folder; OSError for one that cannot be looked into, which must not pass for empty."""
+    return any(files for _, _, files in os.walk(folder, onerror=raise_unless_missing))
 
 
 def check_standing(root: str, catalog: Catalog) -> None:
@@ -46,7 +78,8 @@ def check_standing(root: str, catalog: Catalog) -> None:
     journal lacks commits that no copy of the catalog has, a copy is made.
     """
     before = catalog.standing()
-    journal, copy = last_commits(root), newest_copy(root)
+    with naming("look into", root):
+        journal, copy = last_commits(root), newest_copy(root)
     known = max(journal.marked, copy)
     now = catalog.standing()
     if known > now.place:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import TYPE_CHECKING
 
+from streamkit.errors import CorruptionError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
@@ -68,12 +69,27 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     Do what there is to do for the named topics, or all, internal ones too: retention, compaction, merge; then empty the trash,
     collect what producers without a name left that have been silent for a day, and shorten the journal.
 
-    Returns what was done. TopicNotFoundError for a name that is no topic's.
+    Returns what was done. TopicNotFoundError for a name that is no topic's; CorruptionError for a topic whose rows are missing
+    or damaged, once all the others are done.
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in topics]
     running = Pass(log, SegmentWriter(log.storage, log.catalog, throttle), lapsed_holders(log.catalog, log.heartbeats))
-    of_topics = (step(running, topic) for topic in chosen for step in TOPIC_STEPS)
-    return sum(of_topics, Report()) + sum((step(running) for step in LOG_STEPS), Report())
+    failures: list[CorruptionError] = []
+    report = sum((_maintained(running, topic, failures) for topic in chosen), Report())
+    report += sum((step(running) for step in LOG_STEPS), Report())
+    if failures:
+        raise failures[0]
+    return report
+
+
+def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError]) -> Report:
+    """What was done for a topic; that its rows are missing or damaged is noted, and keeps nobody from the next one."""
+    try:
+        return sum((step(running, topic) for step in TOPIC_STEPS), Report())
+    except CorruptionError as error:
+        _logger.warning("topic %s cannot be maintained: %s", topic.name, error)
+        failures.append(error)
+        return Report()
 
 
 def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:

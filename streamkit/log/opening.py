@@ -13,7 +13,7 @@ from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.catalog import Catalog
 from streamkit.log.journal import Journal
 from streamkit.log.log import Log
-from streamkit.log.loss import TRACES, check_present, check_standing
+from streamkit.log.loss import TRACES, check_begun, check_present, check_standing
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
@@ -45,6 +45,7 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     check_present(root)
     database = SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs)
     try:
+        check_begun(root, database)
         catalog = Catalog(database, chosen, Journal(root))
         check_standing(root, catalog)
         return Log(root, _opened(root, catalog), catalog, chosen, settings)

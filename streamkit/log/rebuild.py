@@ -27,6 +27,7 @@ from streamkit.log.recording import CHANGES, Statement, is_change
 from streamkit.log.replicated_storage import open_storage
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import Storage, sync_folder
+from streamkit.log.system_error import is_refusal
 from streamkit.names import CATALOG_FILE, SlabName, damaged_catalog, fresh_token, unfinished_file
 
 
@@ -124,6 +125,8 @@ def _fault(file: str) -> str | None:
     except FormatVersionError:
         raise
     except StreamKitError as error:
+        if is_refusal(error):  # a sound catalog that may not be looked at is no damaged one
+            raise
         return str(error)
     return "; ".join(faults[:3]) or None
 
@@ -138,7 +141,8 @@ def _base(root: str) -> tuple[str | None, list[str]]:
             continue
         fault = _fault(file)
         if fault is None:
-            found.append((standing_of(file).place, path))
+            standing = standing_of(file)
+            found += [(standing.place, path)] if standing.commits else []  # else it may be a new one, begun over the loss
         elif path != CATALOG_FILE:
             notes.append(f"the copy {path} is damaged and was not used: {fault}")
     return max(found, default=((0, 0), None))[1], notes

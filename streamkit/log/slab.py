@@ -25,6 +25,7 @@ from streamkit.log.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage import Part, Storage
 from streamkit.names import OFFSET, SlabName, fresh_token
 
+RESTORE = "restore it from a backup, or run `streamkit storage repair` if the log has several storage roots"
 MAGIC = b"SKS1"
 VERSION = 1
 HEADER_SIZE = 64
@@ -118,7 +119,7 @@ def read_reference(storage: Storage, path: str) -> SlabReference:
             return reference_in(file, path)
         except CorruptionError as error:
             failure = failure or error
-    raise failure or SlabMissingError(f"the slab {path} is missing; restore it from a copy")
+    raise failure or SlabMissingError(f"the slab {path} is missing; {RESTORE}")
 
 
 def reference_in(file: pa.Buffer, path: str) -> SlabReference:
@@ -194,7 +195,7 @@ def read_frame(
             failure = failure or error
     raise failure or SlabMissingError(
         f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
-        f"{topic.name if topic else extent.topic_id} is missing; restore it from a copy"
+        f"{topic.name if topic else extent.topic_id} is missing; {RESTORE}"
     )
 
 

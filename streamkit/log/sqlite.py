@@ -7,6 +7,7 @@ a fork, so a child that inherits one must not use it, close it, or open the same
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -20,11 +21,14 @@ import apsw
 
 from streamkit.errors import CorruptionError, OutcomeUnknownError, SetupError, StorageFullError, StreamKitError
 from streamkit.log.database import Row
+from streamkit.log.system_error import naming, system_error
 
 BUSY_TIMEOUT_MS = 30_000
 IN_MEMORY = ":memory:"
 _WAL_SAFE = (3, 51, 3)  # below, and in the withdrawn 3.52.0, a race of two connections can corrupt the write-ahead log
 _WITHDRAWN = (3, 52, 0)
+
+_REFUSED = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError)
 
 _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 _inherited: list[tuple[str, apsw.Connection | None]] = []  # kept for ever: closing one here would meddle with the parent's locks
@@ -124,13 +128,14 @@ class SqliteDatabase:
         """
         if self.path == IN_MEMORY:
             raise StreamKitError("a log in memory cannot be copied; use one in a directory")
-        with self._translated():
+        with self._translated(path):
             connection = _open_read_only(self.path, self._vfs)
             try:
                 connection.execute("VACUUM INTO ?", (path,))
             finally:
                 connection.close()
-        _sync(path)
+        with naming("write", path):
+            _sync(path)
 
     def faults(self) -> list[str]:
         """What SQLite's own integrity check finds wrong, in its words; empty if the file is sound."""
@@ -176,15 +181,19 @@ class SqliteDatabase:
         self._is_settled = False
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, written: str | None = None) -> Iterator[None]:
         try:
             yield
         except apsw.Error as error:
-            raise self._translate(error) from error
+            raise self._translate(error, written) from error
 
-    def _translate(self, error: apsw.Error) -> Exception:
+    def _translate(self, error: apsw.Error, written: str | None = None) -> Exception:
+        """An error of SQLite as one of ours; `written` is the file that is being written, if not the catalog."""
         if isinstance(error, apsw.FullError):
-            return StorageFullError(f"no room in {self.path}: {error}; nothing became visible, free disk space and run again")
+            file = written or self.path
+            return StorageFullError(f"no room in {file}: {error}; nothing became visible, free disk space and run again")
+        if isinstance(error, _REFUSED):
+            return _refusal(written or self.path, error, is_written=not self._read_only)
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return CorruptionError(
                 f"the catalog {self.path} is damaged: {error}; see `streamkit fsck`, and `streamkit rebuild` to rebuild it"
@@ -197,7 +206,8 @@ class SqliteDatabase:
         if self._read_only:
             return _open_read_only(self.path, self._vfs)
         if self.path != IN_MEMORY:
-            _create_private(self.path)
+            with naming("create", self.path):
+                _create_private(self.path)
         connection = apsw.Connection(self.path, vfs=self._vfs)
         try:
             self._configure(connection)
@@ -208,6 +218,8 @@ class SqliteDatabase:
         return connection
 
     def _configure(self, connection: apsw.Connection) -> None:
+        if connection.readonly("main"):  # what it would leave beside the file, its owner could not write to either
+            raise apsw.ReadOnlyError("the file may only be read")
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         mode = _write_ahead(connection)
         if mode != "wal" and self.path != IN_MEMORY:
@@ -264,6 +276,26 @@ def _open_read_only(path: str, vfs: str | None = None) -> apsw.Connection:
         connection.close()
         raise
     return connection
+
+
+def _refusal(file: str, error: apsw.Error, *, is_written: bool) -> StreamKitError:
+    """Why SQLite could not use a file; it does not say so itself."""
+    number = _hindrance(file, is_written=is_written) or (errno.EIO if isinstance(error, apsw.IOError) else 0)
+    reason = os.strerror(number) if number else "the system refused it, maybe for too many open files"
+    return system_error("use", file, OSError(number, f"{reason} (SQLite: {error})"))
+
+
+def _hindrance(file: str, *, is_written: bool) -> int:
+    """What can be seen to keep this user from using a file and those that SQLite has beside it, as a number of `errno`; else 0."""
+    folder = os.path.dirname(file)
+    files = [path for path in (file, f"{file}-wal", f"{file}-shm") if os.path.lexists(path)]
+    right = os.W_OK if is_written or len(files) > 1 else 0
+    if not os.path.isdir(folder):
+        return errno.ENOENT
+    if is_written and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return errno.EROFS
+    is_allowed = os.access(folder, os.X_OK | right) and all(os.access(path, os.R_OK | right) for path in files)
+    return 0 if is_allowed else errno.EACCES
 
 
 def _sync(path: str) -> None:

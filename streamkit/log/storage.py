@@ -18,16 +18,20 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from streamkit.errors import ConfigError, StorageFullError
+from streamkit.errors import ConfigError
 from streamkit.failpoints import reach
+from streamkit.log.system_error import naming, raise_unless_missing
 from streamkit.names import fresh_token
 
 Part: TypeAlias = bytes | pa.Buffer
-FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Storage(Protocol):
-    """Immutable files by relative path, with `/` between folders."""
+    """
+    Immutable files by relative path, with `/` between folders.
+
+    Beside what each method says, StorageFailedError for whatever else the operating system refuses.
+    """
 
     @property
     def root(self) -> str:
@@ -38,7 +42,7 @@ class Storage(Protocol):
         """
         Write a new file of these parts durably, name included, and return its size in bytes.
 
-        On any error no reference to the file may be used: FileExistsError, StorageFullError, or the OSError of the write.
+        On any error no reference to the file may be used: FileExistsError, StorageFullError, StorageFailedError.
         """
 
     def map(self, path: str) -> pa.Buffer:
@@ -65,11 +69,6 @@ def check_path(path: str) -> str:
     if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
         raise ConfigError(f"the path {path!r} cannot be used in a log; expected a relative one that stays below the root")
     return path
-
-
-def full_error(path: str, error: OSError) -> StorageFullError:
-    """The error of a write that found no room."""
-    return StorageFullError(f"no room to write {path}: {error.strerror}; nothing became visible, free disk space and run again")
 
 
 def make_root(folder: str) -> None:
@@ -102,23 +101,13 @@ class FileStorage:
 
     def create(self, path: str, parts: Iterable[Part]) -> int:
         """Write a new file, fsync it and the folders that name it."""
-        file = self._full_path(path)
-        try:
-            return self._create(file, parts)
-        except OSError as error:
-            if error.errno in FULL:
-                raise full_error(path, error) from error
-            raise
+        with naming("write", path):
+            return self._create(self._full_path(path), parts)
 
     def map(self, path: str) -> pa.Buffer:
         """Map a file into memory, read-only."""
-        descriptor = os.open(self._full_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            if os.fstat(descriptor).st_size == 0:
-                return pa.py_buffer(b"")
-            return pa.py_buffer(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
-        finally:
-            os.close(descriptor)
+        with naming("read", path):
+            return _mapped(self._full_path(path))
 
     def copies(self, path: str) -> Iterator[pa.Buffer]:
         """The one copy of a file."""
@@ -128,32 +117,39 @@ class FileStorage:
     def set_aside(self, path: str) -> str:
         """Rename a damaged file, so that a whole one can take its name; returns where it is now."""
         kept = f"damaged/{path}.{fresh_token()}"
-        self._secure_folder(os.path.dirname(self._full_path(kept)))
-        os.rename(self._full_path(path), self._full_path(kept))
-        for changed in (path, kept):
-            sync_folder(os.path.dirname(self._full_path(changed)))
+        with naming("set aside", path):
+            self._secure_folder(os.path.dirname(self._full_path(kept)))
+            os.rename(self._full_path(path), self._full_path(kept))
+            for changed in (path, kept):
+                sync_folder(os.path.dirname(self._full_path(changed)))
         return os.path.join(self.root, kept)
 
     def list(self, folder: str) -> tuple[str, ...]:
         """The paths of all files below a folder, sorted."""
         found = []
-        for directory, _, files in os.walk(self._full_path(folder), onerror=_raise_unless_missing):
-            relative = os.path.relpath(directory, self.root)
-            found += [f"{relative}/{file}" for file in files]
+        with naming("list", folder):
+            for directory, _, files in os.walk(self._full_path(folder), onerror=raise_unless_missing):
+                relative = os.path.relpath(directory, self.root)
+                found += [f"{relative}/{file}" for file in files]
         return tuple(sorted(found))
 
     def delete(self, path: str) -> None:
         """Unlink a file; a missing one is no error."""
-        with suppress(FileNotFoundError):
+        with naming("delete", path), suppress(FileNotFoundError):
             os.unlink(self._full_path(path))
 
     def size(self, path: str) -> int:
         """The size of a file in bytes."""
-        return os.stat(self._full_path(path), follow_symlinks=False).st_size
+        with naming("measure", path):
+            return os.stat(self._full_path(path), follow_symlinks=False).st_size
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of that path."""
-        return os.path.lexists(self._full_path(path))
+        try:
+            self.size(path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _full_path(self, path: str) -> str:
         return os.path.join(self.root, check_path(path))
@@ -201,10 +197,14 @@ class FileStorage:
         self._durable_folders.add(folder)
 
 
-def _raise_unless_missing(error: OSError) -> None:
-    # A folder may go while it is listed; one that cannot be read must not pass for empty.
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def _mapped(file: str) -> pa.Buffer:
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size == 0:
+            return pa.py_buffer(b"")
+        return pa.py_buffer(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
+    finally:
+        os.close(descriptor)
 
 
 def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:

@@ -141,6 +141,30 @@ SHALLOW = {
             "INSERT INTO group_offset (group_id, topic_id, partition, next_offset, committed_ms) VALUES (1, 1, 0, 1000000, 0)",
         ), "position", ERROR,
     ),
+    "owner who is no member": (
+        change(
+            "INSERT INTO consumer_group (id, name, generation, assignor) VALUES (1, 'g', 1, 'range')",
+            "INSERT INTO group_assignment (group_id, topic_id, partition, owner, target) VALUES (1, 1, 0, 'gone', NULL)",
+        ), "member", ERROR,
+    ),
+    "target who is a member of another group": (
+        change(
+            "INSERT INTO consumer_group (id, name, generation, assignor) VALUES (1, 'g', 1, 'range'), (2, 'h', 1, 'range')",
+            "INSERT INTO group_member (group_id, member_id, client, session_timeout_ms, joined) VALUES (1, 'a', '', 9, 1), (2, 'b', '', 9, 1)",
+            "INSERT INTO group_assignment (group_id, topic_id, partition, owner, target) VALUES (1, 1, 0, 'a', 'b')",
+        ), "member", ERROR,
+    ),
+    "pin of a topic that is gone": (change("INSERT INTO pin VALUES ('token', 4711, 0, 0)"), "pin", ERROR),
+    "pin of a partition that is not there": (change("INSERT INTO pin VALUES ('token', 1, 99, 0)"), "pin", ERROR),
+    "pin behind the end": (change("INSERT INTO pin VALUES ('token', 1, 0, 1000000)"), "pin", ERROR),
+    "pin before the beginning": (change("INSERT INTO pin VALUES ('token', 1, 0, -1)"), "pin", ERROR),
+    "schema without a version": (change("DELETE FROM topic_schema WHERE topic_id = 1"), "schema", ERROR),
+    "versions of a schema with a gap": (change("UPDATE topic_schema SET version = version + 1 WHERE topic_id = 1"), "schema", ERROR),
+    "schema that was never declared": (change("UPDATE topic_schema SET schema = 'x int' WHERE topic_id = 2"), "schema", ERROR),
+    "more copies than roots": (change("UPDATE log SET replication_factor = 2"), "replication", ERROR),
+    "more copies to wait for than are made": (change("UPDATE log SET min_insync_replicas = 2"), "replication", ERROR),
+    "storage root without a token": (change("INSERT INTO storage_root VALUES (0, '/somewhere', '')"), "replication", ERROR),
+    "storage root that is not there": (change("INSERT INTO storage_root VALUES (0, '/no/such/root', 'token')"), "storage-root", WARNING),
     "store without its changelog": (
         change("INSERT INTO application_store SELECT id, 'lost', 77, 4711 FROM application"), "store", ERROR,
     ),
@@ -176,7 +200,10 @@ DEEP = {
     "flipped byte of a frame's header": (flip(64 + 20), "frame", ERROR),
     "flipped byte of padding": (pad, "frame", ERROR),
     "other schema": (
-        change("UPDATE topic SET declaration = replace(declaration, '`value` bigint', '`value` string')"), "frame", ERROR,
+        change(
+            "UPDATE topic SET declaration = replace(declaration, '`value` bigint', '`value` string')",
+            "UPDATE topic_schema SET schema = replace(schema, '`value` bigint', '`value` string')",
+        ), "frame", ERROR,
     ),
 }  # fmt: skip
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
 
+import apsw
 import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import StreamKitError
 from streamkit.log import heartbeats
-from streamkit.log.heartbeats import FileHeartbeats, MemoryHeartbeats, heartbeats_at
+from streamkit.log.heartbeats import BUSY_TIMEOUT_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
+from streamkit.log.opening import open_log
 from streamkit.names import HEARTBEATS_FILE
 
 
@@ -77,3 +82,74 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path):
     """Where no file can be, the error names it and says that it is disposable."""
     with pytest.raises(StreamKitError, match=r"h.db cannot be used: .*may be deleted at any time"):
         FileHeartbeats(str(tmp_path / "missing" / "h.db")).beat("a")
+
+
+@contextmanager
+def locked(path):
+    """Somebody holds the file for himself."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextmanager
+def unusable(path):
+    """There is something in its place that can be neither read, nor written, nor removed."""
+    path.unlink()
+    path.mkdir()
+    yield
+    path.rmdir()
+
+
+@contextmanager
+def garbled(path):
+    path.write_bytes(b"no database" * 999)
+    yield
+
+
+@contextmanager
+def beating(membership):
+    """A thread that is about to say that the member is alive, and waits for the file."""
+
+    def beat():
+        with suppress(StreamKitError):
+            membership.beat()
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    time.sleep(0.05)
+    yield
+    thread.join()
+
+
+@pytest.mark.parametrize("hindrance", [locked, unusable, garbled])
+def test_commits_do_not_wait_for_heartbeats(tmp_path, hindrance):
+    """Whatever befalls the file of heartbeats, also while a beat waits for it, producers and consumers commit as ever, and are not refused."""
+    with open_log(tmp_path / "log") as log, log.producer() as producer:
+        log.create_topic("t", "v bigint", partitions=1)
+        producer.send("t", {"v": 1})
+        producer.flush()
+        with log.consumer("t", group="g") as consumer:
+            assert consumer.poll(0).num_rows == 1
+            with hindrance(tmp_path / "log" / HEARTBEATS_FILE), beating(consumer._assignment):
+                begun = time.monotonic()
+                producer.send("t", {"v": 2})
+                producer.flush()
+                assert consumer.commit() == {("t", 0): 1}
+                seconds = time.monotonic() - begun
+            assert consumer.poll(5)["v"].to_pylist() == [2]
+            consumer.commit()
+    assert seconds < BUSY_TIMEOUT_MS / 2000
+
+
+def test_a_damaged_file_that_cannot_be_made_anew_is_named(tmp_path, monkeypatch):
+    """Where what is no database cannot be removed either, that is one clear error."""
+    path = tmp_path / "h.db"
+    path.write_bytes(b"no database" * 999)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.unlink", refuse)
+    with pytest.raises(StreamKitError, match=r"h.db cannot be used: .*Permission denied.*may be deleted at any time"):
+        FileHeartbeats(str(path)).beat("a")

@@ -19,8 +19,9 @@ from streamkit.log.opening import open_log
 from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
 from streamkit.log.slab import check_slab
-from streamkit.log.storage import FileStorage, full_error
+from streamkit.log.storage import FileStorage
 from streamkit.log.storage_root import MARKER, Owner, claim_root, place_of
+from streamkit.log.system_error import full_error
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import FaultyCalls
 

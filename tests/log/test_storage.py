@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from streamkit.errors import StorageFullError
+from streamkit.errors import StorageFailedError, StorageFullError
 from streamkit.log.storage import FileStorage
 
 
@@ -94,9 +94,43 @@ def test_a_folder_that_vanished_is_made_again(tmp_path):
     assert (tmp_path / "slabs/p1/b").read_bytes() == b"y"
 
 
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EACCES, "expected a file, in folders, that the user .* may use so; change their owner or mode"),
+        (errno.EROFS, "expected a file system that can be written to; mount it so"),
+        (errno.EMFILE, "expected room for one more open file; .*ulimit -n"),
+        (errno.EIO, "expected a disk that works; .*streamkit fsck --deep"),
+        (errno.ENOTDIR, "expected a folder; move what is there away"),
+        (errno.ENXIO, "mend that, then run again"),
+    ],
+)
+def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, number, advice):
+    """The error says what was refused, why, what was expected and what to do; what the system said is behind it, and it is an OSError too."""
+    storage = FileStorage(str(tmp_path))
+    storage.create("slabs/a", [b"x"])
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number), str(tmp_path / "slabs"))
+
+    for call, verb, work in (
+        ("fsync", "write", lambda: storage.create("slabs/b", [b"x"])),
+        ("fstat", "read", lambda: storage.map("slabs/a")),
+        ("stat", "measure", lambda: storage.exists("slabs/a")),
+        ("unlink", "delete", lambda: storage.delete("slabs/a")),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, fail)
+            with pytest.raises(StorageFailedError, match=f"cannot {verb} slabs/.: {os.strerror(number)} .*{advice}") as caught:
+                work()
+        assert isinstance(caught.value, OSError) and (caught.value.errno, caught.value.strerror) == (number, os.strerror(number))
+        assert type(caught.value.__cause__) is type(OSError(number, ""))
+    assert storage.map("slabs/a").to_pybytes() == b"x"
+
+
 FULL_DISK = """
 import resource, sys
-from streamkit.errors import StorageFullError
+from streamkit.errors import StorageFailedError, StorageFullError
 from streamkit.log.storage import FileStorage
 storage = FileStorage(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))

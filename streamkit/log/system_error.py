@@ -1,0 +1,72 @@
+"""What the operating system refuses, as errors that say what was found, what is expected, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamkit.errors import StorageFailedError, StorageFullError, StreamKitError
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+_DESCRIPTORS = "expected room for one more open file; close what is not needed, or raise the limit (`ulimit -n`)"
+_EXPECTED = {
+    errno.EROFS: "expected a file system that can be written to; mount it so",
+    errno.EMFILE: _DESCRIPTORS,
+    errno.ENFILE: _DESCRIPTORS,
+    errno.EIO: "expected a disk that works; see the host's own log, and check with `streamkit fsck --deep`",
+    errno.ENOTDIR: "expected a folder; move what is there away",
+    errno.ELOOP: "expected a plain file or folder, since a log follows no links; put one there",
+}
+
+
+@contextmanager
+def naming(work: str, path: str) -> Iterator[None]:
+    """
+    Raise what the operating system refuses in the block, which does some `work` (write, read …) on a path, as `system_error`.
+
+    FileExistsError and FileNotFoundError stay what they are.
+    """
+    try:
+        yield
+    except (FileExistsError, FileNotFoundError, StreamKitError):
+        raise
+    except OSError as error:
+        raise system_error(work, path, error) from error
+
+
+def system_error(work: str, path: str, error: OSError) -> StorageFullError | StorageFailedError:
+    """The error of a call that was refused; `error` is to be its cause."""
+    if error.errno in FULL:
+        return full_error(path, error)
+    reason = error.strerror or str(error)
+    return StorageFailedError(f"cannot {work} {path}: {reason}{_where(path, error)}; {expected(error)}", error.errno, reason)
+
+
+def full_error(path: str, error: OSError) -> StorageFullError:
+    """The error of a write that found no room."""
+    return StorageFullError(f"no room to write {path}: {error.strerror}; nothing became visible, free disk space and run again")
+
+
+def expected(error: OSError) -> str:
+    """What the operating system would have to find instead, and what to do."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"expected a file, in folders, that the user {os.geteuid()} may use so; change their owner or mode, or run as their owner"
+    return _EXPECTED.get(error.errno or 0, "mend that, then run again")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the error only says that this process may not look, and nothing about what is there."""
+    return isinstance(error, OSError) and error.errno in _REFUSALS
+
+
+def raise_unless_missing(error: OSError) -> None:
+    """Raise what befell a walk: a folder may go while it is listed, but one that cannot be read must not pass for empty."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _where(path: str, error: OSError) -> str:
+    return f" ({error.filename})" if error.filename and error.filename != path else ""

@@ -1,0 +1,254 @@
+"""
+Promises of all that works on a log beside producers, when any one call to the operating system fails, or all from one on.
+
+Each case does one step with a fault at its first call, then its second, and so on until the step meets none. After each:
+everything acknowledged is there, the manifest is sound, the same client does the step when the disk does, and so does the next.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from streamkit.clock import HandClock
+from streamkit.errors import CorruptionError, StreamKitError
+from streamkit.log.fsck import check_folder
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.log.segment import SegmentWriter
+from streamkit.log.storage import FileStorage
+from streamkit.testing.calls import watched
+from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, FaultyCalls, FaultyVfs
+from tests.log.test_call_faults import FAULTS, IS_TORTURE, descriptors, folder
+
+__all__ = ["folder"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+VFS = "streamkit-step-faults"
+DAY_MS = 86_400_000
+ROWS = 18  # of the plain topic, in nine files
+DELETED = 5
+KEYS = 4
+
+
+@dataclass(frozen=True)
+class Step:
+    """Work on a log in a folder, and whether it is done."""
+
+    work: Callable[[Log, str], object]
+    is_done: Callable[[Log, str], bool]
+
+
+def commit_of_a_group(log: Log, target: str) -> None:
+    with log.consumer(group="g") as consumer:
+        consumer.assign([("plain", 0)])
+        consumer.seek("plain", 0, ROWS)
+        consumer.commit()
+
+
+def transaction_with_offsets(log: Log, target: str) -> None:
+    with log.consumer(group="g") as consumer, log.producer() as producer:
+        consumer.assign([("plain", 0)])
+        consumer.seek("plain", 0, ROWS)
+        with producer.transaction():
+            producer.send_batch("sums", [{"v": 1}])
+            producer.send_offsets(consumer)
+
+
+def committed(log: Log) -> int | None:
+    return log.catalog.committed_offsets("g").get(log.topic("plain").id, {}).get(0)
+
+
+def files_of(log: Log, topic: str) -> int:
+    return len({extent.path for extent in log.catalog.extents(log.topic(topic).id, 0)})
+
+
+STEPS = {
+    "merge": Step(lambda log, target: log.merge("plain"), lambda log, target: files_of(log, "plain") == 2),
+    "compaction": Step(lambda log, target: log.compact("keyed"), lambda log, target: log.read("keyed").num_rows == KEYS),
+    "retention and trash": Step(
+        lambda log, target: log.maintain(["aged"]),
+        lambda log, target: len(log.read("aged")) == 1 and not log.catalog.trash(log.clock.now_ms() - DAY_MS // 2),
+    ),
+    "deletion of records": Step(
+        lambda log, target: log.delete_records("plain", DELETED),
+        lambda log, target: log.read("plain")["_offset"].to_pylist() == list(range(DELETED, ROWS)),
+    ),
+    "commit of a group": Step(commit_of_a_group, lambda log, target: committed(log) == ROWS),
+    "transaction with offsets": Step(
+        transaction_with_offsets, lambda log, target: committed(log) == ROWS and log.read("sums").num_rows >= 1
+    ),
+    "backup": Step(
+        lambda log, target: log.backup(target), lambda log, target: check_folder(target, deep=True).is_clean
+    ),
+    "copy of the catalog": Step(
+        lambda log, target: log.copy_catalog(), lambda log, target: log.fsck().is_clean
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A log with something to do for every step, and a trash a day old."""
+    root = tmp_path_factory.mktemp("prepared") / "log"
+    clock = HandClock(1_000 * DAY_MS)
+    with open_log(root, clock) as log:
+        log.create_topic("plain", "v bigint", partitions=1, config={"retention.ms": -1})
+        log.create_topic("sums", "v bigint", partitions=1)
+        log.create_topic("aged", "v bigint", partitions=1, config={"retention.ms": -1, "retention.bytes": 1})
+        config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 1.0}
+        log.create_topic("keyed", "k bigint, v bigint", key="k", partitions=1, config=config)
+        log.create_topic("joined", "v bigint", partitions=1)
+        with log.producer() as producer:
+            for number in range(ROWS // 2):
+                producer.send_batch("plain", [{"v": 2 * number}, {"v": 2 * number + 1}])
+                producer.flush()
+                producer.send("joined", {"v": number})
+                producer.flush()
+            for number in range(3 * KEYS):
+                producer.send("keyed", {"k": number % KEYS, "v": number})
+                producer.flush() if number % 5 == 0 else None
+            for number in range(3):
+                producer.send("aged", {"v": number})
+                producer.flush()
+        log.merge("joined")
+    return root
+
+
+def check(log: Log) -> None:
+    """What must hold whatever has failed: no acknowledged row is gone that nobody wanted gone, and the log is sound."""
+    assert log.catalog.check_manifest() == ()
+    report = log.fsck(deep=True)
+    assert report.is_clean, report.findings
+    plain = log.read("plain")
+    assert plain["v"].to_pylist() == plain["_offset"].to_pylist() in (list(range(ROWS)), list(range(DELETED, ROWS)))
+    newest = {row["k"]: (row["v"], row["_offset"]) for row in log.read("keyed").to_pylist()}
+    assert newest == {number % KEYS: (number, number) for number in range(2 * KEYS, 3 * KEYS)}
+    assert log.read("aged")["v"].to_pylist() in ([0, 1, 2], [1, 2], [2])
+    assert log.read("joined")["v"].to_pylist() == list(range(ROWS // 2))
+    assert committed(log) == ROWS or (committed(log) is None and not log.read("sums").num_rows)
+
+
+def faults_until_none_is_left(
+    prepared: Any, folder: Any, step: Step, arm: Callable[[int | None], None], calls: Callable[[], list[str]],
+    vfs: str | None = None, stride: int = 1,
+) -> int:  # fmt: skip
+    """Do a step with a fault at its first call, its second …, and check what comes of it; returns how many calls there are."""
+    for at in range(1, 5_000, stride):
+        place, target = folder / str(at), str(folder / f"{at}-backup")
+        shutil.copytree(prepared, place)
+        before = descriptors()
+        clock = HandClock(1_001 * DAY_MS)
+        error = None
+        with open_log(place, clock, vfs=vfs) as log:
+            arm(at)
+            try:
+                step.work(log, target)
+            except StreamKitError as found:
+                error = found
+            struck, made = len(calls()) >= at, list(calls())
+            arm(None)
+            check(log)
+            if error is not None:
+                step.work(log, target)
+            assert step.is_done(log, target), (at, error)
+            check(log)
+        assert descriptors() == before, f"a fault at call {at} ({made[at - 1 : at]}) leaks descriptors; {error}"
+        with open_log(place, clock) as log:
+            step.work(log, target)
+            assert step.is_done(log, target)
+            check(log)
+        shutil.rmtree(place)
+        shutil.rmtree(target, ignore_errors=True)
+        if not struck:
+            assert error is None
+            return len(made)
+    raise AssertionError("there is no end of calls")
+
+
+def fail_system_calls(prepared, folder, step, name, lasts, stride=1):
+    kind, operations = FAULTS[name]
+    faulty = FaultyCalls(operations)
+
+    def arm(at):
+        faulty.fault.arm(None if at is None else kind, at or 0, lasts=lasts)
+
+    with watched(str(folder), faulty):
+        return faults_until_none_is_left(prepared, folder, step, arm, lambda: faulty.fault.calls, stride=stride)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("step", STEPS)
+def test_any_system_call_of_a_step_may_fail(prepared, folder, step, name, record_property):
+    """Merge, compaction, retention, trash, commits, backup: whatever call fails, nothing is lost, and trying again does it."""
+    struck = 0
+    for lasts in (False, True) if IS_TORTURE else (len(step + name) % 2 == 0,):
+        (folder / str(lasts)).mkdir()
+        struck += fail_system_calls(prepared, folder / str(lasts), STEPS[step], name, lasts, 1 if IS_TORTURE else 29)
+    record_property("tried", {f"system calls of a step with {name}": struck})
+
+
+@pytest.mark.parametrize("kind", ["io", "full"])
+@pytest.mark.parametrize("step", STEPS)
+def test_any_call_of_the_catalog_in_a_step_may_fail(prepared, folder, step, kind, record_property):
+    """The same when SQLite's files fail: opened, read, written, synced, cut, removed, measured."""
+    struck = 0
+    for lasts in (False, True) if IS_TORTURE else (len(step + kind) % 2 == 0,):
+        (folder / str(lasts)).mkdir()
+        struck += fail_the_catalog(prepared, folder / str(lasts), STEPS[step], kind, lasts, 1 if IS_TORTURE else 59)
+    record_property("tried", {f"calls of SQLite in a step with {kind}": struck})
+    assert struck > 3
+
+
+def fail_the_catalog(prepared, folder, step, kind, lasts, stride):
+    vfs = FaultyVfs(VFS)
+    vfs.fault.operations = frozenset((OPEN, READ, WRITE, SYNC, TRUNCATE, DELETE, SIZE))
+    try:
+        return faults_until_none_is_left(
+            prepared, folder, step, lambda at: vfs.fault.arm(None if at is None else kind, at or 0, lasts=lasts),
+            lambda: vfs.fault.calls, VFS, stride,
+        )  # fmt: skip
+    finally:
+        vfs.unregister()
+
+
+def delete_first(writer, topic, extents, frames):
+    """A merge that deletes what it merges before it has taken its place."""
+    replace_extents = writer._catalog.replace_extents
+
+    def replace(replacement):
+        for extent in extents:
+            writer._storage.delete(extent.path)
+        return replace_extents(replacement)
+
+    with patch.object(writer._catalog, "replace_extents", replace):
+        return swap(writer, topic, extents, frames)
+
+
+def trust_anything(files, path, parts):
+    """A storage that takes a failed write for done."""
+    try:
+        return create(files, path, parts)
+    except StreamKitError:
+        return 0
+
+
+swap, create = SegmentWriter._swap, FileStorage.create
+BUGS = {
+    "files go before the swap": lambda patch: patch(SegmentWriter, "_swap", delete_first),
+    "failed writes count as done": lambda patch: patch(FileStorage, "create", trust_anything),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_merge_that_mishandles_faults_is_caught(bug, prepared, folder, monkeypatch):
+    """Each way to mishandle a failed call shows in the loops."""
+    BUGS[bug](monkeypatch.setattr)
+    with pytest.raises((AssertionError, CorruptionError)):
+        fail_system_calls(prepared, folder, STEPS["merge"], "EIO", lasts=False)
