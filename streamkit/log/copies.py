@@ -11,6 +11,7 @@ from streamkit.log.history import Standing
 from streamkit.log.journal import Place
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import sync_folder
+from streamkit.log.system_error import naming
 from streamkit.names import (
     CATALOG_COPIES_FOLDER,
     CATALOG_FILE,
@@ -25,7 +26,11 @@ KEPT_COPIES = 2
 
 def copy_catalog(database: SqliteDatabase, root: str) -> str:
     """Put a durable copy of the catalog beside it, and return its path below the log's folder."""
-    folder = os.path.join(root, CATALOG_COPIES_FOLDER)
+    with naming("write", CATALOG_COPIES_FOLDER):
+        return _copied(database, root, os.path.join(root, CATALOG_COPIES_FOLDER))
+
+
+def _copied(database: SqliteDatabase, root: str, folder: str) -> str:
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
         sync_folder(root)
@@ -47,7 +52,8 @@ def copy_catalog(database: SqliteDatabase, root: str) -> str:
 def copy_and_prune(catalog: Catalog, database: SqliteDatabase, root: str) -> str:
     """Copy the catalog, keep the newest copies, and delete the journal files that the oldest of those covers; returns the copy's path."""
     path = copy_catalog(database, root)
-    covered = keep_newest(root)
+    with naming("tidy", CATALOG_COPIES_FOLDER):
+        covered = keep_newest(root)
     if covered is not None:
         catalog.prune_journal(root, covered)
     return path

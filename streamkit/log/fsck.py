@@ -71,7 +71,7 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
     """
     root = os.path.abspath(os.path.expanduser(root))
     try:
-        with naming("look into", root):
+        with naming("look into", root, FileNotFoundError):
             names = os.listdir(root)
     except FileNotFoundError:
         names = []

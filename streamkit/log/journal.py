@@ -21,7 +21,7 @@ import google_crc32c
 
 from streamkit.log.history import Commit
 from streamkit.log.recording import Statement
-from streamkit.log.system_error import system_error
+from streamkit.log.system_error import naming, system_error
 from streamkit.names import JOURNAL_FOLDER, fresh_token, journal_path, journal_start
 
 FILE_BYTES = 16 * 1024 * 1024
@@ -306,14 +306,16 @@ def prune(root: str, covered: Place) -> tuple[str, ...]:
     Call it inside a write transaction of the catalog: nobody is then between its look at a file and its entry in it.
     """
     deleted = []
-    for path in journal_files(root):
-        file = os.path.join(root, path)
-        if _last_of(file).entered <= covered:
-            os.unlink(file)
-            deleted.append(path)
+    with naming("tidy", JOURNAL_FOLDER):
+        for path in journal_files(root):
+            file = os.path.join(root, path)
+            if _last_of(file).entered <= covered:
+                os.unlink(file)
+                deleted.append(path)
     return tuple(deleted)
 
 
 def journal_bytes(root: str) -> int:
     """How large a journal is."""
-    return sum(os.path.getsize(os.path.join(root, path)) for path in journal_files(root))
+    with naming("measure", JOURNAL_FOLDER):
+        return sum(os.path.getsize(os.path.join(root, path)) for path in journal_files(root))

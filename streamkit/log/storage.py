@@ -101,12 +101,12 @@ class FileStorage:
 
     def create(self, path: str, parts: Iterable[Part]) -> int:
         """Write a new file, fsync it and the folders that name it."""
-        with naming("write", path):
+        with naming("write", path, FileExistsError):
             return self._create(self._full_path(path), parts)
 
     def map(self, path: str) -> pa.Buffer:
         """Map a file into memory, read-only."""
-        with naming("read", path):
+        with naming("read", path, FileNotFoundError):
             return _mapped(self._full_path(path))
 
     def copies(self, path: str) -> Iterator[pa.Buffer]:
@@ -140,7 +140,7 @@ class FileStorage:
 
     def size(self, path: str) -> int:
         """The size of a file in bytes."""
-        with naming("measure", path):
+        with naming("measure", path, FileNotFoundError):
             return os.stat(self._full_path(path), follow_symlinks=False).st_size
 
     def exists(self, path: str) -> bool:

@@ -23,15 +23,15 @@ _EXPECTED = {
 
 
 @contextmanager
-def naming(work: str, path: str) -> Iterator[None]:
+def naming(work: str, path: str, *known: type[OSError]) -> Iterator[None]:
     """
     Raise what the operating system refuses in the block, which does some `work` (write, read …) on a path, as `system_error`.
 
-    FileExistsError and FileNotFoundError stay what they are.
+    Errors of the `known` kinds, which the caller has words for, stay what they are.
     """
     try:
         yield
-    except (FileExistsError, FileNotFoundError, StreamKitError):
+    except (StreamKitError, *known):
         raise
     except OSError as error:
         raise system_error(work, path, error) from error

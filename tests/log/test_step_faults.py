@@ -10,7 +10,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from pathlib import Path
+from random import Random
 from unittest.mock import patch
 
 import pytest
@@ -23,7 +25,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.segment import SegmentWriter
 from streamkit.log.storage import FileStorage
 from streamkit.testing.calls import watched
-from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, FaultyCalls, FaultyVfs
+from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, Fault, FaultyCalls, FaultyVfs
 from tests.log.test_call_faults import FAULTS, IS_TORTURE, descriptors, folder
 
 __all__ = ["folder"]
@@ -124,7 +126,7 @@ def prepared(tmp_path_factory):
 def check(log: Log) -> None:
     """What must hold whatever has failed: no acknowledged row is gone that nobody wanted gone, and the log is sound."""
     assert log.catalog.check_manifest() == ()
-    report = log.fsck(deep=True)
+    report = log.fsck(deep=IS_TORTURE)
     assert report.is_clean, report.findings
     plain = log.read("plain")
     assert plain["v"].to_pylist() == plain["_offset"].to_pylist() in (list(range(ROWS)), list(range(DELETED, ROWS)))
@@ -135,87 +137,104 @@ def check(log: Log) -> None:
     assert committed(log) == ROWS or (committed(log) is None and not log.read("sums").num_rows)
 
 
-def faults_until_none_is_left(
-    prepared: Any, folder: Any, step: Step, arm: Callable[[int | None], None], calls: Callable[[], list[str]],
-    vfs: str | None = None, stride: int = 1,
-) -> int:  # fmt: skip
-    """Do a step with a fault at its first call, its second …, and check what comes of it; returns how many calls there are."""
-    for at in range(1, 5_000, stride):
-        place, target = folder / str(at), str(folder / f"{at}-backup")
-        shutil.copytree(prepared, place)
+@dataclass
+class Trials:
+    """A step that is done again and again, each time on a log of its own, with a fault at another call."""
+
+    prepared: Path
+    folder: Path
+    step: Step
+    fault: Fault
+    kind: str
+    lasts: bool
+    vfs: str | None = None
+
+    def run(self, tries: int | None) -> int:
+        """Fail every call in turn, or as many as `tries`, chosen by chance; returns how many faults struck."""
         before = descriptors()
+        calls = self.trial(0)
+        chosen = count(1) if tries is None else sorted(Random(self.kind).sample(range(1, calls + 1), min(tries, calls)))
+        struck = 0
+        for at in chosen:
+            made = self.trial(at)
+            assert descriptors() == before, f"a fault at call {at} leaks descriptors"
+            if made < at:
+                break
+            struck += 1
+        return struck
+
+    def trial(self, at: int) -> int:
+        """Do the step with a fault at this call, 0 for none, and check what comes of it; returns how many calls it made."""
+        root, target = self.folder / f"{self.lasts}-{at}", str(self.folder / f"{self.lasts}-{at}-backup")
+        shutil.copytree(self.prepared, root)
         clock = HandClock(1_001 * DAY_MS)
-        error = None
-        with open_log(place, clock, vfs=vfs) as log:
-            arm(at)
-            try:
-                step.work(log, target)
-            except StreamKitError as found:
-                error = found
-            struck, made = len(calls()) >= at, list(calls())
-            arm(None)
+        with open_log(root, clock, vfs=self.vfs) as log:
+            error, made = self.fail(log, target, at)
+            assert error is None or 0 < at <= made, f"without a fault: {error}"
             check(log)
             if error is not None:
-                step.work(log, target)
-            assert step.is_done(log, target), (at, error)
+                self.step.work(log, target)
+            assert self.step.is_done(log, target), (at, error)
+        with open_log(root, clock) as log:
+            self.step.work(log, target)
+            assert self.step.is_done(log, target)
             check(log)
-        assert descriptors() == before, f"a fault at call {at} ({made[at - 1 : at]}) leaks descriptors; {error}"
-        with open_log(place, clock) as log:
-            step.work(log, target)
-            assert step.is_done(log, target)
-            check(log)
-        shutil.rmtree(place)
+        shutil.rmtree(root)
         shutil.rmtree(target, ignore_errors=True)
-        if not struck:
-            assert error is None
-            return len(made)
-    raise AssertionError("there is no end of calls")
+        return made
+
+    def fail(self, log: Log, target: str, at: int) -> tuple[StreamKitError | None, int]:
+        """What the step raises with a fault at this call, and how many calls it makes."""
+        self.fault.arm(self.kind if at else None, at, lasts=self.lasts)
+        error = None
+        try:
+            self.step.work(log, target)
+        except StreamKitError as found:  # whatever the operating system said
+            error = found
+        made = len(self.fault.calls)
+        self.fault.arm(None)
+        return error, made
 
 
-def fail_system_calls(prepared, folder, step, name, lasts, stride=1):
+TRIES = None if IS_TORTURE else 1  # of each kind, for each step
+
+
+def lasting(*names):
+    """Faults that strike once, and for good; in the quick version one of the two."""
+    return (False, True) if IS_TORTURE else (len("".join(names)) % 2 == 0,)
+
+
+def fail_system_calls(prepared, folder, step, name, lasts, tries=TRIES):
     kind, operations = FAULTS[name]
     faulty = FaultyCalls(operations)
-
-    def arm(at):
-        faulty.fault.arm(None if at is None else kind, at or 0, lasts=lasts)
-
     with watched(str(folder), faulty):
-        return faults_until_none_is_left(prepared, folder, step, arm, lambda: faulty.fault.calls, stride=stride)
+        return Trials(prepared, folder, STEPS[step], faulty.fault, kind, lasts).run(tries)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.parametrize("step", STEPS)
-def test_any_system_call_of_a_step_may_fail(prepared, folder, step, name, record_property):
-    """Merge, compaction, retention, trash, commits, backup: whatever call fails, nothing is lost, and trying again does it."""
-    struck = 0
-    for lasts in (False, True) if IS_TORTURE else (len(step + name) % 2 == 0,):
-        (folder / str(lasts)).mkdir()
-        struck += fail_system_calls(prepared, folder / str(lasts), STEPS[step], name, lasts, 1 if IS_TORTURE else 29)
-    record_property("tried", {f"system calls of a step with {name}": struck})
-
-
-@pytest.mark.parametrize("kind", ["io", "full"])
-@pytest.mark.parametrize("step", STEPS)
-def test_any_call_of_the_catalog_in_a_step_may_fail(prepared, folder, step, kind, record_property):
-    """The same when SQLite's files fail: opened, read, written, synced, cut, removed, measured."""
-    struck = 0
-    for lasts in (False, True) if IS_TORTURE else (len(step + kind) % 2 == 0,):
-        (folder / str(lasts)).mkdir()
-        struck += fail_the_catalog(prepared, folder / str(lasts), STEPS[step], kind, lasts, 1 if IS_TORTURE else 59)
-    record_property("tried", {f"calls of SQLite in a step with {kind}": struck})
-    assert struck > 3
-
-
-def fail_the_catalog(prepared, folder, step, kind, lasts, stride):
+def fail_the_catalog(prepared, folder, step, kind, lasts, tries=TRIES):
     vfs = FaultyVfs(VFS)
     vfs.fault.operations = frozenset((OPEN, READ, WRITE, SYNC, TRUNCATE, DELETE, SIZE))
     try:
-        return faults_until_none_is_left(
-            prepared, folder, step, lambda at: vfs.fault.arm(None if at is None else kind, at or 0, lasts=lasts),
-            lambda: vfs.fault.calls, VFS, stride,
-        )  # fmt: skip
+        return Trials(prepared, folder, STEPS[step], vfs.fault, kind, lasts, VFS).run(tries)
     finally:
         vfs.unregister()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_any_system_call_of_a_step_may_fail(prepared, folder, step, record_property):
+    """Merge, compaction, retention, trash, commits, backup: whatever call fails, nothing is lost, and trying again does it."""
+    struck = sum(fail_system_calls(prepared, folder, step, name, lasts) for name in FAULTS for lasts in lasting(step, name))
+    record_property("tried", {f"system calls of {step}": struck})
+    assert struck >= 4
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_any_call_of_the_catalog_in_a_step_may_fail(prepared, folder, step, record_property):
+    """The same when SQLite's files fail: opened, read, written, synced, cut, removed, measured."""
+    kinds = ("io", "full")
+    struck = sum(fail_the_catalog(prepared, folder, step, kind, lasts) for kind in kinds for lasts in lasting(step, kind))
+    record_property("tried", {f"calls of SQLite in {step}": struck})
+    assert struck >= 2
 
 
 def delete_first(writer, topic, extents, frames):
@@ -251,4 +270,4 @@ def test_a_merge_that_mishandles_faults_is_caught(bug, prepared, folder, monkeyp
     """Each way to mishandle a failed call shows in the loops."""
     BUGS[bug](monkeypatch.setattr)
     with pytest.raises((AssertionError, CorruptionError)):
-        fail_system_calls(prepared, folder, STEPS["merge"], "EIO", lasts=False)
+        fail_system_calls(prepared, folder, "merge", "ENOSPC", lasts=False, tries=None)
