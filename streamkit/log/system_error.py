@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamkit.errors import StorageFailedError, StorageFullError, StreamKitError
+from streamkit.errors import StorageFailedError, StorageFullError
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
@@ -31,9 +31,9 @@ def naming(work: str, path: str, *known: type[OSError]) -> Iterator[None]:
     """
     try:
         yield
-    except (StreamKitError, *known):
-        raise
     except OSError as error:
+        if isinstance(error, (StorageFailedError, *known)):
+            raise
         raise system_error(work, path, error) from error
 
 

@@ -108,7 +108,7 @@ def test_slabs_of_one_topic_gone(folder):
         append(log, "a", 9)
         assert values(log, "b") == [*ALL, 9] and values(log, "a", start=COMMITS) == [9]
         with log.consumer("b", group="g") as consumer:
-            assert consumer.poll(0).num_rows == COMMITS + 1 and consumer.commit()
+            assert len(consumer.poll(0) or ()) == COMMITS + 1 and consumer.commit()
         with pytest.raises(CorruptionError, match="of topic a is missing"):
             log.maintain()
         assert len(slabs_of(log, "b")) < COMMITS and values(log, "b") == [*ALL, 9]

@@ -104,8 +104,7 @@ def prepared(tmp_path_factory):
         log.create_topic("plain", "v bigint", partitions=1, config={"retention.ms": -1})
         log.create_topic("sums", "v bigint", partitions=1)
         log.create_topic("aged", "v bigint", partitions=1, config={"retention.ms": -1, "retention.bytes": 1})
-        config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 1.0}
-        log.create_topic("keyed", "k bigint, v bigint", key="k", partitions=1, config=config)
+        log.create_topic("keyed", "k bigint, v bigint", key="k", partitions=1, config={"cleanup.policy": "compact"})
         log.create_topic("joined", "v bigint", partitions=1)
         with log.producer() as producer:
             for number in range(ROWS // 2):
