@@ -28,7 +28,7 @@ from streamkit.log.journal import read_journal
 from streamkit.log.loss import check_present, known_commits
 from streamkit.log.rebuild import follow
 from streamkit.log.reference import FrameReference, SlabReference
-from streamkit.log.replicated_storage import ReplicatedStorage, check_root, open_storage
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.slab import check_slab, read_frame, read_reference
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
@@ -150,7 +150,7 @@ def _without_catalog(root: str, reason: str) -> Report:
 
 def _listed(root: str, storage: Storage, findings: Findings) -> tuple[str, ...]:
     """The files of a log: slabs wherever its storage has them, and what else lies in its folder, but local state."""
-    return tuple(sorted({*_listed_below(root, findings), *_listed_slabs(storage, findings)}))
+    return tuple(sorted({*_listed_below(root, findings), *storage.list("slabs")}))
 
 
 def _listed_below(root: str, findings: Findings) -> Iterator[str]:
@@ -169,20 +169,6 @@ def _listed_below(root: str, findings: Findings) -> Iterator[str]:
         if directory == root:
             folders[:] = [folder for folder in folders if folder not in ("stores", "checkpoints")]
         yield from (os.path.relpath(os.path.join(directory, file), root) for file in files)
-
-
-def _listed_slabs(storage: Storage, findings: Findings) -> Iterator[str]:
-    """The slabs in the log's storage; of further storage roots, those that can be used, since the others hold copies."""
-    if not isinstance(storage, ReplicatedStorage):
-        yield from storage.list("slabs")
-        return
-    for root in storage.replication.roots:
-        try:
-            check_root(root)
-            yield from FileStorage(root.path).list("slabs")
-        except OSError as error:
-            message = f"it cannot be used: {error.strerror or error}"
-            findings.warning("storage-root", root.path, message, "mend or mount its disk, then run `streamkit storage repair`")
 
 
 def _check_database(database: Database, findings: Findings) -> None:

@@ -137,14 +137,14 @@ def _members(transaction: Transaction, findings: Findings) -> None:
 
 
 def _pins(transaction: Transaction, findings: Findings) -> None:
-    """A pin is of a partition that exists, from an offset between 0 and its end on."""
+    """A pin is of a partition that exists, and of offsets: ahead of the end it holds nothing yet, before the start nothing any more."""
     for token, topic_id, partition, offset, end in transaction.execute(
         "SELECT p.token, p.topic_id, p.partition, p.first_offset, t.next_offset FROM pin p "
         "LEFT JOIN topic_partition t ON t.topic_id = p.topic_id AND t.partition = p.partition"
     ):
         findings.counts["pins"] += 1
-        if end is None or not 0 <= offset <= end:
-            message = "which does not exist" if end is None else f"from offset {offset} on; expected one from 0 to the end, {end}"
+        if end is None or offset < 0:
+            message = "which does not exist" if end is None else f"from offset {offset} on; expected one from 0"
             findings.error("pin", f"pin {token}", f"it is of topic id {topic_id}, partition {partition}, {message}", REBUILD)
 
 

@@ -54,7 +54,7 @@ def _lost(root: str, state: str, traces: list[str]) -> CatalogLostError:
 
 
 def _traces(root: str) -> list[str]:
-    return [path for path in ("slabs", "journal", "backups") if _is_filled(os.path.join(root, path))]
+    return [path for path in TRACES if _is_filled(os.path.join(root, path))]
 
 
 def _size(file: str) -> int | None:

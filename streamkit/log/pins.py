@@ -11,18 +11,14 @@ from streamkit.log.manifest import Offsets
 
 
 def insert(transaction: Transaction, token: str, offsets: Offsets) -> Offsets:
-    """Pin partitions from these offsets on and return them; OffsetOutOfRangeError for one before the start or behind the end."""
+    """Pin partitions from these offsets on and return them; OffsetOutOfRangeError if a partition begins behind its offset."""
     for topic_id, partitions in offsets.items():
-        starts, ends = manifest.start_offsets(transaction, topic_id), manifest.end_offsets(transaction, topic_id)
+        starts = manifest.start_offsets(transaction, topic_id)
         for partition, offset in partitions.items():
             if offset < starts[partition]:
                 raise OffsetOutOfRangeError(
                     f"topic id {topic_id}, partition {partition}: offset {offset} cannot be pinned, it was deleted by retention; "
                     f"the earliest one left is {starts[partition]}"
-                )
-            if offset > ends[partition]:
-                raise OffsetOutOfRangeError(
-                    f"topic id {topic_id}, partition {partition}: offset {offset} cannot be pinned, it is behind the end, {ends[partition]}"
                 )
     transaction.execute_many(
         "INSERT INTO pin (token, topic_id, partition, first_offset) VALUES (?, ?, ?, ?)",

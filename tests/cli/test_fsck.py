@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 from streamkit.log.opening import open_log
 
@@ -35,6 +37,22 @@ def test_fsck_of_nothing_ends_with_2(streamkit, root, tmp_path):
     """Where there is no log, that is said, and none is made."""
     streamkit("fsck", "--log", str(tmp_path / "nowhere"), code=2)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_fsck_that_could_not_look_ends_with_2(as_program, root, monkeypatch):
+    """A folder of the log that cannot be read is neither sound nor damaged: the error says why, and with --json there is an object too."""
+    listed = os.scandir
+
+    def scandir(path="."):
+        if str(path) == str(root / "slabs"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    code, out, err = as_program("fsck")
+    assert (code, out) == (2, "") and "Permission denied" in err and "Traceback" not in err
+    code, out, err = as_program("fsck", "--json")
+    assert code == 2 and f"error: {json.loads(out)['error']}\n" == err
 
 
 def test_backup_and_rebuild(streamkit, root, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 import streamkit as sk
@@ -66,6 +68,18 @@ def test_a_folder_that_is_no_log_stays_as_it_is(as_program, tmp_path, prefix):
         and "streamkit topics create" in err
     )
     assert list((tmp_path / "letters").iterdir()) == []
+def test_what_the_operating_system_refuses_is_one_message(as_program, monkeypatch):
+    """An OSError that nobody has put in words is one message too, which says what was refused and what to do."""
+
+    def fail(location):
+        raise PermissionError(errno.EACCES, "Permission denied", "/the/log")
+
+    monkeypatch.setattr("streamkit.cli.location.has_log", fail)
+    code, out, err = as_program("topics", "list")
+
+    assert (code, out) == (1, "")
+    assert err.startswith("error: the operating system refused a call: Permission denied (/the/log); expected a file")
+    assert "Traceback" not in err
 
 
 def test_wrong_option_is_a_usage_error(as_program):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -9,12 +10,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import apsw
 import pyarrow as pa
 import pytest
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StorageFailedError
 from streamkit.log import fsck
 from streamkit.log.copies import catalog_copies
 from streamkit.log.findings import ERROR, INFORMATION, WARNING
@@ -143,20 +145,19 @@ SHALLOW = {
     ),
     "owner who is no member": (
         change(
-            "INSERT INTO consumer_group (id, name, generation, assignor) VALUES (1, 'g', 1, 'range')",
-            "INSERT INTO group_assignment (group_id, topic_id, partition, owner, target) VALUES (1, 1, 0, 'gone', NULL)",
+            "INSERT INTO consumer_group (id, name, generation, assignor) VALUES (9999, 'g', 1, 'range')",
+            "INSERT INTO group_assignment (group_id, topic_id, partition, owner, target) VALUES (9999, 1, 0, 'gone', NULL)",
         ), "member", ERROR,
     ),
     "target who is a member of another group": (
         change(
-            "INSERT INTO consumer_group (id, name, generation, assignor) VALUES (1, 'g', 1, 'range'), (2, 'h', 1, 'range')",
-            "INSERT INTO group_member (group_id, member_id, client, session_timeout_ms, joined) VALUES (1, 'a', '', 9, 1), (2, 'b', '', 9, 1)",
-            "INSERT INTO group_assignment (group_id, topic_id, partition, owner, target) VALUES (1, 1, 0, 'a', 'b')",
+            "INSERT INTO consumer_group (id, name, generation, assignor) VALUES (9998, 'g', 1, 'range'), (9999, 'h', 1, 'range')",
+            "INSERT INTO group_member (group_id, member_id, client, session_timeout_ms, joined) VALUES (9998, 'a', '', 9, 1), (9999, 'b', '', 9, 1)",
+            "INSERT INTO group_assignment (group_id, topic_id, partition, owner, target) VALUES (9998, 1, 0, 'a', 'b')",
         ), "member", ERROR,
     ),
     "pin of a topic that is gone": (change("INSERT INTO pin VALUES ('token', 4711, 0, 0)"), "pin", ERROR),
     "pin of a partition that is not there": (change("INSERT INTO pin VALUES ('token', 1, 99, 0)"), "pin", ERROR),
-    "pin behind the end": (change("INSERT INTO pin VALUES ('token', 1, 0, 1000000)"), "pin", ERROR),
     "pin before the beginning": (change("INSERT INTO pin VALUES ('token', 1, 0, -1)"), "pin", ERROR),
     "schema without a version": (change("DELETE FROM topic_schema WHERE topic_id = 1"), "schema", ERROR),
     "versions of a schema with a gap": (change("UPDATE topic_schema SET version = version + 1 WHERE topic_id = 1"), "schema", ERROR),
@@ -164,7 +165,6 @@ SHALLOW = {
     "more copies than roots": (change("UPDATE log SET replication_factor = 2"), "replication", ERROR),
     "more copies to wait for than are made": (change("UPDATE log SET min_insync_replicas = 2"), "replication", ERROR),
     "storage root without a token": (change("INSERT INTO storage_root VALUES (0, '/somewhere', '')"), "replication", ERROR),
-    "storage root that is not there": (change("INSERT INTO storage_root VALUES (0, '/no/such/root', 'token')"), "storage-root", WARNING),
     "store without its changelog": (
         change("INSERT INTO application_store SELECT id, 'lost', 77, 4711 FROM application"), "store", ERROR,
     ),
@@ -373,6 +373,55 @@ def test_log_wherever_its_catalog_is(place):
         with log.catalog.database.write() as transaction:
             transaction.execute("UPDATE topic_partition SET next_offset = next_offset + 1 WHERE topic_id = 1 AND partition = 0")
         assert [(finding.kind, finding.severity) for finding in log.fsck().findings] == [("offsets", ERROR)]
+
+
+def refuse(number, place):
+    """Let the operating system refuse to list a folder."""
+    listed = os.scandir
+
+    def scandir(path="."):
+        if Path(path) == place:
+            raise OSError(number, os.strerror(number), str(path))
+        return listed(path)
+
+    return patch.object(os, "scandir", scandir)
+
+
+@pytest.mark.parametrize("name", ["slabs", "journal", "."])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.EIO])
+def test_folder_that_cannot_be_listed_is_not_empty(folder, name, number):
+    """A check that may not look into a folder of the log says so, instead of finding the log whole or without its files."""
+    with refuse(number, folder / name), pytest.raises(StorageFailedError, match=os.strerror(number)):
+        check_folder(str(folder))
+
+
+def test_folder_of_somebody_else_is_information(folder):
+    """What is none of the log's, such as `lost+found` on a disk of its own, need not be readable."""
+    (folder / "lost+found").mkdir()
+    with refuse(errno.EACCES, folder / "lost+found"):
+        report = check_folder(str(folder))
+    assert [(one.kind, one.severity, one.where) for one in report.findings] == [("unknown-folder", INFORMATION, "lost+found")]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+@pytest.mark.parametrize("deep", [False, True])
+def test_slab_that_may_not_be_read_is_no_damage(folder, number, deep):
+    """A slab that this process may not open is not said to be damaged, for nobody has seen that; one that the disk cannot read is."""
+    path = slab_of(folder)
+    opened = os.open
+
+    def fail(with_number):
+        def open_unless_refused(file, *arguments, **options):
+            if str(file) == str(path):
+                raise OSError(with_number, os.strerror(with_number), str(file))
+            return opened(file, *arguments, **options)
+
+        return patch.object(os, "open", open_unless_refused)
+
+    with fail(number), pytest.raises(StorageFailedError, match=os.strerror(number)):
+        check_folder(str(folder), deep)
+    with fail(errno.EIO):
+        assert ("slab", ERROR) in kinds(check_folder(str(folder), deep))
 
 
 def test_no_log_is_an_error(tmp_path):

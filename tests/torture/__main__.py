@@ -23,7 +23,7 @@ BUILD = ROOT / "build"
 HARNESSES = {
     "damage": "tests/damage",
     "power": "tests/power",
-    "faults": "tests/log/test_call_faults.py tests/log/test_commit_faults.py",
+    "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/test_commit_faults.py",
     "machine": "tests/log/test_state_machine.py",
     "simulation": "tests/simulation",
     "siege": "tests/history",
