@@ -219,7 +219,7 @@ class SqliteDatabase:
 
     def _configure(self, connection: apsw.Connection) -> None:
         if connection.readonly("main"):  # what it would leave beside the file, its owner could not write to either
-            raise apsw.ReadOnlyError("the file may only be read")
+            raise apsw.ReadOnlyError("the file may only be read, and a log is opened to be written: copy it, and open the copy")
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         mode = _write_ahead(connection)
         if mode != "wal" and self.path != IN_MEMORY:

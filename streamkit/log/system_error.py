@@ -53,7 +53,7 @@ def full_error(path: str, error: OSError) -> StorageFullError:
 def expected(error: OSError) -> str:
     """What the operating system would have to find instead, and what to do."""
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"expected a file, in folders, that the user {os.geteuid()} may use so; change their owner or mode, or run as their owner"
+        return f"expected that the user {os.geteuid()} may do that, with the file and its folders; change their owner or mode"
     return _EXPECTED.get(error.errno or 0, "mend that, then run again")
 
 

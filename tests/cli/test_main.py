@@ -78,7 +78,7 @@ def test_what_the_operating_system_refuses_is_one_message(as_program, monkeypatc
     code, out, err = as_program("topics", "list")
 
     assert (code, out) == (1, "")
-    assert err.startswith("error: the operating system refused a call: Permission denied (/the/log); expected a file")
+    assert err.startswith("error: the operating system refused a call: Permission denied (/the/log); expected that the user")
     assert "Traceback" not in err
 
 

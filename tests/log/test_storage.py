@@ -97,7 +97,7 @@ def test_a_folder_that_vanished_is_made_again(tmp_path):
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.EACCES, "expected a file, in folders, that the user .* may use so; change their owner or mode"),
+        (errno.EACCES, "expected that the user .* may do that, .*; change their owner or mode"),
         (errno.EROFS, "expected a file system that can be written to; mount it so"),
         (errno.EMFILE, "expected room for one more open file; .*ulimit -n"),
         (errno.EIO, "expected a disk that works; .*streamkit fsck --deep"),
