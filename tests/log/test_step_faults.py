@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from random import Random
-from unittest.mock import patch
 
 import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import CorruptionError, StreamKitError
+from streamkit.log.catalog import Catalog
 from streamkit.log.fsck import check_folder
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.segment import SegmentWriter
 from streamkit.log.storage import FileStorage
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, Fault, FaultyCalls, FaultyVfs
@@ -236,17 +235,11 @@ def test_any_call_of_the_catalog_in_a_step_may_fail(prepared, folder, step, reco
     assert struck >= 2
 
 
-def delete_first(writer, topic, extents, frames):
-    """A merge that deletes what it merges before it has taken its place."""
-    replace_extents = writer._catalog.replace_extents
-
-    def replace(replacement):
-        for extent in extents:
-            writer._storage.delete(extent.path)
-        return replace_extents(replacement)
-
-    with patch.object(writer._catalog, "replace_extents", replace):
-        return swap(writer, topic, extents, frames)
+def delete_first(catalog, replacement):
+    """A merge that deletes what it merges before the swap is committed."""
+    for extent in replacement.removed:
+        (Path(catalog.database.path).parent / extent.path).unlink(missing_ok=True)
+    return replace_extents(catalog, replacement)
 
 
 def trust_anything(files, path, parts):
@@ -257,9 +250,9 @@ def trust_anything(files, path, parts):
         return 0
 
 
-swap, create = SegmentWriter._swap, FileStorage.create
+replace_extents, create = Catalog.replace_extents, FileStorage.create
 BUGS = {
-    "files go before the swap": lambda patch: patch(SegmentWriter, "_swap", delete_first),
+    "files go before the swap": lambda patch: patch(Catalog, "replace_extents", delete_first),
     "failed writes count as done": lambda patch: patch(FileStorage, "create", trust_anything),
 }
 
