@@ -165,6 +165,7 @@ SHALLOW = {
     "more copies than roots": (change("UPDATE log SET replication_factor = 2"), "replication", ERROR),
     "more copies to wait for than are made": (change("UPDATE log SET min_insync_replicas = 2"), "replication", ERROR),
     "storage root without a token": (change("INSERT INTO storage_root VALUES (0, '/somewhere', '')"), "replication", ERROR),
+    "storage root that is not there": (change("INSERT INTO storage_root VALUES (0, '/no/such/root', 'token')"), "storage-root", WARNING),
     "store without its changelog": (
         change("INSERT INTO application_store SELECT id, 'lost', 77, 4711 FROM application"), "store", ERROR,
     ),
