@@ -17,6 +17,7 @@ from streamkit.log.loss import TRACES, check_begun, check_present, check_standin
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
+from streamkit.log.system_error import naming
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
 
 _logger = logging.getLogger(__name__)
@@ -71,7 +72,18 @@ def has_log(location: str) -> bool:
     """Whether there is a log at a location already, or what is left of one, as far as its files tell; opening one would make it."""
     if is_address(location):
         return os.path.isdir(os.path.join(parse_address(location, load_settings().log_storage).storage, IDENTITY_FOLDER))
-    return any(os.path.exists(os.path.join(_root(location), name)) for name in (CATALOG_FILE, IDENTITY_FOLDER, *TRACES))
+    root = _root(location)
+    with naming("look into", root):
+        return any(_is_there(os.path.join(root, name)) for name in (CATALOG_FILE, IDENTITY_FOLDER, *TRACES))
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is a file or folder; OSError if that cannot be told."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:

@@ -68,6 +68,8 @@ def test_a_folder_that_is_no_log_stays_as_it_is(as_program, tmp_path, prefix):
         and "streamkit topics create" in err
     )
     assert list((tmp_path / "letters").iterdir()) == []
+
+
 def test_what_the_operating_system_refuses_is_one_message(as_program, monkeypatch):
     """An OSError that nobody has put in words is one message too, which says what was refused and what to do."""
 
