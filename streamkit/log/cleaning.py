@@ -20,8 +20,8 @@ class Cleaning:
 
     Below `cleaned_offset` each key had one record when that was reached. The deletions below `horizon_offset` had nothing
     older left under them at `horizon_ms`; 0 and 0 before the first time. `read_offset` is how far all of its `readers` have
-    come; the largest number there is if there is none. What lies before `closed_offset` was appended so long ago that its
-    segment is not written to any more, and what lies before `overdue_offset` so long ago that it must be cleaned.
+    come; the largest number there is if there is none. What lies before `closed_offset` was appended so long ago, or is in one
+    frame with what was, that its segment is not written to any more, and what lies before `overdue_offset` must be cleaned.
     """
 
     topic_id: int
@@ -66,10 +66,10 @@ def of(transaction: Transaction, topic: Topic, partition: int, now_ms: int) -> C
 
 
 def _appended_until(transaction: Transaction, topic_id: int, partition: int, time_ms: int) -> int:
-    """The offset behind the newest extent that was appended by then; 0 if there is none."""
+    """The offset behind the newest extent of which a row was appended by then; 0 if there is none."""
     ((offset,),) = transaction.execute(
         "SELECT coalesce(max(e.next_offset), 0) FROM extent e JOIN slab s ON s.id = e.slab_id "
-        "WHERE e.topic_id = ? AND e.partition = ? AND s.appended_ms <= ?",
+        "WHERE e.topic_id = ? AND e.partition = ? AND s.first_appended_ms <= ?",
         (topic_id, partition, time_ms),
     )
     return int(offset)

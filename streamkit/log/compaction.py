@@ -113,7 +113,7 @@ def compact_if_dirty(
     Compact the partitions of a topic in which that is worth it, as Kafka's cleaner does; for the background.
 
     The segment that is still written to is left alone: of the newest extents as many as fit into `segment.bytes`, and of
-    those the ones appended within `segment.ms` (or `max.compaction.lag.ms`, if that is shorter). A partition is worth it
+    those the ones whose rows all were appended within `segment.ms` (or `max.compaction.lag.ms`, if that is shorter). A partition is worth it
     when, of the rest, a larger share than `min.cleanable.dirty.ratio` was never cleaned, or some of it for longer than
     `max.compaction.lag.ms`. A topic that is not compacted is left alone. `throttle` bounds what is written; once it is
     stopped, StoppedError ends the pass, and what was swapped stays.

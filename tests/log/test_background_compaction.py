@@ -136,6 +136,19 @@ def test_a_merge_does_not_make_rows_clean():
     assert (report.rows_before, report.rows_after) == (900, 100)
 
 
+def test_a_merge_keeps_nothing_open():
+    """A frame that a merge has made of old rows and young ones is closed with the oldest of them, however often merges come."""
+    log = open_memory_log(segment_ms=10)
+    for number in range(8):
+        put(log, ("a", number))
+        log.clock.advance(1)
+    log.merge("t")
+    log.clock.advance(1)
+    assert (len(layout(log)), background(log)) == (1, ())
+    log.clock.advance(1)
+    assert [report.rows_after for report in background(log)] == [1]
+
+
 def test_max_compaction_lag_closes_and_cleans():
     """After max.compaction.lag.ms a record is cleaned: its segment is closed, and however little is dirty it is worth a pass."""
     log = open_memory_log(max_compaction_lag_ms=100)
