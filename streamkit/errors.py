@@ -30,7 +30,7 @@ StreamKitError
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,23 @@ class TopicExistsError(StreamKitError):
 
 
 class OffsetOutOfRangeError(StreamKitError):
-    """The offset asked for is not there any more, or not there yet; the message names the earliest and the end."""
+    """
+    The offset asked for is not there any more, or not there yet.
+
+    A partition has offsets from `earliest` to before `end`, which is the next one to be written; both are what was found when
+    the error was raised. `offset` is None where none was asked for, since a group had committed nothing.
+    """
+
+    def __init__(self, message: str, topic: str, partition: int, offset: int | None, earliest: int, end: int) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.earliest = earliest
+        self.end = end
+
+    def __reduce__(self) -> tuple[type[OffsetOutOfRangeError], tuple[Any, ...]]:
+        return type(self), (str(self), self.topic, self.partition, self.offset, self.earliest, self.end)
 
 
 class EvaluationError(StreamKitError):

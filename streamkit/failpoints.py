@@ -37,10 +37,10 @@ POINTS = (
     "journal.before_mark",  # committed, and not yet marked as such
     "commit.after_commit",
     "epoch.returned",
+    "segment.frame_written",  # of a merge or a compaction
     "compaction.slab_durable",
     "compaction.run_swapped",  # and not yet the next one
     "compaction.swapped",  # all runs of a partition, not yet noted
-    "merge.frame_written",
     "merge.slab_durable",  # and not yet in the place of what it was made of
     "merge.swapped",
     "retention.trimmed",

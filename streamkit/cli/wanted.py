@@ -54,9 +54,8 @@ def check_offset(log: Log, wanted: Wanted) -> None:
     for partition in bounds.keys() & (bounds if wanted.partitions is None else wanted.partitions):
         start, end = bounds[partition]
         if not start <= offset <= end:
-            raise OffsetOutOfRangeError(
-                f"topic {name}, partition {partition}: offset {offset} is not there; the earliest is {start}, the next one to come {end}"
-            )
+            message = f"topic {name}, partition {partition}: offset {offset} is not there; the earliest is {start}, the next one to come {end}"
+            raise OffsetOutOfRangeError(message, name, partition, offset, start, end)
 
 
 def standing_records(log: Log, wanted: Wanted) -> Iterator[pa.RecordBatch]:

@@ -114,7 +114,9 @@ class Planner:
                 )
         return {
             (number, partition): (
-                self._start(number, partition, since[topic_id].get(partition), earliest),
+                self._start(
+                    number, partition, since[topic_id].get(partition), earliest, manifest.end_offsets[topic_id][partition]
+                ),
                 manifest.of(topic_id, partition),
                 manifest.end_offsets[topic_id][partition],
             )
@@ -123,14 +125,16 @@ class Planner:
             for partition, earliest in manifest.start_offsets[topic_id].items()
         }
 
-    def _start(self, number: int, partition: int, position: int | None, earliest: int) -> int:
+    def _start(self, number: int, partition: int, position: int | None, earliest: int, end: int) -> int:
         """Where to go on; a partition that was never read begins at its earliest offset."""
         if position is None or position >= earliest:
             return earliest if position is None else position
-        raise OffsetOutOfRangeError(
-            f"application {self.application.name} stands at offset {position} of topic {self.program.inputs[number].topic}, partition "
-            f"{partition}, and retention has deleted what lies before {earliest}; reset the application, or keep the topic's data for longer"
+        topic = self.program.inputs[number].topic
+        message = (
+            f"application {self.application.name} stands at offset {position} of topic {topic}, partition {partition}, and retention "
+            f"has deleted what lies before {earliest}; reset the application, or keep the topic's data for longer"
         )
+        raise OffsetOutOfRangeError(message, topic, partition, position, earliest, end)
 
     def _moved(self, positions: Offsets, backlogs: Sequence[Backlog], ends: Sequence[int]) -> Offsets:
         moved = {topic_id: dict(offsets) for topic_id, offsets in positions.items()}

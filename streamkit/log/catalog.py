@@ -183,9 +183,9 @@ class Catalog:
             lambda transaction: replacements.is_committed(transaction, replacement),
         )
 
-    def cleanings(self, topic_id: int) -> list[Cleaning]:
-        """How far compaction has come in each partition of a topic."""
-        return self._read(lambda transaction: cleaning.of(transaction, topic_id))
+    def cleaning(self, topic: Topic, partition: int) -> Cleaning:
+        """How far compaction has come in a partition of a topic."""
+        return self._read(lambda transaction: cleaning.of(transaction, topic, partition, self._clock.now_ms()))
 
     def record_cleaning(self, before: Cleaning, cleaned_offset: int, horizon: tuple[int, int] | None) -> None:
         """Note the end of a compaction's pass over a partition, and its horizon (offset, time in ms) if it moves."""

@@ -9,20 +9,18 @@ says when a deletion may go, and why then nobody misses it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 from streamkit.clock import Clock
-from streamkit.errors import ConfigError, EpochFailedError, FencedError, TopicNotFoundError
+from streamkit.errors import ConfigError, EpochFailedError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.cleaning import Cleaning
 from streamkit.log.extent import Extent
 from streamkit.log.frame import FRAME_ROWS_MAX
-from streamkit.log.packing import Rows, pack
-from streamkit.log.producers import ProducerCommit, ProducerState
-from streamkit.log.replacements import Replacement
+from streamkit.log.segment import EXTENTS_PER_SWAP, Piece, SegmentWriter
 from streamkit.log.settings import (
     CLEANUP_POLICY,
     DELETE_RETENTION_MS,
@@ -30,14 +28,14 @@ from streamkit.log.settings import (
     MIN_COMPACTION_LAG_MS,
     SEGMENT_BYTES,
 )
-from streamkit.log.slab import SlabMissingError, read_rows, write_slab
+from streamkit.log.slab import SlabMissingError
 from streamkit.log.storage import Storage
 from streamkit.log.survivors import MEMORY_BYTES, Progress, Selection, select_survivors
+from streamkit.log.throttle import Throttle
 from streamkit.log.topic import Topic
-from streamkit.names import SlabName, fresh_token, producer_writer
 
-SLAB_BYTES_MAX = 64 * 1024 * 1024  # of rows in memory on their way into one slab
-RUN_EXTENTS_MAX = 4_096  # swapped in one transaction
+RUN_BYTES_MAX = 64 * 1024 * 1024  # of what stays, as it is stored, written and swapped at once
+RUN_EXTENTS_MAX = EXTENTS_PER_SWAP
 SMALL_BYTES = 1 << 20  # a frame below it is rewritten with its neighbours
 ATTEMPTS = 5  # against others that rewrite the same extents
 
@@ -99,22 +97,29 @@ def compact(
     `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents.
     """
     _check_policy(topic)
-    cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, progress)
-    reports = [cleaner.clean(cleaning.partition, is_background=False) for cleaning in catalog.cleanings(topic.id)]
-    return Report(topic.name, tuple(report for report in reports if report is not None))
+    cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, Throttle(), progress)
+    return cleaner.report(is_background=False)
 
 
-def compact_if_dirty(storage: Storage, catalog: Catalog, clock: Clock, topic: Topic, memory_bytes: int = MEMORY_BYTES) -> Report:
+def compact_if_dirty(
+    storage: Storage,
+    catalog: Catalog,
+    clock: Clock,
+    topic: Topic,
+    memory_bytes: int = MEMORY_BYTES,
+    throttle: Throttle | None = None,
+) -> Report:
     """
     Compact the partitions of a topic in which that is worth it, as Kafka's cleaner does; for the background.
 
-    The newest segment is left alone: the newest extents, as many as fit into `segment.bytes`. A partition is worth it when, of
-    the rest, a larger share than `min.cleanable.dirty.ratio` was never cleaned. A topic that is not compacted is left alone.
+    The segment that is still written to is left alone: of the newest extents as many as fit into `segment.bytes`, and of
+    those the ones whose rows all were appended within `segment.ms` (or `max.compaction.lag.ms`, if that is shorter). A partition is worth it
+    when, of the rest, a larger share than `min.cleanable.dirty.ratio` was never cleaned, or some of it for longer than
+    `max.compaction.lag.ms`. A topic that is not compacted is left alone. `throttle` bounds what is written; once it is
+    stopped, StoppedError ends the pass, and what was swapped stays.
     """
-    cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, None)
-    found = catalog.cleanings(topic.id) if topic.is_compacted else []
-    reports = [cleaner.clean(cleaning.partition, is_background=True) for cleaning in found]
-    return Report(topic.name, tuple(report for report in reports if report is not None))
+    cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, throttle or Throttle(), None)
+    return cleaner.report(is_background=True) if topic.is_compacted else Report(topic.name, ())
 
 
 def _check_policy(topic: Topic) -> None:
@@ -137,28 +142,51 @@ class _Range:
     def dirty_ratio(self) -> float:
         """The share of the bytes that were never cleaned."""
         total = sum(extent.length for extent in self.extents)
-        dirty = sum(extent.length for extent in self.extents if extent.base_offset >= self.cleaning.cleaned_offset)
-        return dirty / total if total else 0.0
+        return sum(self._dirty_bytes(extent) for extent in self.extents) / total if total else 0.0
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether something that was never cleaned has waited for `max.compaction.lag.ms`."""
+        return self.cleaning.cleaned_offset < min(self.cleaning.overdue_offset, self.end_offset)
+
+    def _dirty_bytes(self, extent: Extent) -> float:
+        """The share of an extent behind `cleaned_offset`, where there are no holes: a merge may have put both kinds of rows into one."""
+        dirty_rows = extent.next_offset - max(extent.base_offset, self.cleaning.cleaned_offset)
+        return extent.length * max(0, dirty_rows) / extent.rows
 
 
 class _Cleaner:
-    """One compaction of a topic; its producer is opened when there is something to write."""
+    """One compaction of a topic."""
 
     def __init__(
-        self, storage: Storage, catalog: Catalog, clock: Clock, topic: Topic, memory_bytes: int, progress: Progress | None
+        self,
+        storage: Storage,
+        catalog: Catalog,
+        clock: Clock,
+        topic: Topic,
+        memory_bytes: int,
+        throttle: Throttle,
+        progress: Progress | None,
     ) -> None:
         self._storage = storage
         self._catalog = catalog
         self._clock = clock
         self._topic = topic
         self._memory_bytes = memory_bytes
+        self._throttle = throttle
         self._progress = progress
-        self._producer: ProducerState | None = None
+        self._writer = SegmentWriter(storage, catalog, throttle)
 
-    def clean(self, partition: int, is_background: bool) -> PartitionReport | None:
+    def report(self, is_background: bool) -> Report:
+        """Clean every partition."""
+        partitions = self._catalog.end_offsets(self._topic.id)
+        reports = [self._clean(partition, is_background) for partition in partitions]
+        return Report(self._topic.name, tuple(report for report in reports if report is not None))
+
+    def _clean(self, partition: int, is_background: bool) -> PartitionReport | None:
         """Clean one partition; None if there is nothing to do, or in the background not enough."""
         begun = self._range(partition, is_background)
-        if not begun.extents or (is_background and begun.dirty_ratio <= self._dirty_ratio):
+        if not begun.extents or (is_background and not self._is_worth_it(begun)):
             return None
         deletions = self._pass_until_it_holds(begun, is_background)
         after = self._catalog.extents(self._topic.id, partition, 0, begun.end_offset)
@@ -166,21 +194,25 @@ class _Cleaner:
             partition, begun.end_offset, _rows(begun.extents), _rows(after), _bytes(begun.extents), _bytes(after), deletions
         )
 
-    @property
-    def _dirty_ratio(self) -> float:
-        return float(self._topic.setting(MIN_CLEANABLE_DIRTY_RATIO))
+    def _is_worth_it(self, begun: _Range) -> bool:
+        return begun.is_overdue or begun.dirty_ratio > float(self._topic.setting(MIN_CLEANABLE_DIRTY_RATIO))
 
     def _number(self, setting: str) -> int:
         return int(self._topic.setting(setting))
 
     def _range(self, partition: int, is_background: bool) -> _Range:
-        cleaning = next(found for found in self._catalog.cleanings(self._topic.id) if found.partition == partition)
+        cleaning = self._catalog.cleaning(self._topic, partition)
         extents = self._catalog.extents(self._topic.id, partition, 0, cleaning.next_offset)
-        kept_back = _newest_segment(extents, self._number(SEGMENT_BYTES)) if is_background else 0
-        closed = extents[: len(extents) - kept_back]
+        closed = self._closed(extents, cleaning) if is_background else extents
         old = _old_enough(closed, cleaning, self._number(MIN_COMPACTION_LAG_MS), self._clock.now_ms())
         end = cleaning.next_offset if len(old) == len(extents) else extents[len(old)].base_offset
         return _Range(cleaning, tuple(old), end)
+
+    def _closed(self, extents: Sequence[Extent], cleaning: Cleaning) -> Sequence[Extent]:
+        """The extents before the segment that is still written to."""
+        by_size = len(extents) - _newest_segment(extents, self._number(SEGMENT_BYTES))
+        by_age = sum(extent.next_offset <= cleaning.closed_offset for extent in extents)
+        return extents[: max(by_size, by_age)]
 
     def _pass_until_it_holds(self, begun: _Range, is_background: bool) -> int:
         """Make passes until nobody else changed the extents meanwhile; returns how many deletions went."""
@@ -188,7 +220,6 @@ class _Cleaner:
             try:
                 return self._pass(begun)
             except (EpochFailedError, SlabMissingError):
-                self._producer = None
                 if attempt == ATTEMPTS:
                     raise
                 begun = self._range(begun.cleaning.partition, is_background)
@@ -197,76 +228,51 @@ class _Cleaner:
     def _pass(self, begun: _Range) -> int:
         cleaning, now_ms, retention_ms = begun.cleaning, self._clock.now_ms(), self._number(DELETE_RETENTION_MS)
         droppable = cleaning.droppable_below(now_ms, retention_ms)
-        selections = select_survivors(self._storage, self._topic, begun.extents, droppable, self._memory_bytes, self._progress)
-        for run in self._runs(selections):
-            self._swap(run, cleaning.partition)
+        selections = select_survivors(self._storage, self._topic, begun.extents, droppable, self._memory_bytes, self._read)
+        for run in _runs(selections, min(RUN_BYTES_MAX, self._number(SEGMENT_BYTES))):
+            self._swap(run)
         reach("compaction.swapped")
         moves = cleaning.is_over(now_ms, retention_ms) and begun.end_offset > cleaning.horizon_offset
         horizon = (begun.end_offset, self._clock.now_ms()) if moves else None
         self._catalog.record_cleaning(cleaning, begun.end_offset, horizon)
         return sum(selection.deletions for selection in selections)
 
-    def _runs(self, selections: Sequence[Selection]) -> Iterator[_Run]:
-        """Consecutive extents to be rewritten together, oldest first, each run with the rows that stay."""
-        limit = min(SLAB_BYTES_MAX, self._number(SEGMENT_BYTES))
-        for is_left_alone, group in groupby(selections, key=_is_left_alone):
-            chosen = list(group)
-            if is_left_alone or all(selection.is_whole for selection in chosen):
-                continue
-            run = _Run()
-            for selection in chosen:
-                run = run.with_rows(selection, self._kept_rows(selection))
-                if run.bytes >= limit or len(run.selections) == RUN_EXTENTS_MAX:
-                    yield run
-                    run = _Run()
-            if run.selections:
-                yield run
+    def _read(self, rows: int) -> None:
+        """Tell of rows that were looked at; StoppedError if the work is to end."""
+        self._throttle.check()
+        if self._progress is not None and rows:
+            self._progress(rows)
 
-    def _kept_rows(self, selection: Selection) -> Rows:
-        extent = selection.extent
-        batch, offsets = read_rows(self._storage, extent, extent.base_offset, extent.next_offset)
-        mask = selection.mask
-        return batch.filter(mask), offsets[mask.to_numpy(zero_copy_only=False)]
-
-    def _swap(self, run: _Run, partition: int) -> None:
-        """Write the rows of a run and put them in the place of its extents, in one transaction."""
-        state = self._opened()
-        frames = list(pack(run.rows))
-        name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
-        written = [(self._topic.id, partition, frame.rows) for frame in frames]
-        slabs = (write_slab(self._storage, name, written, {self._topic.id: self._topic.compression}),) if frames else ()
+    def _swap(self, run: Sequence[Selection]) -> None:
+        """Write the rows of a run that stay and put them in the place of its extents, in one transaction."""
+        pieces = [Piece(found.extent, found.extent.base_offset, found.extent.next_offset, found) for found in run]
+        segment = self._writer.stage(self._topic, pieces)
         reach("compaction.slab_durable")
-        commit = ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), slabs)
-        removed = tuple(selection.extent for selection in run.selections)
-        replacement = Replacement(
-            self._topic.id, partition, removed, commit, tuple((frame.base_offset, frame.next_offset) for frame in frames),
-            cleaned_offset=removed[-1].next_offset, purged_below=max(selection.purged_below for selection in run.selections),
-        )  # fmt: skip
-        try:
-            self._catalog.replace_extents(replacement)
-        except (EpochFailedError, FencedError, TopicNotFoundError):
-            for slab in slabs:
-                self._storage.delete(slab.path)  # it was not adopted, and never will be
-            raise
+        purged_below = max(selection.purged_below for selection in run)
+        self._writer.swap(segment, cleaned_offset=run[-1].extent.next_offset, purged_below=purged_below)
         reach("compaction.run_swapped")
-        self._producer = replace(state, step=state.step + 1)
-
-    def _opened(self) -> ProducerState:
-        if self._producer is None:
-            self._producer = self._catalog.open_producer(None)
-        return self._producer
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Consecutive extents, and their rows that stay."""
+def _runs(selections: Sequence[Selection], bytes_max: int) -> Iterator[list[Selection]]:
+    """Consecutive extents to be rewritten together, oldest first: what to keep of each."""
+    for is_left_alone, group in groupby(selections, key=_is_left_alone):
+        chosen = list(group)
+        if not is_left_alone and not all(selection.is_whole for selection in chosen):
+            yield from _cut(chosen, bytes_max)
 
-    selections: tuple[Selection, ...] = ()
-    rows: tuple[Rows, ...] = ()
-    bytes: int = 0
 
-    def with_rows(self, selection: Selection, rows: Rows) -> _Run:
-        return _Run((*self.selections, selection), (*self.rows, rows), self.bytes + rows[0].nbytes)
+def _cut(selections: Sequence[Selection], bytes_max: int) -> Iterator[list[Selection]]:
+    """Runs of at most so many bytes that stay, but for the last extent of each, and of so many extents as may be swapped at once."""
+    run: list[Selection] = []
+    size = 0
+    for selection in selections:
+        run.append(selection)
+        size += selection.extent.length * selection.rows // selection.extent.rows
+        if size >= bytes_max or len(run) == RUN_EXTENTS_MAX:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def _is_left_alone(selection: Selection) -> bool:

@@ -347,7 +347,8 @@ class Consumer:
         found = "the group has committed nothing" if offset is None else f"offset {offset} is not there"
         where = f"topic {name.topic}, partition {name.partition}: {found}; the earliest offset is {start}, the end {end}"
         if self._reset == "none":
-            raise OffsetOutOfRangeError(f"{where}, and auto_offset_reset is 'none': seek to an offset between the two")
+            message = f"{where}, and auto_offset_reset is 'none': seek to an offset between the two"
+            raise OffsetOutOfRangeError(message, name.topic, name.partition, offset, start, end)
         chosen = start if self._reset == "earliest" else end
         if offset is not None:
             _LOGGER.warning("%s; reading on from %d, as auto_offset_reset=%r says", where, chosen, self._reset)

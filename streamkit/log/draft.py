@@ -12,6 +12,7 @@ from streamkit.log.groups import GroupCommit
 from streamkit.log.producers import ProducerCommit, SequencedBatch
 from streamkit.log.python_rows import RowReader, Values
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
+from streamkit.log.records import stamped
 from streamkit.log.reference import SlabReference
 from streamkit.log.topic import Topic
 
@@ -49,6 +50,7 @@ class Draft:
         self.is_uncertain = False  # its commit was tried and may have taken effect
         self._frame_rows = frame_rows
         self._buffer = Buffer(frame_rows)
+        self._stamped: set[int] = set()  # the ids of topics whose event time is that of staging
         self._runs: dict[int, Run] = {}
 
     @property
@@ -101,10 +103,17 @@ class Draft:
         }
 
     def frames(self, now_ms: int) -> list[tuple[int, int, pa.RecordBatch]]:
-        """The rows that are in no slab yet, as (topic id, partition, rows of a frame)."""
+        """
+        The rows that are in no slab yet, as (topic id, partition, rows of a frame); they are about to be staged, now.
+
+        Under `message.timestamp.type=LogAppendTime` that is their event time, however they were sent.
+        """
         for topic_id in list(self._runs):
             self._close_run(topic_id, now_ms)
-        return list(self._buffer.frames())
+        return [
+            (topic_id, partition, stamped(rows, now_ms) if topic_id in self._stamped else rows)
+            for topic_id, partition, rows in self._buffer.frames()
+        ]
 
     def staged(self, slab: SlabReference) -> None:
         """The rows of `frames` lie in a slab now."""
@@ -122,6 +131,8 @@ class Draft:
 
     def _began(self, topic: Topic) -> None:
         self.compressions[topic.id] = topic.compression
+        if topic.is_stamped_on_append:
+            self._stamped.add(topic.id)
         if self.since is None:
             self.since = time.monotonic()
 

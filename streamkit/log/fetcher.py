@@ -12,7 +12,8 @@ import pyarrow as pa
 from streamkit.log.assignors import Place
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
-from streamkit.log.reader import check_columns, placed_schema, read_placed
+from streamkit.log.manifest import Span
+from streamkit.log.reader import check_columns, placed_schema, read_placed, warn_of_purge
 from streamkit.log.slab import SlabMissingError
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
@@ -59,6 +60,7 @@ class Fetcher:
         self._max_records = max_records
         self._rest: _Piece | None = None
         self._last: Place = (0, -1)
+        self._purged: dict[Place, int] = {}  # below where deletions had left the partition when it was looked at last
 
     def fetch(self, positions: Mapping[Place, int], ends: Mapping[Place, int]) -> Fetched | None:
         """The next rows between the positions and the ends, of one topic; None if there are none."""
@@ -125,6 +127,7 @@ class Fetcher:
             span = self._catalog.span(topic.id, partition, offset, end, EXTENTS_PER_READ)
             if span.start_offset > offset:
                 return  # retention has overtaken the position, which is to be seen and not jumped
+            self._watch_purge(topic, partition, offset, span)
             for extent in span.extents:
                 try:
                     rows = read_placed(self._storage, topic, columns, extent, offset, end)
@@ -140,6 +143,13 @@ class Fetcher:
                 if len(span.extents) < EXTENTS_PER_READ and offset < end:
                     yield _Piece(topic, partition, offset, None, end)  # nothing but holes up to the end
                     return
+
+    def _watch_purge(self, topic: Topic, partition: int, offset: int, span: Span) -> None:
+        """Warn of deletions that have left before this position came to them, once."""
+        place = (topic.id, partition)
+        if span.purged_below > self._purged.get(place, 0):
+            self._purged[place] = span.purged_below
+            warn_of_purge(topic, partition, offset, span.start_offset, span.purged_below)
 
 
 def _table(topic: Topic, columns: Sequence[str], batches: Sequence[pa.RecordBatch]) -> pa.Table | None:

@@ -359,11 +359,13 @@ def lost(group: str) -> MembershipLostError:
 def _check_offsets(transaction: Transaction, offsets: Mapping[int, Mapping[int, int]]) -> None:
     for topic_id, found in offsets.items():
         topic = topics.get_by_id(transaction, topic_id)
-        ends = manifest.end_offsets(transaction, topic_id)
+        bounds = manifest.offset_bounds(transaction, [topic_id])
         for partition, offset in found.items():
-            if partition not in ends:
+            if (topic_id, partition) not in bounds:
                 raise ConfigError(f"topic {topic.name} has no partition {partition!r}; it has 0 to {topic.partitions - 1}")
-            if not 0 <= offset <= ends[partition]:
-                raise OffsetOutOfRangeError(
-                    f"offset {offset} cannot be committed for partition {partition} of topic {topic.name}; expected 0 to {ends[partition]}"
+            start, end = bounds[topic_id, partition]
+            if not 0 <= offset <= end:
+                message = (
+                    f"offset {offset} cannot be committed for partition {partition} of topic {topic.name}; expected 0 to {end}"
                 )
+                raise OffsetOutOfRangeError(message, topic.name, partition, offset, start, end)

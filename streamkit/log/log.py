@@ -112,7 +112,7 @@ class Log:
 
         `key` names the key columns, `timestamp` the column with the event time, `partition_by` those key columns that
         choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
-        `config` has Kafka's settings; `settings.py` says which are in force. TopicExistsError, SchemaError or ConfigError say what does not fit.
+        `config` has Kafka's settings; `settings.py` lists them. TopicExistsError, SchemaError or ConfigError say what does not fit.
 
         With a `format` (`json`, `avro`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary, value
         binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
@@ -423,8 +423,8 @@ class Log:
         Keep only the newest record of each key of a topic, up to its committed end; all that stay keep offset, time and headers.
 
         Records younger than `min.compaction.lag.ms` are left alone. A deletion goes when it was cleaned once, `delete.retention.ms`
-        have passed since, and every application that reads the topic has read it. Keys take at most `memory_bytes` at a
-        time; `progress` is told how many rows were looked at.
+        have passed since, and every application and every consumer group that reads the topic has read it. Keys take at most
+        `memory_bytes` at a time; `progress` is told how many rows were looked at.
         ConfigError if the topic's `cleanup.policy` does not say `compact`.
         """
         return compaction.compact(self.storage, self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.errors import CorruptionError
+from streamkit.errors import CorruptionError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
@@ -57,11 +57,17 @@ class Report:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass under way: the log, who writes for it, and which holders of rows were gone when it began."""
+    """A pass under way: the log, how fast it may write, who merges for it, and which holders of rows were gone when it began."""
 
     log: Log
+    throttle: Throttle
     writer: SegmentWriter
     lapsed: frozenset[str]
+
+    def done(self, step: Callable[..., Report], *topic: Topic) -> Report:
+        """What a step did, of a topic or of the log; StoppedError if the pass is to end before it."""
+        self.throttle.check()
+        return step(self, *topic)
 
 
 def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
@@ -69,14 +75,17 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     Do what there is to do for the named topics, or all, internal ones too: retention, compaction, merge; then empty the trash,
     collect what producers without a name left that have been silent for a day, and shorten the journal.
 
-    Returns what was done. TopicNotFoundError for a name that is no topic's; CorruptionError for a topic whose rows are missing
-    or damaged, once all the others are done.
+    `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays. Returns what
+    was done. TopicNotFoundError for a name that is no topic's; CorruptionError for a topic whose rows are missing or damaged,
+    once all the others are done.
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in topics]
-    running = Pass(log, SegmentWriter(log.storage, log.catalog, throttle), lapsed_holders(log.catalog, log.heartbeats))
+    bound = throttle or Throttle()
+    writer = SegmentWriter(log.storage, log.catalog, bound)
+    running = Pass(log, bound, writer, lapsed_holders(log.catalog, log.heartbeats))
     failures: list[CorruptionError] = []
     report = sum((_maintained(running, topic, failures) for topic in chosen), Report())
-    report += sum((step(running) for step in LOG_STEPS), Report())
+    report += sum((running.done(step) for step in LOG_STEPS), Report())
     if failures:
         raise failures[0]
     return report
@@ -85,7 +94,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
 def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError]) -> Report:
     """What was done for a topic; that its rows are missing or damaged is noted, and keeps nobody from the next one."""
     try:
-        return sum((step(running, topic) for step in TOPIC_STEPS), Report())
+        return sum((running.done(step, topic) for step in TOPIC_STEPS), Report())
     except CorruptionError as error:
         _logger.warning("topic %s cannot be maintained: %s", topic.name, error)
         failures.append(error)
@@ -139,7 +148,10 @@ def _merge(running: Pass, topic: Topic) -> Report:
 
 def _compact(running: Pass, topic: Topic) -> Report:
     log = running.log
-    report = compact_if_dirty(log.storage, log.catalog, log.clock, topic)
+    try:
+        report = compact_if_dirty(log.storage, log.catalog, log.clock, topic, throttle=running.throttle)
+    except TopicNotFoundError:
+        return Report()  # it was deleted meanwhile
     return Report(rows_compacted=report.rows_before - report.rows_after)
 
 

@@ -45,9 +45,10 @@ class ManifestSlice:
 
 @dataclass(frozen=True)
 class Span:
-    """Extents of one topic partition, by offset, and the earliest offset that the partition had at that moment."""
+    """Extents of one topic partition, by offset, and where it starts in that snapshot, and below where deletions have left it."""
 
     start_offset: int
+    purged_below: int
     extents: tuple[Extent, ...]
 
 
@@ -80,9 +81,12 @@ def offset_bounds(transaction: Transaction, topic_ids: Iterable[int]) -> dict[tu
 
 
 def span(transaction: Transaction, topic_id: int, partition: int, start: int, end: int, limit: int) -> Span:
-    """The first `limit` extents with offsets from `start` to before `end`, and where the partition starts in that snapshot."""
-    found = extents(transaction, topic_id, partition, start, end, limit)
-    return Span(start_offsets(transaction, topic_id).get(partition, end), tuple(found))
+    """The first `limit` extents with offsets from `start` to before `end`; a partition that has gone starts at `end`."""
+    rows = transaction.execute(
+        "SELECT start_offset, purged_below FROM topic_partition WHERE topic_id = ? AND partition = ?", (topic_id, partition)
+    )
+    start_offset, purged = rows[0] if rows else (end, 0)
+    return Span(start_offset, purged, tuple(extents(transaction, topic_id, partition, start, end, limit)))
 
 
 def first_extent_since(

@@ -15,13 +15,12 @@ from itertools import groupby, takewhile
 
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
-from streamkit.log.segment import SegmentWriter
+from streamkit.log.segment import EXTENTS_PER_SWAP, SegmentWriter
 from streamkit.log.settings import SEGMENT_BYTES
 from streamkit.log.topic import Topic
 
 LEVEL_BITS = 3
 FAN_OUT = 1 << LEVEL_BITS
-EXTENTS_PER_SWAP = 256  # so that no commit waits long for the transaction of a merge
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamkit.errors import OffsetOutOfRangeError
-from streamkit.log import manifest
+from streamkit.log import manifest, topics
 from streamkit.log.database import Transaction
 from streamkit.log.manifest import Offsets
 
@@ -13,13 +13,16 @@ from streamkit.log.manifest import Offsets
 def insert(transaction: Transaction, token: str, offsets: Offsets) -> Offsets:
     """Pin partitions from these offsets on and return them; OffsetOutOfRangeError if a partition begins behind its offset."""
     for topic_id, partitions in offsets.items():
-        starts = manifest.start_offsets(transaction, topic_id)
+        bounds = manifest.offset_bounds(transaction, [topic_id])
         for partition, offset in partitions.items():
-            if offset < starts[partition]:
-                raise OffsetOutOfRangeError(
-                    f"topic id {topic_id}, partition {partition}: offset {offset} cannot be pinned, it was deleted by retention; "
-                    f"the earliest one left is {starts[partition]}"
+            start, end = bounds[topic_id, partition]
+            if offset < start:
+                name = topics.get_by_id(transaction, topic_id).name
+                message = (
+                    f"topic {name}, partition {partition}: offset {offset} cannot be pinned, it was deleted by retention; "
+                    f"the earliest one left is {start}, the end {end}"
                 )
+                raise OffsetOutOfRangeError(message, name, partition, offset, start, end)
     transaction.execute_many(
         "INSERT INTO pin (token, topic_id, partition, first_offset) VALUES (?, ?, ?, ?)",
         [

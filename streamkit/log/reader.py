@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 Bounds = int | Mapping[int, int] | None
 Moment = int | dt.datetime | None  # ms since 1970, or a time with a zone
+_LOGGER = logging.getLogger(__name__)
 _PLACE = (TIMESTAMP, PARTITION, OFFSET)
 
 
@@ -81,7 +83,9 @@ class Reader:
             catalog.topic_by_id(topic.id)  # raises: it was deleted since it was looked up
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
         for partition, offset in self._start.items():
-            check_offset(topic, partition, offset, self.start_offsets[partition])
+            start_offset = self.start_offsets[partition]
+            check_offset(topic, partition, offset, start_offset, self.end_offsets[partition])
+            warn_of_purge(topic, partition, offset, start_offset, snapshot.purged_below[topic.id].get(partition, 0))
         self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -124,9 +128,8 @@ class Reader:
     def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
         """The rows of an extent whose file has gone since the snapshot: they were merged or compacted into others, or dropped."""
         first, following = self._bounds_of(extent)
-        check_offset(
-            self._topic, extent.partition, first, self._catalog.start_offsets(self._topic.id).get(extent.partition, first)
-        )
+        bounds = self._catalog.offset_bounds([self._topic.id])
+        check_offset(self._topic, extent.partition, first, *bounds.get((self._topic.id, extent.partition), (first, following)))
         successors = self._catalog.extents(self._topic.id, extent.partition, first, following)
         self._catalog.topic_by_id(self._topic.id)  # a topic that was deleted meanwhile has no successors either
         for successor in successors:
@@ -155,11 +158,30 @@ def placed_schema(topic: Topic, columns: Sequence[str]) -> pa.Schema:
     return pa.schema([*fields, *places])
 
 
-def check_offset(topic: Topic, partition: int, offset: int, start_offset: int) -> None:
+def check_offset(topic: Topic, partition: int, offset: int, start_offset: int, end_offset: int) -> None:
     """OffsetOutOfRangeError if retention has deleted what was at this offset."""
     if offset < start_offset:
-        raise OffsetOutOfRangeError(
-            f"topic {topic.name}, partition {partition}: offset {offset} was deleted by retention; the earliest one left is {start_offset}"
+        message = (
+            f"topic {topic.name}, partition {partition}: offset {offset} was deleted by retention; the earliest one left is "
+            f"{start_offset}, the end {end_offset}"
+        )
+        raise OffsetOutOfRangeError(message, topic.name, partition, offset, start_offset, end_offset)
+
+
+def warn_of_purge(topic: Topic, partition: int, offset: int, start_offset: int, purged_below: int) -> None:
+    """
+    Warn a reader that goes on at an offset below which deletions have left for good, as in Kafka after `delete.retention.ms`.
+
+    Who begins at the start of the partition has nothing older, and misses nothing.
+    """
+    if start_offset < offset < purged_below:
+        _LOGGER.warning(
+            "topic %s, partition %d: reading goes on at offset %d, and compaction has removed deletions before offset %d for good; keys that "
+            "were read before may have been deleted without a sign of it here: if that matters, read the topic from its beginning",
+            topic.name,
+            partition,
+            offset,
+            purged_below,
         )
 
 

@@ -43,15 +43,23 @@ class RecordDeletion:
     def _checked(self, before: Mapping[int, int]) -> dict[int, int]:
         if self.topic.internal:
             raise ConfigError(f"topic {self.topic.name} backs a store; its records cannot be deleted: reset the application")
-        ends = self.catalog.end_offsets(self.topic.id)
-        wanted = {partition: ends.get(partition, 0) if offset == END else offset for partition, offset in before.items()}
-        for partition, offset in wanted.items():
-            if partition not in ends or type(offset) is not int or not 0 <= offset <= ends[partition]:
-                raise OffsetOutOfRangeError(
-                    f"topic {self.topic.name}: records cannot be deleted before offset {offset} of partition {partition}; the partitions "
-                    f"and their ends are {ends}"
-                )
-        return wanted
+        bounds = {partition: found for (_, partition), found in self.catalog.offset_bounds([self.topic.id]).items()}
+        return {partition: self._checked_offset(partition, offset, bounds) for partition, offset in before.items()}
+
+    def _checked_offset(self, partition: int, offset: int, bounds: Mapping[int, tuple[int, int]]) -> int:
+        if partition not in bounds or type(offset) is not int or offset < END:
+            raise ConfigError(
+                f"topic {self.topic.name}: records cannot be deleted before offset {offset!r} of partition {partition!r}; expected a "
+                f"partition from 0 to {self.topic.partitions - 1}, and a whole number from 0, or -1 for the end"
+            )
+        start, end = bounds[partition]
+        if offset > end:
+            message = (
+                f"topic {self.topic.name}: records cannot be deleted before offset {offset} of partition {partition}; the earliest "
+                f"offset is {start}, the end {end}"
+            )
+            raise OffsetOutOfRangeError(message, self.topic.name, partition, offset, start, end)
+        return end if offset == END else offset
 
     def _check_needs(self, partition: int, offset: int) -> None:
         floors = self.catalog.floors(self.topic.id, partition, self.lapsed)

@@ -32,7 +32,8 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic.
 
     Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. The event time of a row is that of
-    the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Headers are lists of pairs of a
+    the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Under LogAppendTime it is
+    `now_ms`, until the rows are staged (`stamped`). Headers are lists of pairs of a
     name and bytes. SchemaError names row and column, and lists the first rows that do not fit; RecordTooLargeError likewise.
     """
     with _naming(topic):
@@ -70,6 +71,12 @@ def rows_of(topic: Topic, columns: Mapping[str, pa.Array], times_ms: Sequence[in
     with _naming(topic):
         stamps = {} if times_ms is None else {TIMESTAMP: pa.array(times_ms, TIMESTAMP_TYPE)}
         return _Rows(topic, {**columns, **stamps}, count, 0).batch(now_ms, None)
+
+
+def stamped(batch: pa.RecordBatch, time_ms: int) -> pa.RecordBatch:
+    """The rows of a topic, all with this event time."""
+    times = pa.array(np.full(batch.num_rows, time_ms, np.int64)).view(TIMESTAMP_TYPE)
+    return batch.set_column(batch.schema.get_field_index(TIMESTAMP), TIMESTAMP, times)
 
 
 def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.RecordBatch:

@@ -24,8 +24,7 @@ class Replacement:
 
     `written` is the commit of the producer that wrote the new slabs; `ranges` are the first offset of each of their frames
     and the one behind it, in order. A merge keeps all rows. A compaction may leave rows out, all of them too, and raises
-    `cleaned_offset`; `purged_below` is the offset behind the last deletion that it dropped; `horizon` (offset, time in ms)
-    says up to where deletions have been cleaned once, and since when.
+    `cleaned_offset`; `purged_below` is the offset behind the last deletion that it dropped.
     """
 
     topic_id: int
@@ -35,7 +34,6 @@ class Replacement:
     ranges: tuple[tuple[int, int], ...]
     cleaned_offset: int = 0
     purged_below: int = 0
-    horizon: tuple[int, int] | None = None
 
 
 def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> tuple[Extent, ...]:
@@ -49,7 +47,7 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
         return tuple(extent for slab in replacement.written.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
     producers.check_turn(transaction, replacement.written)
     _check_removed(transaction, replacement)
-    _check_readers(transaction, replacement)
+    _check_readers(transaction, replacement, now_ms)
     added = [list(_placed(slab, ranges)) for slab, ranges in _ranges_by_slab(replacement)]
     _check_added(replacement, [extent for extents in added for extent in extents])
     manifest.remove(transaction, replacement.removed, now_ms)
@@ -86,14 +84,17 @@ def _check_removed(transaction: Transaction, replacement: Replacement) -> None:
         )
 
 
-def _check_readers(transaction: Transaction, replacement: Replacement) -> None:
-    """No application that has begun to read the partition has yet to read a deletion that would go."""
+def _check_readers(transaction: Transaction, replacement: Replacement, now_ms: int) -> None:
+    """Nobody who has begun to read the partition has yet to read a deletion that would go."""
+    if not replacement.purged_below:
+        return
     place = (replacement.topic_id, replacement.partition)
-    for name, position in cleaning.readers_below(transaction, *place, replacement.purged_below):
-        raise EpochFailedError(
-            f"topic id {replacement.topic_id}, partition {replacement.partition}: application {name} stands at offset {position}, and deletions "
-            f"up to {replacement.purged_below} would go before it has read them; nothing was replaced, run again"
-        )
+    for reader, position in cleaning.readers(transaction, *place, now_ms):
+        if position < replacement.purged_below:
+            raise EpochFailedError(
+                f"topic id {replacement.topic_id}, partition {replacement.partition}: {reader} stands at offset {position}, and deletions "
+                f"up to {replacement.purged_below} would go before it has read them; nothing was replaced, run again"
+            )
 
 
 def _ranges_by_slab(replacement: Replacement) -> Iterator[tuple[SlabReference, Sequence[tuple[int, int]]]]:
@@ -141,9 +142,4 @@ def _record(transaction: Transaction, replacement: Replacement) -> None:
         transaction.execute(
             f"UPDATE topic_partition SET {column} = ? WHERE topic_id = ? AND partition = ? AND {column} < ?",
             (offset, *place, offset),
-        )
-    if replacement.horizon is not None:
-        transaction.execute(
-            "UPDATE topic_partition SET horizon_offset = ?, horizon_ms = ? WHERE topic_id = ? AND partition = ?",
-            (*replacement.horizon, *place),
         )

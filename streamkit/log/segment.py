@@ -1,8 +1,9 @@
 """
-The segment: extents of one partition written anew into one slab, which takes their place.
+The segment: rows of consecutive extents of one partition, written anew into one slab that takes their place.
 
-Rows, offsets, times, headers and deletions stay as they are. The writer is a producer without a name, so what a dead one
-leaves behind is collected like any producer's.
+A merge keeps all rows, a compaction those that a selection keeps; offsets, times, headers and deletions stay as they are, and
+columns become those of the topic's present schema. The writer is a producer without a name, so what a dead one leaves behind
+is collected like any producer's.
 """
 
 from __future__ import annotations
@@ -12,34 +13,65 @@ from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import EpochFailedError, TopicNotFoundError
+from streamkit.errors import EpochFailedError, FencedError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.frame import FRAME_ROWS_MAX, Payload, encode
 from streamkit.log.producers import ProducerCommit, ProducerState
+from streamkit.log.reference import SlabReference
 from streamkit.log.replacements import Replacement
 from streamkit.log.settings import RETENTION_MS
 from streamkit.log.slab import SlabMissingError, read_rows, stage_slab
 from streamkit.log.storage import Storage
+from streamkit.log.survivors import Selection
 from streamkit.log.throttle import Throttle
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP, SlabName, fresh_token, producer_writer
 
-FRAME_BYTES_MAX = 8 * 1024 * 1024
+EXTENTS_PER_SWAP = 256  # so that no commit waits long for the transaction of a swap
+FRAME_STORED_BYTES = 8 * 1024 * 1024  # of the extents that come into one frame
+FRAME_BYTES = 16 * 1024 * 1024  # of its rows in memory
 SPANS_PER_RETENTION = 8
+Rows = tuple[pa.RecordBatch, npt.NDArray[np.int64]]  # rows, and the offset of each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
-    """The rows of an extent at the offsets from `start` to before `end`."""
+    """Rows of an extent: those at the offsets from `start` to before `end`, or those that a selection of the whole extent keeps."""
 
     extent: Extent
     start: int
     end: int
+    selection: Selection | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many they are at most."""
+        return self.extent.rows if self.selection is None else self.selection.rows
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes they take up as they are stored."""
+        return self.extent.length * self.rows // self.extent.rows
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What was written and is not in its place yet: the slab, None if no row stayed, and the offsets that each of its frames covers."""
+
+    topic_id: int
+    replaced: tuple[Extent, ...]
+    slab: SlabReference | None
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def slabs(self) -> tuple[SlabReference, ...]:
+        return () if self.slab is None else (self.slab,)
 
 
 class SegmentWriter:
@@ -53,57 +85,113 @@ class SegmentWriter:
 
     def rewrite(self, topic: Topic, extents: Sequence[Extent], cut: int | None = None) -> tuple[Extent, ...] | None:
         """
-        Write consecutive extents anew as large frames in one slab, and return the extents that took their place.
+        Put consecutive extents into large frames of one slab, all their rows; returns the extents that took their place.
 
         None if they changed meanwhile: then nothing was replaced. No frame reaches over the offset `cut`.
         """
         try:
-            # Asked for after the extents, so that it knows every column that they have.
-            topic = self._catalog.topic_by_id(topic.id)
-            return self._swap(topic, tuple(extents), frames_of(topic, extents, cut))
+            segment = self.stage(topic, list(_pieces(extents, cut)), cut)
+            reach("merge.slab_durable")
+            added = self.swap(segment)
+        except EpochFailedError:
+            return None
         except (SlabMissingError, TopicNotFoundError):
             if tuple(self._catalog.extents(topic.id, extents[0].partition, *_bounds(extents))) == tuple(extents):
                 raise
             return None
-
-    def _swap(self, topic: Topic, extents: tuple[Extent, ...], frames: Sequence[tuple[Piece, ...]]) -> tuple[Extent, ...] | None:
-        state = self._producer or self._catalog.open_producer(None)
-        self._producer = None  # until the outcome is known
-        name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
-        slab = stage_slab(self._storage, name, lambda: self._payloads(topic, frames))
-        reach("merge.slab_durable")
-        commit = ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), (slab,))
-        ranges = tuple((pieces[0].start, pieces[-1].end) for pieces in frames)
-        try:
-            added = self._catalog.replace_extents(Replacement(topic.id, extents[0].partition, extents, commit, ranges))
-        except EpochFailedError:
-            self._storage.delete(slab.path)
-            self._producer = state
-            return None
         reach("merge.swapped")
+        return added
+
+    def stage(self, topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> Segment:
+        """
+        Write pieces of consecutive extents as large frames into one slab, durably.
+
+        SlabMissingError if an extent has left meanwhile, TopicNotFoundError if the topic has, errors of `stage_slab`.
+        """
+        # Asked for after the extents, so that it knows every column that they have.
+        topic = self._catalog.topic_by_id(topic.id)
+        groups = grouped(topic, [piece for piece in pieces if piece.rows], cut)
+        ranges: list[tuple[int, int]] = []
+        slab = stage_slab(self._storage, self._name(), lambda: self._payloads(topic, groups, ranges)) if groups else None
+        return Segment(topic.id, tuple(dict.fromkeys(piece.extent for piece in pieces)), slab, tuple(ranges))
+
+    def swap(self, segment: Segment, cleaned_offset: int = 0, purged_below: int = 0) -> tuple[Extent, ...]:
+        """
+        Put a segment in the place of the extents that it was made of, and return its own; see `Replacement`.
+
+        EpochFailedError if they changed meanwhile, or somebody has yet to read a deletion that would go; FencedError,
+        TopicNotFoundError. After each of these the slab is gone, for it is never adopted.
+        """
+        state, self._producer = self._opened(), None  # until the outcome is known
+        commit = ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), segment.slabs)
+        replacement = Replacement(
+            segment.topic_id,
+            segment.replaced[0].partition,
+            segment.replaced,
+            commit,
+            segment.ranges,
+            cleaned_offset,
+            purged_below,
+        )
+        try:
+            added = self._catalog.replace_extents(replacement)
+        except (EpochFailedError, FencedError, TopicNotFoundError):
+            for slab in segment.slabs:
+                self._storage.delete(slab.path)
+            raise
         self._producer = replace(state, step=state.step + 1)
         return added
 
-    def _payloads(self, topic: Topic, frames: Sequence[tuple[Piece, ...]]) -> Iterator[Payload]:
-        for pieces in frames:
-            payload = encode(topic.id, pieces[0].extent.partition, _batch(self._storage, topic, pieces), topic.compression)
-            yield payload
-            reach("merge.frame_written")
-            self._throttle.spend(payload.frame_length)
+    def _opened(self) -> ProducerState:
+        if self._producer is None:
+            self._producer = self._catalog.open_producer(None)
+        return self._producer
+
+    def _name(self) -> SlabName:
+        state = self._opened()
+        return SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
+
+    def _payloads(self, topic: Topic, groups: Sequence[Sequence[Piece]], ranges: list[tuple[int, int]]) -> Iterator[Payload]:
+        """The frames, and into `ranges` the offsets that each covers; called again from the start if a write fails."""
+        ranges.clear()
+        for pieces in groups:
+            for rows, offsets in framed([_read(self._storage, topic, piece) for piece in pieces]):
+                ranges.append((int(offsets[0]), int(offsets[-1]) + 1))
+                payload = encode(topic.id, pieces[0].extent.partition, rows, topic.compression)
+                yield payload
+                reach("segment.frame_written")
+                self._throttle.spend(payload.frame_length)
 
 
-def frames_of(topic: Topic, extents: Sequence[Extent], cut: int | None = None) -> list[tuple[Piece, ...]]:
+def grouped(topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> list[tuple[Piece, ...]]:
     """
-    Which rows come into one frame: as many extents as fit by rows and bytes.
+    Which pieces are read together for one frame: as many as fit by rows and bytes.
 
     Where retention deletes by time, extents whose times span more than an eighth of it stay apart, for a frame goes as a whole.
     """
-    frames: list[list[Piece]] = []
-    for piece in _pieces(extents, cut):
-        if not frames or piece.start == cut or not _is_room(topic, frames[-1], piece):
-            frames.append([])
-        frames[-1].append(piece)
-    return [tuple(pieces) for pieces in frames]
+    groups: list[list[Piece]] = []
+    for piece in pieces:
+        if not groups or piece.start == cut or not _is_room(topic, [*groups[-1], piece]):
+            groups.append([])
+        groups[-1].append(piece)
+    return [tuple(group) for group in groups]
+
+
+def framed(parts: Sequence[Rows], rows_max: int = FRAME_ROWS_MAX, bytes_max: int = FRAME_BYTES) -> Iterator[Rows]:
+    """
+    Consecutive rows with the same columns, as the rows of frames: as few as may be, of about the same size.
+
+    A frame covers the offsets from its first row to its last. Where some are missing in between, it has the column
+    `_offset`; `_deleted` and `_headers` it has where a row needs them.
+    """
+    table = pa.Table.from_batches([_plain(batch) for batch, _ in parts])
+    offsets = np.concatenate([part for _, part in parts])
+    count = max(-(-table.num_rows // rows_max), -(-table.nbytes // bytes_max))
+    step = max(1, -(-table.num_rows // max(1, count)))
+    for start in range(0, table.num_rows, step):
+        (rows,) = table.slice(start, step).combine_chunks().to_batches()
+        places = offsets[start : start + step]
+        yield _with_offsets(_without_unused(rows), places), places
 
 
 def _pieces(extents: Sequence[Extent], cut: int | None) -> Iterator[Piece]:
@@ -115,12 +203,11 @@ def _pieces(extents: Sequence[Extent], cut: int | None) -> Iterator[Piece]:
             yield Piece(extent, extent.base_offset, extent.next_offset)
 
 
-def _is_room(topic: Topic, pieces: Sequence[Piece], piece: Piece) -> bool:
-    extents = [*(other.extent for other in pieces), piece.extent]
+def _is_room(topic: Topic, pieces: Sequence[Piece]) -> bool:
     return (
-        sum(extent.rows for extent in extents) <= FRAME_ROWS_MAX
-        and sum(extent.length for extent in extents) <= FRAME_BYTES_MAX
-        and _span_ms(extents) <= _span_max_ms(topic)
+        sum(piece.rows for piece in pieces) <= FRAME_ROWS_MAX
+        and sum(piece.bytes for piece in pieces) <= FRAME_STORED_BYTES
+        and _span_ms([piece.extent for piece in pieces]) <= _span_max_ms(topic)
     )
 
 
@@ -137,16 +224,13 @@ def _bounds(extents: Sequence[Extent]) -> tuple[int, int]:
     return extents[0].base_offset, extents[-1].next_offset
 
 
-def _batch(storage: Storage, topic: Topic, pieces: Sequence[Piece]) -> pa.RecordBatch:
-    """The rows of a frame under the topic's present schema, with their offsets if there are holes among them."""
+def _read(storage: Storage, topic: Topic, piece: Piece) -> Rows:
     columns = [*topic.schema.names, TIMESTAMP, DELETED, HEADERS]
-    parts = [read_rows(storage, piece.extent, piece.start, piece.end, columns, topic) for piece in pieces]
-    table = pa.Table.from_batches([_plain(batch) for batch, _ in parts]).combine_chunks()
-    batch = _without_unused(table.to_batches()[0])
-    offsets = np.concatenate([part for _, part in parts])
-    if len(offsets) == pieces[-1].end - pieces[0].start:
-        return batch
-    return batch.append_column(OFFSET, pa.array(offsets))
+    batch, offsets = read_rows(storage, piece.extent, piece.start, piece.end, columns, topic)
+    if piece.selection is None or piece.selection.is_whole:
+        return batch, offsets
+    mask = piece.selection.mask
+    return batch.filter(mask), offsets[mask.to_numpy(zero_copy_only=False)]
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -162,3 +246,8 @@ def _without_unused(batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch[HEADERS].null_count == batch.num_rows:
         unused.add(HEADERS)
     return batch.select([name for name in batch.schema.names if name not in unused])
+
+
+def _with_offsets(batch: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    is_dense = len(offsets) == offsets[-1] + 1 - offsets[0]
+    return batch if is_dense else batch.append_column(OFFSET, pa.array(offsets))

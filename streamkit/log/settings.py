@@ -1,10 +1,14 @@
 """
-Settings of a topic, with Kafka's names, units and defaults.
+Settings of a topic, with Kafka's names, units and defaults. All of them act; one that is not here is refused.
 
-In force now: `cleanup.policy` (whether null keys are refused, whether partitions can be added once there are rows),
-`compression.type`, `max.message.bytes` (of each record a producer sends, uncompressed), `message.timestamp.type`; for retention
-(`retention.py`) `retention.ms` and `retention.bytes`; for merge and compaction (`merge.py`, `compaction.py`) `segment.bytes`,
-`delete.retention.ms`, `min.cleanable.dirty.ratio` and `min.compaction.lag.ms`.
+| settings | where they act |
+| --- | --- |
+| `cleanup.policy` | compaction and retention; null keys are refused in a compacted topic, partitions cannot be added to one that has rows |
+| `compression.type`, `max.message.bytes` (of each record a producer sends, uncompressed), `message.timestamp.type` | producers |
+| `retention.ms`, `retention.bytes` | `retention.py` |
+| `segment.bytes` | how large merged files become (`merge.py`), and with `segment.ms` what compaction in the background leaves alone |
+| `segment.ms`, `min.cleanable.dirty.ratio`, `min.compaction.lag.ms`, `max.compaction.lag.ms`, `delete.retention.ms` | `compaction.py` |
+
 Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
 altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
 """
@@ -19,12 +23,14 @@ from streamkit.errors import ConfigError
 CLEANUP_POLICY = "cleanup.policy"
 COMPRESSION_TYPE = "compression.type"
 DELETE_RETENTION_MS = "delete.retention.ms"
+MAX_COMPACTION_LAG_MS = "max.compaction.lag.ms"
 MAX_MESSAGE_BYTES = "max.message.bytes"
 MIN_CLEANABLE_DIRTY_RATIO = "min.cleanable.dirty.ratio"
 MIN_COMPACTION_LAG_MS = "min.compaction.lag.ms"
 RETENTION_BYTES = "retention.bytes"
 RETENTION_MS = "retention.ms"
 SEGMENT_BYTES = "segment.bytes"
+SEGMENT_MS = "segment.ms"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
 Scalar = str | int | bool | float
@@ -76,9 +82,11 @@ SETTINGS: dict[str, Setting] = {
         Setting(RETENTION_MS, "604800000", *_whole_number(-1)),
         Setting(RETENTION_BYTES, "-1", *_whole_number(-1)),
         Setting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
+        Setting(SEGMENT_MS, "604800000", *_whole_number(1)),
         Setting(DELETE_RETENTION_MS, "86400000", *_whole_number(0)),
         Setting(MIN_CLEANABLE_DIRTY_RATIO, "0.5", *_ratio()),
         Setting(MIN_COMPACTION_LAG_MS, "0", *_whole_number(0)),
+        Setting(MAX_COMPACTION_LAG_MS, str((1 << 63) - 1), *_whole_number(1)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
         Setting(MAX_MESSAGE_BYTES, "1048588", *_whole_number(1, bits=32)),
         Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),

@@ -70,13 +70,14 @@ def select_survivors(
     """
     Which rows of consecutive extents stay: of each key the newest one, but no deletion at an offset before `droppable_below`.
 
-    Keys take at most `memory_bytes` beside one frame; if they need more, the key columns are read again. `progress` is told
-    how many rows were read, in the first pass over them.
+    Keys take at most `memory_bytes` beside one frame; if they need more, the key columns are read again. `progress` is told,
+    after every few frames, how many rows were read for the first time; what it raises ends the search.
     """
+    tell = progress or _ignore
     search = _Search(storage, topic, extents, droppable_below, memory_bytes)
-    postponed = search.run(_Bucket(0, 1), progress or _ignore)
+    postponed = search.run(_Bucket(0, 1), tell)
     while postponed:
-        postponed += search.run(postponed.pop(), _ignore)
+        postponed += search.run(postponed.pop(), lambda _: tell(0))
     return [dropped.selection(extent) for dropped, extent in zip(search.dropped, extents, strict=True)]
 
 

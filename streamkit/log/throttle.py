@@ -27,5 +27,10 @@ class Throttle:
         now = time.monotonic()
         if self._bytes_per_second is not None:
             self._free_at = max(self._free_at, now) + size / self._bytes_per_second
-        if self._is_stopped.wait(max(0.0, self._free_at - now)):
+        self._is_stopped.wait(max(0.0, self._free_at - now))
+        self.check()
+
+    def check(self) -> None:
+        """StoppedError once it is stopped."""
+        if self._is_stopped.is_set():
             raise StoppedError("maintenance was stopped; the next pass goes on from there")

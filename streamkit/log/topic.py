@@ -11,7 +11,9 @@ from streamkit.log.formats import KEY, OPAQUE_SCHEMA, Format
 from streamkit.log.settings import (
     CLEANUP_POLICY,
     COMPRESSION_TYPE,
+    MAX_COMPACTION_LAG_MS,
     MAX_MESSAGE_BYTES,
+    MIN_COMPACTION_LAG_MS,
     SETTINGS,
     TIMESTAMP_TYPE,
     Scalar,
@@ -146,6 +148,12 @@ def check_compaction(topic: Topic) -> Topic:
     if topic.is_compacted and not topic.key:
         raise ConfigError(
             f"topic {topic.name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key="
+        )
+    least, most = (int(topic.setting(name)) for name in (MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS))
+    if least > most:
+        raise ConfigError(
+            f"topic {topic.name}: found {MIN_COMPACTION_LAG_MS}={least} and {MAX_COMPACTION_LAG_MS}={most}; expected the first to be at most "
+            "the second"
         )
     return topic
 

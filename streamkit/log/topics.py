@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamkit.errors import ConfigError, TopicExistsError, TopicNotFoundError
 from streamkit.log.alteration import Alteration
@@ -21,8 +21,14 @@ class SchemaVersion:
 
 
 def create(transaction: Transaction, topic: Topic, now_ms: int) -> Topic:
-    """Create a topic and its partitions; the existing one if it was declared equally, else TopicExistsError."""
+    """
+    Create a topic and its partitions; the existing one if it was declared equally, else TopicExistsError.
+
+    An application declares its changelogs at each start, and nobody else does: their settings are those of the last start.
+    """
     existing = find(transaction, topic.name)
+    if existing is not None and existing.internal and topic.internal:
+        existing = _with_settings(transaction, existing, topic)
     if existing is not None:
         return _same(existing, topic)
     declaration = json.dumps(topic.to_json())
@@ -33,6 +39,13 @@ def create(transaction: Transaction, topic: Topic, now_ms: int) -> Topic:
     _add_partitions(transaction, created, 0)
     _add_schema(transaction, created, now_ms)
     return created
+
+
+def _with_settings(transaction: Transaction, existing: Topic, declared: Topic) -> Topic:
+    changed = replace(existing, config=declared.config)
+    if changed != existing:
+        transaction.execute("UPDATE topic SET declaration = ? WHERE id = ?", (json.dumps(changed.to_json()), existing.id))
+    return changed
 
 
 def _add_partitions(transaction: Transaction, topic: Topic, first: int) -> None:

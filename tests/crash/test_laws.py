@@ -301,8 +301,13 @@ def test_input_that_retention_deleted_is_not_skipped(log):
     position = planner.committed_end().positions[orders.id][0]
     _delete_before(log, orders.id, 0, position + 1)
     earliest = log.catalog.start_offsets(orders.id)[0]
-    with pytest.raises(OffsetOutOfRangeError, match=f"at offset {position} of topic orders, partition 0.* before {earliest}"):
+    with pytest.raises(
+        OffsetOutOfRangeError, match=f"at offset {position} of topic orders, partition 0.* before {earliest}"
+    ) as raised:
         run_next(planner)
+    found = raised.value
+    assert (found.topic, found.partition, found.offset, found.earliest) == ("orders", 0, position, earliest)
+    assert found.end == log.end_offsets("orders")[0]
 
 
 def test_a_new_application_begins_at_the_earliest_offset(log):

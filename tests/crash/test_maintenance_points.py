@@ -19,7 +19,7 @@ from tests.crash import sales
 from tests.crash.outcome import check, finish
 from tests.crash.processes import IS_TORTURE
 
-MERGE_POINTS = {"merge.frame_written": 5, "merge.slab_durable": 3, "merge.swapped": 3}
+MERGE_POINTS = {"segment.frame_written": 5, "merge.slab_durable": 3, "merge.swapped": 3}
 TRASH_POINTS = {"trash.file_deleted": 7, "trash.files_deleted": 1}
 RETENTION_POINTS = {"retention.trimmed": 2}
 MAINTENANCE_POINTS = (*MERGE_POINTS, *RETENTION_POINTS, *TRASH_POINTS)

@@ -241,36 +241,30 @@ def fill(log, keys, rows_each, times):
             producer.flush()
 
 
-def test_the_background_leaves_the_newest_segment_alone():
-    """Only what lies before the newest segment.bytes is cleaned, and only if more of it is dirty than min.cleanable.dirty.ratio."""
-    config = CONFIG | {"segment.bytes": 1 << 20, "min.cleanable.dirty.ratio": 0.5}
-    log = open_memory_log("k string, v binary", config=config)
-
-    def background():
-        return compact_if_dirty(log.storage, log.catalog, log.clock, log.topic("t")).partitions
-
-    fill(log, 10, 100, 9)
-    assert background() == ()
-    fill(log, 10, 100, 6)
-    (report,) = background()
-    newest_segment = [extent for extent in layout(log) if extent.base_offset >= report.end_offset]
-    assert 900_000 < sum(extent.length for extent in newest_segment) <= 1 << 20
-    assert (report.end_offset, report.rows_after) == (1_500 - 100 * len(newest_segment), 10)
-    assert background() == ()
-    fill(log, 10, 100, 2)
-    assert background() != ()
-
-
-def test_clean_partitions_are_not_worth_another_pass():
-    """What was cleaned and is followed by little is left alone in the background."""
-    config = CONFIG | {"segment.bytes": 1 << 20}
-    log = open_memory_log("k string, v binary", config=config)
-    fill(log, 2_000, 2_000, 1)
+def test_old_schemas_become_the_present_one():
+    """Rows of before a change of schema share frames with those of after it: null in new columns, in wider types, nothing lost."""
+    log = open_memory_log("k string, v int")
+    put(log, ("a", 1), ("b", 2))
+    log.alter_topic("t", schema="k string, v bigint, w string")
+    with log.producer() as producer:
+        producer.send("t", {"k": "a", "v": 1 << 40, "w": "new"})
+    expected = newest(rows(log), ["k"])
     log.compact("t")
-    fill(log, 10, 100, 12)
-    done = layout(log)
-    assert compact_if_dirty(log.storage, log.catalog, log.clock, log.topic("t")).partitions == ()
-    assert layout(log) == done
+
+    assert rows(log) == expected
+    assert [(row["v"], row["w"]) for row in expected] == [(2, None), (1 << 40, "new")]
+    assert len(layout(log)) == 1
+
+
+def test_a_frame_spans_an_eighth_of_retention():
+    """Where retention deletes by time too, what compaction keeps of old rows is not tied to new ones by a frame they share."""
+    log = open_memory_log(config=CONFIG | {"cleanup.policy": "compact,delete", "retention.ms": 8_000})
+    for number in range(32):
+        put(log, (f"k{number}", 1), ("same", number), timestamp_ms=number * 250)
+    log.compact("t")
+
+    spans = [extent.max_timestamp - extent.min_timestamp for extent in layout(log)]
+    assert (max(spans) <= 1_000, len(spans) <= 8, len(rows(log))) == (True, True, 33)
 
 
 def test_large_frames_that_lose_nothing_are_not_rewritten():

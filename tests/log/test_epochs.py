@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError, TopicNotFoundError
+from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError, TopicExistsError, TopicNotFoundError
 from streamkit.log import epochs
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.catalog import Catalog
 from streamkit.log.epochs import EpochCommit, added
 from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.orphans import collect_orphans
+from streamkit.log.settings import Scalar
 from streamkit.log.slab import read_frame, write_slab
 from streamkit.log.storage import MemoryStorage
 from streamkit.log.topic import declare_topic
@@ -252,6 +253,20 @@ def test_a_changelog_cannot_be_deleted_under_its_store(app):
     """A topic that backs a store is protected until the application is reset."""
     with pytest.raises(ConfigError, match="backs the store counts of app"):
         app.catalog.delete_topic("app-counts-changelog")
+
+
+def test_a_changelog_has_the_settings_of_the_last_start(app):
+    """A start by which a changelog has other settings changes them, and nothing else of it; another schema is refused."""
+    config: dict[str, Scalar] = {"cleanup.policy": "compact", "segment.ms": 5}
+    changelog = declare_topic("app-counts-changelog", "v string", key="v", config=config, internal=True)
+    before = app.catalog.topic("app-counts-changelog")
+    app.start(stores=[StoreDeclaration("counts", changelog)])
+    after = app.catalog.topic("app-counts-changelog")
+    assert (after.setting("segment.ms"), after.id, after.schema) == ("5", before.id, before.schema)
+
+    other = declare_topic("app-counts-changelog", "v string, w string", key="v", config=config, internal=True)
+    with pytest.raises(TopicExistsError):
+        app.start(stores=[StoreDeclaration("counts", other)])
 
 
 def test_unknown_applications_are_named(app):
