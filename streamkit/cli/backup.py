@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -9,8 +10,10 @@ import typer
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.config import load_settings
+from streamkit.errors import ConfigError
 from streamkit.log.rebuild import Rebuilt
 from streamkit.log.rebuild import rebuild as rebuild_catalog
+from streamkit.log.salvage import Salvaged, salvage
 
 
 def backup(
@@ -43,19 +46,69 @@ def backup(
     )
 
 
-def rebuild(as_json: JsonOption = False, log: LogOption = None) -> None:
+def rebuild(
+    from_slabs: Annotated[
+        bool, typer.Option("--from-slabs", help="The last resort: write the rows that the slabs hold into a new log.")
+    ] = False,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="FOLDER", help="Where the new log comes; LOG-recovered unless given.")
+    ] = None,
+    storage_root: Annotated[
+        list[str] | None,
+        typer.Option("--storage-root", metavar="FOLDER", help="Another folder with slabs of the log; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
     """
     Rebuild a lost or damaged catalog.
 
     From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits were lost; they are
-    listed.
+    listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs hold: rows without the
+    names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """
-    done = rebuild_catalog(log or load_settings().log)
+    location = log or load_settings().log
+    if from_slabs:
+        _rebuild_from_slabs(location, to, storage_root or (), as_json)
+    if to or storage_root:
+        raise ConfigError("--to and --storage-root are for --from-slabs; a rebuilt catalog takes its place in the log itself")
+    done = rebuild_catalog(location)
     if as_json:
         show_json(done.to_json())
     else:
         _show(done)
     raise typer.Exit(0 if done.is_complete else 1)
+
+
+def _rebuild_from_slabs(location: str, to: str | None, storage_roots: Sequence[str], as_json: bool) -> None:
+    done = salvage(location, to, storage_roots)
+    if as_json:
+        show_json(done.to_json())
+    else:
+        _show_salvaged(done)
+    raise typer.Exit(0 if done.is_complete else 1)
+
+
+def _show_salvaged(done: Salvaged) -> None:
+    show_facts((("new log", done.target), ("slabs", done.slabs), ("frames", done.frames), ("rows", done.rows)))
+    show_table(
+        ("topic", "schema", "partitions", "rows", "repeated rows left out", "key columns seen"),
+        [
+            (topic.name, topic.schema, topic.partitions, topic.rows, topic.repeated, ", ".join(topic.key_columns))
+            for topic in done.topics
+        ],
+    )
+    for note in done.notes:
+        print(note)
+    print(f"{len(done.unproven)} slabs are of the last step of their writer: whether it was committed is not known")
+    if done.alike:
+        print(f"{len(done.alike)} slabs hold the same as another one of their step; their rows are in the new log twice")
+    print("deleted rows whose files were still there are rows again; names, keys, settings, groups and applications are lost")
+    if done.unreadable:
+        print(f"not complete: {len(done.unreadable)} frames or slabs cannot be read:")
+        show_table(
+            ("slab", "position", "reason"), [(one.path, one.position, one.reason) for one in done.unreadable], thousands=""
+        )
 
 
 def _show(done: Rebuilt) -> None:

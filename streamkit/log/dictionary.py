@@ -22,7 +22,7 @@ def with_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     columns = [_encoded(column) if pa.types.is_string(column.type) else column for column in batch.columns]
     fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=batch.schema.metadata))
 
 
 def _encoded(column: pa.Array) -> pa.Array:

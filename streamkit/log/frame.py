@@ -185,6 +185,16 @@ def decode(
     return frame.select(frame.checked(frame.batch(frame.payload(frame.header())), columns), columns)
 
 
+def decode_as_stored(file: pa.Buffer, extent: Extent) -> pa.RecordBatch:
+    """
+    All columns of a frame, `_offset` too where it is stored, under the schema that is stored with them, metadata included.
+
+    For who does not know its offsets: those of the extent are not looked at. CorruptionError if any other check fails.
+    """
+    frame = _FrameReader(file, extent, None)
+    return frame.checked(frame.stored(frame.payload(frame.header())), None)
+
+
 def check(file: pa.Buffer, extent: Extent) -> None:
     """CorruptionError unless header, place and checksums of a frame are sound; its rows are not looked at."""
     frame = _FrameReader(file, extent, None)
@@ -251,6 +261,12 @@ class _FrameReader:
         return raw
 
     def batch(self, payload: pa.Buffer) -> pa.RecordBatch:
+        batch = self.stored(payload)
+        self._check_schema(batch.schema)
+        self._check_offsets(batch)
+        return batch
+
+    def stored(self, payload: pa.Buffer) -> pa.RecordBatch:
         try:
             batches = list(_batches(payload))
         except (pa.ArrowException, OSError) as error:
@@ -258,8 +274,6 @@ class _FrameReader:
         if [batch.num_rows for batch in batches] != [self.extent.rows]:
             self.refuse(f"it holds batches of {[batch.num_rows for batch in batches]} rows instead of one of {self.extent.rows}")
         self._check_names(batches[0].schema)
-        self._check_schema(batches[0].schema)
-        self._check_offsets(batches[0])
         return batches[0]
 
     def _check_offsets(self, batch: pa.RecordBatch) -> None:

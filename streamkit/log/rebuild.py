@@ -15,12 +15,14 @@ from typing import Any
 
 import apsw
 
-from streamkit.errors import CatalogLostError, ConfigError, FormatVersionError, StreamKitError
+from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log import history, replication, tables
 from streamkit.log.copies import catalog_copies, copy_catalog, standing_of
 from streamkit.log.database import Transaction
+from streamkit.log.findings import ERROR, Findings
 from streamkit.log.history import Standing
+from streamkit.log.invariants import check_catalog
 from streamkit.log.journal import Entry, FoundJournal, Place, read_journal
 from streamkit.log.loss import check_present, known_commits
 from streamkit.log.recording import CHANGES, Statement, is_change
@@ -81,7 +83,8 @@ def rebuild(root: str) -> Rebuilt:
     base, notes = _base(root)
     if base is None and not journal.entries:
         raise ConfigError(
-            f"{root} has neither a sound catalog, nor a copy of one, nor a journal: nothing says which offsets its slabs have; restore a backup"
+            f"{root} has neither a sound catalog, nor a copy of one, nor a journal: nothing says which offsets its slabs have; restore a backup, "
+            "or write the rows of its slabs into a new log: `streamkit rebuild --from-slabs`"
         )
     _remove_unfinished(root)
     unfinished = os.path.join(root, unfinished_file(CATALOG_FILE, fresh_token()))
@@ -173,6 +176,7 @@ class _Rebuilding:
             with database.write() as transaction:
                 timelines = [entry.commit.timeline for entry in self.journal.entries]
                 history.begin_timeline(transaction, max([base.timeline, *timelines]) + 1)
+            self._check(database)
             known = self._standing(database)
             referenced, storage = _files(self.root, database)
         finally:
@@ -222,6 +226,19 @@ class _Rebuilding:
                     return count, f"commit {entry.commit.number} cannot be made again: {error}"
                 transaction.execute("RELEASE entry")
         return len(chain), end
+
+    def _check(self, database: SqliteDatabase) -> None:
+        """CorruptionError unless the new catalog is sound as a file and holds every invariant; the old one stays where it is then."""
+        findings = Findings()
+        with database.read() as transaction:
+            check_catalog(transaction, findings)
+        found = [f"{one.where}: {one.message}" for one in findings.report(self.root, False).findings if one.severity == ERROR]
+        faults = [*database.faults(), *found]
+        if faults:
+            raise CorruptionError(
+                f"the catalog rebuilt from {self.base or 'the journal alone'} is not sound, and did not take the place of the old one: "
+                f"{'; '.join(faults[:3])}; move that file away if it is a copy, and run again, or restore a backup"
+            )
 
     def _lost(self, reached: Place, chain: Sequence[Entry]) -> Iterator[LostCommit]:
         """The commits after the end, on the chain and beyond a break in it; not those of which nothing says that they took effect."""

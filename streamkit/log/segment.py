@@ -22,6 +22,7 @@ from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.frame import FRAME_ROWS_MAX, Payload, encode
+from streamkit.log.lineage import with_lineage
 from streamkit.log.producers import ProducerCommit, ProducerState
 from streamkit.log.reference import SlabReference
 from streamkit.log.replacements import Replacement
@@ -112,8 +113,9 @@ class SegmentWriter:
         topic = self._catalog.topic_by_id(topic.id)
         groups = grouped(topic, [piece for piece in pieces if piece.rows], cut)
         ranges: list[tuple[int, int]] = []
-        slab = stage_slab(self._storage, self._name(), lambda: self._payloads(topic, groups, ranges)) if groups else None
-        return Segment(topic.id, tuple(dict.fromkeys(piece.extent for piece in pieces)), slab, tuple(ranges))
+        extents = tuple(dict.fromkeys(piece.extent for piece in pieces))
+        slab = stage_slab(self._storage, self._name(), lambda: self._payloads(topic, groups, extents, ranges)) if groups else None
+        return Segment(topic.id, extents, slab, tuple(ranges))
 
     def swap(self, segment: Segment, cleaned_offset: int = 0, purged_below: int = 0) -> tuple[Extent, ...]:
         """
@@ -151,12 +153,20 @@ class SegmentWriter:
         state = self._opened()
         return SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
 
-    def _payloads(self, topic: Topic, groups: Sequence[Sequence[Piece]], ranges: list[tuple[int, int]]) -> Iterator[Payload]:
-        """The frames, and into `ranges` the offsets that each covers; called again from the start if a write fails."""
+    def _payloads(
+        self, topic: Topic, groups: Sequence[Sequence[Piece]], sources: Sequence[Extent], ranges: list[tuple[int, int]]
+    ) -> Iterator[Payload]:
+        """
+        The frames, and into `ranges` the offsets that each covers; called again from the start if a write fails.
+
+        The first says of all extents that they are replaced, also of those of which no row stays.
+        """
         ranges.clear()
         for pieces in groups:
             for rows, offsets in framed([_read(self._storage, topic, piece) for piece in pieces]):
-                ranges.append((int(offsets[0]), int(offsets[-1]) + 1))
+                covered = int(offsets[0]), int(offsets[-1]) + 1
+                rows = with_lineage(rows, *covered, () if ranges else sources)
+                ranges.append(covered)
                 payload = encode(topic.id, pieces[0].extent.partition, rows, topic.compression)
                 yield payload
                 reach("segment.frame_written")

@@ -65,15 +65,18 @@ def referenced(log):
 
 
 @pytest.mark.parametrize("point", [*MERGE_POINTS, *TRASH_POINTS])
-def test_death_in_maintenance(point, many_files, copied, processes, expected):
+def test_death_in_maintenance(point, many_files, copied, processes, expected, record_property):
     """Killed at the point while an application is half-way: it goes on to the same results, and the next pass tidies up."""
+    deaths = 0
     for at in count(1, 3) if IS_TORTURE else ((MERGE_POINTS | TRASH_POINTS)[point],):
         folder = copied(many_files)
         if not processes.is_killed("maintain", folder=str(folder), now_ms=NOW_MS, point=point, at=at):
             break
+        deaths += 1
         assert finish(folder, records_max=EPOCH_RECORDS) == expected
         settle(folder, NOW_MS)
         shutil.rmtree(folder)
+    record_property("tried", {"deaths in maintenance": deaths})
     assert at > 1 or not IS_TORTURE
 
 

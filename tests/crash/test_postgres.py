@@ -129,7 +129,7 @@ def test_the_server_dies_under_a_run(sales_url, processes, expected, killer):
     assert finish(sales_url) == expected
 
 
-def test_the_server_dies_under_writers(url, postgres, killer):
+def test_the_server_dies_under_writers(url, postgres, killer, record_property):
     """Acknowledged records are there once, in each writer's order, without gaps, however often the server died."""
     with open_log(url) as log:
         log.create_topic("t", "writer int, n int", partitions=2)
@@ -139,6 +139,7 @@ def test_the_server_dies_under_writers(url, postgres, killer):
     while killer.deaths < DEATHS and any(writer.poll() is None for writer in writers):
         time.sleep(0.05)
     killer.stop()
+    record_property("tried", {"deaths of PostgreSQL under writers": killer.deaths, "flushes acknowledged": WRITERS * FLUSHES})
     said = [writer.communicate()[0].splitlines() for writer in writers]
 
     assert [writer.returncode for writer in writers] == [0] * WRITERS

@@ -75,7 +75,7 @@ def test_store_of_another_history_is_information(folder):
     assert not report.of("store")
 
 
-def test_catalog_lost_at_any_epoch(folder, expected, copied):
+def test_catalog_lost_at_any_epoch(folder, expected, copied, record_property):
     """Deleted or set back after any epoch, the catalog comes back as it was, row by row, and the application ends with the same results."""
     earlier: list[Path] = []
     with open_log(folder) as log:
@@ -86,7 +86,9 @@ def test_catalog_lost_at_any_epoch(folder, expected, copied):
             assert isinstance(database, SqliteDatabase)
             database.copy_to(str(earlier[-1]))
         tables = tables_of(folder)
-    for file in [None, *earlier[:-1]] if IS_TORTURE else [None, earlier[0]]:
+    files = [None, *earlier[:-1]] if IS_TORTURE else [None, earlier[0]]
+    record_property("tried", {"catalogs of an application that were lost": len(files)})
+    for file in files:
         lost = copied(folder)
         if file is None:
             os.unlink(lost / "catalog.db")

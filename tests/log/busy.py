@@ -1,7 +1,7 @@
 """
-A log at work, for the tests of check, rebuild and backup.
+A log at work, for the tests of check, rebuild, salvage and backup.
 
-    python -m tests.log.busy FOLDER SEED        append, create, delete and start until killed
+    python -m tests.log.busy FOLDER SEED        do all kinds of things to it until killed
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,27 @@ from streamkit.log.applications import StoreDeclaration
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.topic import declare_topic
+from streamkit.log.trash import empty_trash
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = "key string, value bigint"
+DAY_MS = 86_400_000
+COLUMNS_MAX = 6
 
 
 def create_topics(log: Log) -> None:
     for name, partitions in (("plain", 3), ("other", 1)):
         log.create_topic(name, SCHEMA, "key", partitions=partitions)
+    log.create_topic("changing", "key string, value int", "key", partitions=2)
+    log.create_topic("passing", SCHEMA, partitions=1, config={"retention.ms": DAY_MS})
+    compacted = {"cleanup.policy": "compact", "delete.retention.ms": 0}
+    log.create_topic("newest", SCHEMA, "key", partitions=2, config=compacted)
 
 
 def work(log: Log, chance: random.Random, steps: int, name: str = "worker") -> None:
     """Do `steps` things that change the catalog."""
-    acts = [append, append, append, append_sequenced, append_sequenced, create_and_delete, start_application]
     for step in range(steps):
-        chance.choice(acts)(log, chance, name, step)
+        chance.choice(ACTS)(log, chance, name, step)
 
 
 def rows(chance: random.Random) -> list[dict[str, Any]]:
@@ -49,6 +56,92 @@ def append(log: Log, chance: random.Random, name: str, step: int) -> None:
 def append_sequenced(log: Log, chance: random.Random, name: str, step: int) -> None:
     with log.producer(name) as producer:
         producer.send_batch(chance.choice(["plain", "other"]), rows(chance), sequence=step)
+
+
+def append_small(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """A file a row, for merges."""
+    with log.producer() as producer:
+        for row in rows(chance)[:9]:
+            producer.send("plain", row)
+            producer.flush()
+
+
+def read_process_write(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """Rows and the positions of a group without members, in one transaction."""
+    with log.producer(f"copier-{name}") as producer, producer.transaction():
+        producer.send_batch("other", rows(chance))
+        ends = log.end_offsets("plain")
+        producer.send_offsets(
+            f"copiers-{name}", {"plain": {partition: chance.randint(0, end) for partition, end in ends.items()}}
+        )
+
+
+def consume(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """A member of a group joins, commits and leaves; now and then the group is forgotten."""
+    group = f"readers-{name}-{chance.randrange(2)}"
+    with log.consumer(["plain", "changing"], group=group, max_poll_records=50) as consumer:
+        if consumer.poll(0) is not None:
+            consumer.commit()
+    if chance.random() < 0.2:
+        log.delete_group(group)
+
+
+def change_keys(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """Rows and deletions of few keys, and their compaction."""
+    with log.producer() as producer:
+        for row in rows(chance):
+            if chance.random() < 0.2:
+                producer.delete("newest", {"key": row["key"]})
+            else:
+                producer.send("newest", row)
+    if chance.random() < 0.5:
+        log.compact("newest")
+
+
+def merge(log: Log, chance: random.Random, name: str, step: int) -> None:
+    log.merge(chance.choice(["plain", "other", "passing", "changing", "newest"]))
+
+
+def maintain(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """Old rows come and go by retention, with all else that a pass of maintenance does; now and then the trash is emptied at once."""
+    now_ms = log.clock.now_ms()
+    with log.producer() as producer:
+        for row in rows(chance)[:4]:
+            producer.send("passing", row, timestamp_ms=now_ms - chance.choice([0, 2 * DAY_MS]))
+            producer.flush()
+    log.maintain()
+    if chance.random() < 0.5:
+        empty_trash(log.storage, log.catalog, now_ms + 1)
+
+
+def delete_records(log: Log, chance: random.Random, name: str, step: int) -> None:
+    topic = chance.choice(["plain", "other", "changing"])
+    ends, partition = log.end_offsets(topic), chance.randrange(log.topic(topic).partitions)
+    start = log.catalog.start_offsets(log.topic(topic).id)[partition]
+    log.delete_records(topic, {partition: chance.randint(start, (start + ends[partition]) // 2)}, force=True)
+
+
+def pin(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """Rows are kept for a reader, which lets go of them, or is gone without."""
+    held = log.pin(chance.choice(["plain", "passing"]))
+    if chance.random() < 0.5:
+        held.release()
+    else:
+        held._pulse.close()
+
+
+def alter(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """Rows under one version of a schema, then another: wider types, new columns; settings; more partitions."""
+    columns = log.topic("changing").schema
+    number = len(columns.names)
+    with log.producer() as producer:
+        producer.send_batch("changing", [{**row, **{name: chance.random() for name in columns.names[2:]}} for row in rows(chance)])
+    if columns["value"].type == "int":
+        log.alter_topic("changing", schema=str(columns).replace("value int", "value bigint"))
+    elif number < COLUMNS_MAX:
+        log.alter_topic("changing", schema=f"{columns}, more_{number} double", config={"retention.ms": 1_000 * DAY_MS + number})
+    else:
+        log.alter_topic("passing", partitions=min(4, log.topic("passing").partitions + 1))
 
 
 def create_and_delete(log: Log, chance: random.Random, name: str, step: int) -> None:
@@ -76,6 +169,12 @@ def start_application(log: Log, chance: random.Random, name: str, step: int) -> 
         log.catalog.reset_application(application)
 
 
+ACTS: list[Callable[[Log, random.Random, str, int], None]] = [
+    *([append] * 3), *([append_sequenced] * 2), create_and_delete, start_application, append_small, read_process_write, consume,
+    change_keys, change_keys, merge, maintain, delete_records, pin, alter, alter,
+]  # fmt: skip
+
+
 def tables_of(folder: Path | str) -> dict[str, list[Any]]:
     """All rows of a catalog but what a rebuild may change: the timeline, and how often the file was settled."""
     connection = apsw.Connection(str(Path(folder) / "catalog.db"), flags=apsw.SQLITE_OPEN_READONLY)
@@ -83,7 +182,7 @@ def tables_of(folder: Path | str) -> dict[str, list[Any]]:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
         found = {name: sorted(connection.execute(f"SELECT * FROM {name}")) for name in names}
         found["history"] = list(connection.execute("SELECT log_id, commits, token FROM history"))
-        found["log"] = list(connection.execute("SELECT format FROM log"))
+        found["log"] = list(connection.execute("SELECT format, replication_factor, min_insync_replicas FROM log"))
         return found
     finally:
         connection.close()

@@ -191,7 +191,7 @@ def test_log_moved_whole_opens_at_its_new_place(log, tmp_path):
             assert there.fsck(deep=True).is_clean
 
 
-def test_backups_under_load_are_whole(tmp_path):
+def test_backups_under_load_are_whole(tmp_path, record_property):
     """While processes append, create and delete, and one is killed, every backup passes a deep check and is a state the log had."""
     folder, target = tmp_path / "log", tmp_path / "backup"
     with open_log(folder) as log:
@@ -209,6 +209,7 @@ def test_backups_under_load_are_whole(tmp_path):
             for worker in workers:
                 worker.kill()
                 worker.communicate()
+        record_property("tried", {"backups of a log at work": len(commits)})
         assert commits == sorted(commits) and len(set(commits)) > 2
         assert check_folder(str(folder), deep=True).is_clean
 

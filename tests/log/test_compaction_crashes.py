@@ -110,7 +110,7 @@ def survives(place, expected, ends):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_death_at_any_step(prepared, point):
+def test_death_at_any_step(prepared, point, record_property):
     """Dead at each visit of the point, and dead there again in the pass that recovers: old or new, never both, never neither."""
     with opened(prepared) as log:
         expected, ends = fold(log), log.end_offsets("t")
@@ -127,11 +127,12 @@ def test_death_at_any_step(prepared, point):
             survives(copy, expected, ends)
             if not deaths:
                 break
+    record_property("tried", {"deaths in a compaction": at - 1})
     assert at > 2
 
 
 @pytest.mark.parametrize("kind", ["io", "late", "full"])
-def test_a_commit_that_fails(prepared, kind):
+def test_a_commit_that_fails(prepared, kind, record_property):
     """Whichever write of the catalog fails within the first swap: the swap is made or not, whole, and the next pass completes it."""
     vfs = FaultyVfs(VFS)
     try:
@@ -153,6 +154,7 @@ def test_a_commit_that_fails(prepared, kind):
                 survives(copy, expected, ends)
             if not struck or (at == 8 and not IS_TORTURE):
                 break
+        record_property("tried", {"writes of a compaction's commit that failed": at - 1})
         assert at > 4
     finally:
         vfs.unregister()

@@ -27,6 +27,7 @@ from streamkit.names import SlabName, fresh_token
 from tests.log import busy
 
 ROOT = Path(__file__).parents[2]
+DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 60
 CHECK_AS_NOBODY = """
 import os, sys
 import streamkit.state.check
@@ -264,11 +265,12 @@ def test_deep_damage_is_found_by_a_deep_check(folder, name):
     assert "offsets" in report.of(kind)[0].where
 
 
-def test_random_damage_never_crashes_the_check(folder):
+def test_random_damage_never_crashes_the_check(folder, record_property):
     """Bytes changed anywhere, in catalog or slabs or journal, end in a report."""
     chance = random.Random(3)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    for _ in range(2_000 if os.environ.get("STREAMKIT_TORTURE") else 60):
+    record_property("tried", {"damages that a check was made of": DAMAGES})
+    for _ in range(DAMAGES):
         file = chance.choice(files + [folder / "catalog.db"] * len(files))
         data = file.read_bytes()
         changed = bytearray(data)

@@ -244,8 +244,11 @@ class GroupMachine(RuleBasedStateMachine):
                 assert set(range(end)) <= self.delivered.get((found.id, partition), set()), (topic, partition)
 
 
-TestGroup = GroupMachine.TestCase
-TestGroup.settings = SETTINGS
+@pytest.mark.timeout(3_600)
+def test_any_sequence_of_members(record_property):
+    """Whoever joins, polls, commits, sleeps, leaves or dies in whatever order: one owner a partition, and no row is passed over."""
+    run_state_machine_as_test(GroupMachine, settings=SETTINGS)
+    record_property("tried", {"histories of groups": SETTINGS.max_examples, "steps of each": SETTINGS.stateful_step_count})
 
 
 def skip_the_owner_check(patch):

@@ -20,6 +20,7 @@ from streamkit.log.opening import open_log
 
 ROOT = Path(__file__).parents[2]
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
+BLOWS = 40 if IS_TORTURE else 6
 SESSION_MS = 1_500
 ROWS = 4_000
 
@@ -155,13 +156,14 @@ def generation_of(folder):
         return log.describe_group("g").generation
 
 
-def test_work_goes_on_when_members_are_killed_and_stopped(folder, tmp_path):
+def test_work_goes_on_when_members_are_killed_and_stopped(folder, tmp_path, record_property):
     """Whoever dies or sleeps at whatever moment: every row is processed at least once, and in the end all is committed."""
     chance = random.Random(20)
     end = tmp_path / "end"
     with ExitStack() as stack:
         playing: list[Member] = []
-        for number in range(3 + (40 if IS_TORTURE else 6)):
+        record_property("tried", {"members killed or stopped": BLOWS})
+        for number in range(3 + BLOWS):
             if len(playing) == 3:
                 time.sleep(chance.uniform(0.1, 0.8))
                 victim = playing.pop(chance.randrange(3))

@@ -101,13 +101,14 @@ with open_log(sys.argv[1]) as log:
 """
 
 
-def test_a_loop_that_is_killed_copies_every_row_once(tmp_path):
+def test_a_loop_that_is_killed_copies_every_row_once(tmp_path, record_property):
     """A process that reads, copies and commits is killed again and again at any moment: in the end every row is there exactly once."""
     log = open_log(tmp_path)
     log.create_topic("input", "n bigint", key="n", partitions=3)
     log.create_topic("output", "n bigint, source bigint", partitions=2)
     with log.producer() as producer:
         producer.send_batch("input", pa.table({"n": range(RECORDS)}))
+    record_property("tried", {"kills of a loop that reads, processes and writes": KILLS})
     chance = random.Random(4)
     command = [sys.executable, "-c", LOOP, str(tmp_path)]
     for turn in range(KILLS + 1):

@@ -114,7 +114,7 @@ def test_copy_alone_tells_that_the_catalog_was_set_back(worked, folder):
     assert busy.tables_of(folder) == busy.tables_of(worked)
 
 
-def test_catalog_set_back_to_any_commit(tmp_path):
+def test_catalog_set_back_to_any_commit(tmp_path, record_property):
     """From a catalog of every earlier commit, the rest is made again as it was."""
     folder = tmp_path / "log"
     chance = random.Random(2)
@@ -126,7 +126,9 @@ def test_catalog_set_back_to_any_commit(tmp_path):
             older.append(tmp_path / f"{number}.db")
             database_of(log).copy_to(str(older[-1]))
     expected = busy.tables_of(folder)
-    for file in older[:-1] if IS_TORTURE else chance.sample(older[:-1], 6):
+    chosen = older[:-1] if IS_TORTURE else chance.sample(older[:-1], 6)
+    record_property("tried", {"catalogs that were set back": len(chosen)})
+    for file in chosen:
         copied = shutil.copytree(folder, tmp_path / f"{file.stem}-log")
         shutil.copy(file, copied / "catalog.db")
         with pytest.raises(CatalogLostError):
@@ -361,9 +363,11 @@ def test_statement_that_no_journal_can_hold_is_refused(folder):
             is_change(statement)
 
 
-def test_killed_processes_leave_a_whole_journal(tmp_path):
+def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
     """Several processes commit and are killed in the midst; the catalog rebuilt from their journals alone is the one they left."""
-    for round_ in range(20 if IS_TORTURE else 1):
+    rounds = 20 if IS_TORTURE else 1
+    record_property("tried", {"sets of killed writers": rounds})
+    for round_ in range(rounds):
         folder = tmp_path / f"log-{round_}"
         with open_log(folder) as log:
             busy.create_topics(log)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -173,7 +173,7 @@ def fresh_world() -> Iterator[World]:
 
 @settings(deadline=None, max_examples=HISTORIES)
 @given(is_read=st.booleans(), actions=st.lists(st.sampled_from(ACTIONS), min_size=STEPS // 2, max_size=STEPS))
-def test_nobody_misses_a_change(is_read: bool, actions: list[tuple[str, int]]) -> None:
+def nobody_misses_a_change(is_read: bool, actions: list[tuple[str, int]]) -> None:
     """
     After any history, with an application that reads or with one that never begins to, everyone holds what was put and not deleted.
 
@@ -191,6 +191,13 @@ def test_nobody_misses_a_change(is_read: bool, actions: list[tuple[str, int]]) -
         world.open_store()
         world.read_on(world.end)
         world.check()
+
+
+@pytest.mark.timeout(14_400)
+def test_nobody_misses_a_change(record_property: Callable[[str, object], None]) -> None:
+    """After any history everyone holds what was put and not deleted."""
+    nobody_misses_a_change()
+    record_property("tried", {"histories of a compacted topic": HISTORIES, "steps of each": STEPS})
 
 
 def test_a_restore_that_died_is_begun_anew_when_deletions_have_gone() -> None:
