@@ -74,8 +74,9 @@ def rebuild(root: str) -> Rebuilt:
     """
     Rebuild the catalog of the log at `root`, whose processes must all be stopped; returns what could be rebuilt and what not.
 
-    ConfigError if its catalog is sound and as far as its journal, or if there is nothing to rebuild it from. Until the new
-    catalog is complete and durable the old one stays as it is; then it is kept under another name.
+    ConfigError if its catalog is sound and as far as its journal, or if there is nothing to rebuild it from; CorruptionError if
+    what was rebuilt is not sound. Until the new catalog is complete, checked and durable the old one stays as it is; then it is
+    kept under another name.
     """
     root = os.path.abspath(os.path.expanduser(root))
     reason = _why(root)
@@ -88,7 +89,11 @@ def rebuild(root: str) -> Rebuilt:
         )
     _remove_unfinished(root)
     unfinished = os.path.join(root, unfinished_file(CATALOG_FILE, fresh_token()))
-    return _Rebuilding(root, journal, base, (reason, *notes), unfinished).run()
+    try:
+        return _Rebuilding(root, journal, base, (reason, *notes), unfinished).run()
+    except CorruptionError:
+        _remove_unfinished(root)
+        raise
 
 
 def _why(root: str) -> str:

@@ -146,9 +146,10 @@ def test_torn_copy_of_a_dead_backup_is_made_anew(log, target):
 
 def test_damage_is_found_by_verification(log, target):
     """A log that is damaged does not become a backup that passes for good."""
-    slab = max(Path(log.root).rglob("*.slab"), key=lambda file: file.stat().st_size)
+    extents = [extent for partition in range(3) for extent in log.catalog.extents(log.topic("plain").id, partition)]
+    slab = Path(log.root) / extents[0].path
     data = bytearray(slab.read_bytes())
-    data[300] ^= 1
+    data[extents[0].position + 200] ^= 1
     slab.write_bytes(data)
     with pytest.raises(CorruptionError, match="is not sound"):
         log.backup(target, verify=True)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 
+import apsw
 import pytest
 
 from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, StorageFullError
@@ -30,10 +31,14 @@ def worked(tmp_path_factory):
     chance = random.Random(1)
     with open_log(folder) as log:
         busy.create_topics(log)
-        for _ in range(2):
-            busy.work(log, chance, 15)
+        for number in range(2):
+            busy.work(log, chance, 20)
             copy_catalog(database_of(log), str(folder))
-        busy.work(log, chance, 15)
+            log.set_storage([str(folder.parent / f"root-{root}") for root in range(number + 1)], replication_factor=number + 2)
+        busy.work(log, chance, 20)
+        for step in range(4):
+            busy.append_small(log, chance, "worker", step)
+        log.merge("plain")
     return folder
 
 
@@ -114,6 +119,25 @@ def test_copy_alone_tells_that_the_catalog_was_set_back(worked, folder):
     assert busy.tables_of(folder) == busy.tables_of(worked)
 
 
+FILLED = (
+    "application", "application_store", "consumer_group", "extent", "group_offset", "pin", "producer", "producer_sequence",
+    "slab", "storage_root", "topic", "topic_partition", "topic_schema", "trash",
+)  # fmt: skip
+
+
+def test_all_that_a_catalog_holds_is_tried(worked):
+    """The log that is lost and rebuilt has rows in every table but those of runs, and has been merged, compacted, trimmed and altered."""
+    tables = busy.tables_of(worked)
+
+    assert {name for name in FILLED if not tables[name]} == set()
+    with open_log(worked) as log:
+        (passing, changing, newest) = (log.topic(name) for name in ("passing", "changing", "newest"))
+        assert max(log.catalog.start_offsets(passing.id).values()) > 0
+        assert changing.version > 2
+        assert any(cleaning.cleaned_offset for cleaning in log.catalog.cleanings(newest.id))
+        assert log.catalog.extents_of([log.topic("plain").id], {}).layouts[log.topic("plain").id] > 0
+
+
 def test_catalog_set_back_to_any_commit(tmp_path, record_property):
     """From a catalog of every earlier commit, the rest is made again as it was."""
     folder = tmp_path / "log"
@@ -170,6 +194,24 @@ def test_rebuilt_log_goes_on(folder):
     shutil.rmtree(folder / "backups")
     assert rebuild(str(folder)).is_complete
     assert busy.tables_of(folder) == expected
+
+
+@pytest.mark.parametrize("harm", ["extent", "producer"])
+def test_unsound_catalog_does_not_take_the_place(folder, harm):
+    """What was rebuilt is checked first: if an invariant does not hold, the damaged catalog stays as it was, and nothing else is left."""
+    truncate(folder)
+    statement = {
+        "extent": "UPDATE extent SET next_offset = next_offset + 1 WHERE base_offset = 0",
+        "producer": "UPDATE producer SET epoch = 0 WHERE name IS NULL",
+    }[harm]
+    for _, path in catalog_copies(str(folder)):
+        connection = apsw.Connection(str(folder / path))
+        connection.execute(f"PRAGMA ignore_check_constraints = ON; {statement}")
+        connection.close()
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    with pytest.raises(CorruptionError, match="is not sound, and did not take the place of the old one"):
+        rebuild(str(folder))
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
 def test_missing_entry_ends_the_rebuild(folder):
@@ -284,14 +326,14 @@ def test_commit_without_room_for_its_entry_fails(tmp_path, monkeypatch):
     """If the journal cannot be written the commit fails whole; with room again, the torn line harms nobody."""
     with open_log(tmp_path) as log:
         busy.create_topics(log)
-        write = os.write
+        topics, write = log.topics(), os.write
         monkeypatch.setattr(
             "streamkit.log.journal.os.write", lambda file, data: write(file, data[:10]) if len(data) > 100 else _full()
         )
         with pytest.raises(StorageFullError):
             log.create_topic("more", busy.SCHEMA, "key")
         monkeypatch.undo()
-        assert log.topics() == ["other", "plain"]
+        assert log.topics() == topics
         log.create_topic("more", busy.SCHEMA, "key")
     expected = busy.tables_of(tmp_path)
     delete(tmp_path)
