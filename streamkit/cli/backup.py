@@ -125,6 +125,11 @@ def _show(done: Rebuilt) -> None:
     if done.unadopted:
         print(f"{len(done.unadopted)} slabs of steps that no commit names were not adopted:")
         show_table(("slab",), [(path,) for path in done.unadopted])
+    if done.missing:
+        print(
+            f"{len(done.missing)} slabs that the catalog names are gone; `streamkit rebuild --from-slabs` finds what was written from them:"
+        )
+        show_table(("slab",), [(path,) for path in done.missing])
     if done.end is not None:
         print(f"not complete: {done.end}")
     if done.lost:

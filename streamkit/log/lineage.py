@@ -58,7 +58,8 @@ def lineage_of(schema: pa.Schema) -> Lineage | None:
     try:
         value = json.loads(text)
         sources = tuple(Source(str(token), *_checked(numbers)) for token, *numbers in value["from"])
-        return Lineage(*_checked(value["offsets"]), sources)
+        base_offset, next_offset = _checked(value["offsets"])
+        return Lineage(base_offset, next_offset, sources)
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
 

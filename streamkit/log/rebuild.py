@@ -47,7 +47,9 @@ class Rebuilt:
     """
     What a rebuild did: from where (a path below the log's folder, or None for nothing), how many entries it executed, how far
     it came, and why it ended there if the journal goes further. `lost` are the commits that are not in the new catalog,
-    `unadopted` slabs that may hold committed rows without a commit that says so. `damaged` is the old catalog's new name.
+    `unadopted` slabs that may hold committed rows without a commit that says so. `missing` are slabs that the new catalog names
+    and that are gone: since the commit it came to, maintenance may have written their rows anew and deleted them; `salvage` finds
+    these rows. `damaged` is the old catalog's new name.
     """
 
     base: str | None
@@ -57,13 +59,14 @@ class Rebuilt:
     end: str | None
     lost: tuple[LostCommit, ...]
     unadopted: tuple[str, ...]
+    missing: tuple[str, ...]
     damaged: str | None
     notes: tuple[str, ...]
 
     @property
     def is_complete(self) -> bool:
-        """Whether the new catalog has every commit that the journal knows."""
-        return self.end is None and not self.lost
+        """Whether the new catalog has every commit that the journal knows, and the log every slab that it names."""
+        return self.end is None and not self.lost and not self.missing
 
     def to_json(self) -> dict[str, Any]:
         """What a rebuild did as plain dicts, lists and scalars."""
@@ -189,8 +192,18 @@ class _Rebuilding:
         reach("rebuild.executed")
         damaged = self._take_its_place()
         self._copy()
+        missing = tuple(sorted(referenced - set(storage.list("slabs"))))
         return Rebuilt(
-            self.base, base.commits, executed, known, end, lost, _unadopted(storage, referenced), damaged, self._all_notes(chain)
+            self.base,
+            base.commits,
+            executed,
+            known,
+            end,
+            lost,
+            _unadopted(storage, referenced),
+            missing,
+            damaged,
+            self._all_notes(chain),
         )
 
     def _begin(self) -> SqliteDatabase:

@@ -21,6 +21,7 @@ from streamkit.errors import StreamKitError, TopicExistsError
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
+from streamkit.log.settings import Scalar
 from streamkit.log.topic import declare_topic
 from streamkit.log.trash import empty_trash
 
@@ -35,7 +36,7 @@ def create_topics(log: Log) -> None:
         log.create_topic(name, SCHEMA, "key", partitions=partitions)
     log.create_topic("changing", "key string, value int", "key", partitions=2)
     log.create_topic("passing", SCHEMA, partitions=1, config={"retention.ms": DAY_MS})
-    compacted = {"cleanup.policy": "compact", "delete.retention.ms": 0}
+    compacted: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": 0}
     log.create_topic("newest", SCHEMA, "key", partitions=2, config=compacted)
 
 
@@ -43,6 +44,13 @@ def work(log: Log, chance: random.Random, steps: int, name: str = "worker") -> N
     """Do `steps` things that change the catalog."""
     for step in range(steps):
         chance.choice(ACTS)(log, chance, name, step)
+
+
+def work_through(log: Log, chance: random.Random, name: str = "worker") -> None:
+    """Do everything that there is to do once, in any order."""
+    acts = list(dict.fromkeys(ACTS))
+    for step, act in enumerate(chance.sample(acts, len(acts))):
+        act(log, chance, name, step)
 
 
 def rows(chance: random.Random) -> list[dict[str, Any]]:
@@ -109,7 +117,7 @@ def maintain(log: Log, chance: random.Random, name: str, step: int) -> None:
     now_ms = log.clock.now_ms()
     with log.producer() as producer:
         for row in rows(chance)[:4]:
-            producer.send("passing", row, timestamp_ms=now_ms - chance.choice([0, 2 * DAY_MS]))
+            producer.send("passing", row, timestamp_ms=now_ms - chance.choice([0, 2 * DAY_MS, 2 * DAY_MS]))
             producer.flush()
     log.maintain()
     if chance.random() < 0.5:
@@ -124,12 +132,10 @@ def delete_records(log: Log, chance: random.Random, name: str, step: int) -> Non
 
 
 def pin(log: Log, chance: random.Random, name: str, step: int) -> None:
-    """Rows are kept for a reader, which lets go of them, or is gone without."""
-    held = log.pin(chance.choice(["plain", "passing"]))
-    if chance.random() < 0.5:
-        held.release()
-    else:
-        held._pulse.close()
+    """Rows are kept for a reader that lets go of them, and for one that is gone without."""
+    with log.pin("passing"):
+        maintain(log, chance, name, step)
+    log.pin("plain")._pulse.close()
 
 
 def alter(log: Log, chance: random.Random, name: str, step: int) -> None:
@@ -137,7 +143,9 @@ def alter(log: Log, chance: random.Random, name: str, step: int) -> None:
     columns = log.topic("changing").schema
     number = len(columns.names)
     with log.producer() as producer:
-        producer.send_batch("changing", [{**row, **{name: chance.random() for name in columns.names[2:]}} for row in rows(chance)])
+        producer.send_batch(
+            "changing", [{**row, **{name: chance.random() for name in columns.names[2:]}} for row in rows(chance)]
+        )
     if columns["value"].type == "int":
         log.alter_topic("changing", schema=str(columns).replace("value int", "value bigint"))
     elif number < COLUMNS_MAX:

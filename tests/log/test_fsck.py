@@ -229,7 +229,9 @@ def test_sound_log_is_clean(worked):
         topics = log.topics(internal=True)
         assert report.counts["topics"] == len(topics)
         assert report.counts["rows"] == sum(log.read(topic).num_rows for topic in topics)
-        assert report.counts["slabs"] == len(log.storage.list("slabs")) - report.counts.get("orphans", 0) - report.counts.get("trash", 0)
+        assert report.counts["slabs"] == len(log.storage.list("slabs")) - report.counts.get("orphans", 0) - report.counts.get(
+            "trash", 0
+        )
 
 
 def test_new_and_in_memory_logs_are_clean(tmp_path):

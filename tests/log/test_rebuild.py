@@ -18,7 +18,9 @@ from streamkit.log.journal import Journal, last_commits, read_journal
 from streamkit.log.opening import open_log
 from streamkit.log.rebuild import rebuild
 from streamkit.log.recording import is_change
+from streamkit.log.salvage import salvage
 from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.trash import empty_trash
 from tests.log import busy
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
@@ -32,10 +34,11 @@ def worked(tmp_path_factory):
     with open_log(folder) as log:
         busy.create_topics(log)
         for number in range(2):
-            busy.work(log, chance, 20)
+            busy.work_through(log, chance)
             copy_catalog(database_of(log), str(folder))
             log.set_storage([str(folder.parent / f"root-{root}") for root in range(number + 1)], replication_factor=number + 2)
-        busy.work(log, chance, 20)
+        busy.work_through(log, chance)
+        busy.work(log, chance, 10)
         for step in range(4):
             busy.append_small(log, chance, "worker", step)
         log.merge("plain")
@@ -51,6 +54,11 @@ def database_of(log):
     database = log.catalog.database
     assert isinstance(database, SqliteDatabase)
     return database
+
+
+def files_of(folder):
+    """All files and their bytes, but those that connections to a catalog share."""
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file() and not file.name.endswith(("-wal", "-shm"))}
 
 
 def crash():
@@ -120,7 +128,7 @@ def test_copy_alone_tells_that_the_catalog_was_set_back(worked, folder):
 
 
 FILLED = (
-    "application", "application_store", "consumer_group", "extent", "group_offset", "pin", "producer", "producer_sequence",
+    "application", "consumer_group", "extent", "group_offset", "pin", "producer", "producer_sequence",
     "slab", "storage_root", "topic", "topic_partition", "topic_schema", "trash",
 )  # fmt: skip
 
@@ -208,27 +216,38 @@ def test_unsound_catalog_does_not_take_the_place(folder, harm):
         connection = apsw.Connection(str(folder / path))
         connection.execute(f"PRAGMA ignore_check_constraints = ON; {statement}")
         connection.close()
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    before = files_of(folder)
     with pytest.raises(CorruptionError, match="is not sound, and did not take the place of the old one"):
         rebuild(str(folder))
-    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    assert files_of(folder) == before
 
 
-def test_missing_entry_ends_the_rebuild(folder):
-    """Where an entry is damaged, the log comes back as it was before it, and every later commit is reported with its slabs."""
-    shutil.rmtree(folder / "backups")
+def lose_entry(folder, commit):
+    """Damage the journal's entry of a commit, and take the copies and the catalog away."""
+    shutil.rmtree(folder / "backups", ignore_errors=True)
     (file,) = (folder / "journal").iterdir()
     lines = file.read_bytes().splitlines(keepends=True)
-    (at,) = [number for number, line in enumerate(lines) if b'"commit":40,' in line]
-    lines[at] = lines[at].replace(b"plain", b"plaim").replace(b"INSERT", b"INSERA").replace(b'"commit":40', b'"commit":41')
+    (at,) = [number for number, line in enumerate(lines) if b'"commit":%d,' % commit in line]
+    lines[at] = lines[at].replace(b'"commit":%d' % commit, b'"commit":%d' % (commit + 1))
     file.write_bytes(b"".join(lines))
-    last = last_commits(str(folder)).marked[1]
     delete(folder)
+
+
+def test_missing_entry_ends_the_rebuild(tmp_path):
+    """Where an entry is damaged, the log comes back as it was before it, and every later commit is reported with its slabs."""
+    folder = tmp_path / "log"
+    with open_log(folder) as log:
+        busy.create_topics(log)
+        for step in range(12):
+            for act in (busy.append, busy.append_sequenced, busy.read_process_write):
+                act(log, random.Random(step), "worker", step)
+    last = last_commits(str(folder)).marked[1]
+    lose_entry(folder, 40)
     done = rebuild(str(folder))
     assert done.standing.commits == 39
     assert [commit.number for commit in done.lost] == list(range(41, last + 1))
     assert done.end is not None and "no entry of commit 40" in done.end
-    assert any(commit.slabs for commit in done.lost)
+    assert any(commit.slabs for commit in done.lost) and done.missing == ()
     with open_log(folder) as log:
         assert log.catalog.standing().commits == 39 and log.catalog.check_manifest() == ()
         busy.work(log, random.Random(5), 5)
@@ -236,6 +255,26 @@ def test_missing_entry_ends_the_rebuild(folder):
     delete(folder)
     assert rebuild(str(folder)).is_complete, "what was abandoned is not lost a second time"
     assert busy.tables_of(folder) == expected
+
+
+def test_slabs_that_went_since_are_reported(tmp_path):
+    """A catalog of before a merge names slabs that maintenance has deleted: they are named, and their rows are found by a salvage."""
+    folder = tmp_path / "log"
+    with open_log(folder) as log:
+        busy.create_topics(log)
+        for step in range(6):
+            busy.append_small(log, random.Random(step), "worker", step)
+        before, commits = log.read("plain"), log.catalog.standing().commits
+        log.merge("plain")
+        empty_trash(log.storage, log.catalog, 1 << 62)
+    lose_entry(folder, commits + 2)
+    done = rebuild(str(folder))
+    assert done.missing and not done.is_complete
+    with open_log(folder) as log, pytest.raises(CorruptionError, match="is missing"):
+        log.read("plain")
+    with open_log(salvage(str(folder)).target) as log:
+        found = log.read("recovered-1")
+    assert sorted(found["value"].to_pylist()) == sorted(before["value"].to_pylist())
 
 
 def test_commit_that_was_rolled_back_is_not_made(tmp_path):

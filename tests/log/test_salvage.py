@@ -49,10 +49,10 @@ def rows_of(log, topic, partition):
 
 def contents(log):
     """The rows of each partition, by topic id and partition."""
-    found = {}
-    for name in log.topics(internal=True):
-        topic = log.topic(name)
-        found |= {(topic.id, partition): rows_of(log, name, partition) for partition in range(topic.partitions)}
+    topics = [log.topic(name) for name in log.topics(internal=True)]
+    found = {
+        (topic.id, partition): rows_of(log, topic.name, partition) for topic in topics for partition in range(topic.partitions)
+    }
     return {place: rows for place, rows in found.items() if rows}
 
 
