@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.places import KINDS, Place, file_place, memory_place, postgres_place
+from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
 
 SETTINGS = {
@@ -44,12 +44,23 @@ def postgres():
     server.stop()
 
 
+def place_of(request, folder) -> Place:
+    """An empty place of the kind that the fixture is asked for."""
+    if request.param == "memory":
+        return memory_place()
+    return file_place(folder) if request.param == "file" else postgres_place(request.getfixturevalue("postgres"), folder)
+
+
 @pytest.fixture(params=KINDS)
 def place(request, tmp_path) -> Place:
     """An empty place for a log, once for each kind of catalog."""
-    if request.param == "memory":
-        return memory_place()
-    return file_place(tmp_path) if request.param == "file" else postgres_place(request.getfixturevalue("postgres"), tmp_path)
+    return place_of(request, tmp_path)
+
+
+@pytest.fixture(params=SHARED_KINDS)
+def shared_place(request, tmp_path) -> Place:
+    """An empty place for a log, once for each kind of catalog that processes can share: for what takes too long with every kind."""
+    return place_of(request, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,11 @@ from streamkit.log.membership import Membership, Subscription
 SESSION_MS = 1_000
 
 
+def numbers_of(consumer):
+    """What is left for a consumer to read of the column n."""
+    return [n for table in iter(lambda: consumer.poll(0), None) for n in table["n"].to_pylist()]
+
+
 class RehearsalError(Exception):
     """Ends a transaction that was only to be tried."""
 

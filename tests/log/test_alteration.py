@@ -18,10 +18,14 @@ from streamkit.names import fresh_token
 
 
 @pytest.fixture
-def log():
-    found = open_log(":memory:", HandClock(1000))
-    found.create_topic("t", "user string, n int", key="user", partitions=2, config={"retention.ms": 5})
-    return found
+def clock():
+    return HandClock(1000)
+
+
+@pytest.fixture
+def log(empty_log):
+    empty_log.create_topic("t", "user string, n int", key="user", partitions=2, config={"retention.ms": 5})
+    return empty_log
 
 
 def send(log, topic="t", rows=20):

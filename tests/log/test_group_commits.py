@@ -5,32 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, FencedError, MembershipLostError, OffsetOutOfRangeError, StreamKitError
 from streamkit.log.groups import GroupCommit
 from streamkit.log.opening import open_log
 from streamkit.testing.faults import FaultyVfs
-from tests.log.group_members import SESSION_MS, Members, owners
+from tests.log.group_members import SESSION_MS, numbers_of, owners
 
 
 @pytest.fixture
-def log(place):
-    found = open_log(place.location, HandClock(1000))
-    for topic in ("t", "u"):
-        found.create_topic(topic, "user string, n bigint", key="user", partitions=4)
-        with found.producer() as producer:
-            producer.send_batch(topic, pa.table({"user": [f"u{n}" for n in range(40)], "n": range(40)}))
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def members(log):
-    return Members(log)
-
-
-def numbers_of(consumer):
-    return [n for table in iter(lambda: consumer.poll(0), None) for n in table["n"].to_pylist()]
+def log(group_log):
+    return group_log
 
 
 def test_the_owner_alone_commits(log, members):

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 import pyarrow as pa
 import pytest
 
-from streamkit.clock import HandClock
 from streamkit.errors import (
     ConfigError,
     FencedError,
@@ -15,28 +14,12 @@ from streamkit.errors import (
     TopicNotFoundError,
 )
 from streamkit.log.consumer import TopicPartition
-from streamkit.log.opening import open_log
-from tests.log.group_members import SESSION_MS, Members, owners
+from tests.log.group_members import SESSION_MS, numbers_of, owners
 
 
 @pytest.fixture
-def log(place):
-    found = open_log(place.location, HandClock(1000))
-    for topic in ("t", "u"):
-        found.create_topic(topic, "user string, n bigint", key="user", partitions=4)
-        with found.producer() as producer:
-            producer.send_batch(topic, pa.table({"user": [f"u{n}" for n in range(40)], "n": range(40)}))
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def members(log):
-    return Members(log)
-
-
-def numbers_of(consumer):
-    return [n for table in iter(lambda: consumer.poll(0), None) for n in table["n"].to_pylist()]
+def log(group_log):
+    return group_log
 
 
 def test_members_share_the_work(log, members):

@@ -27,10 +27,9 @@ SCHEMA = "k string, v bigint"
 
 
 @pytest.fixture
-def log():
-    with open_log(":memory:") as log:
-        log.create_topic("t", SCHEMA, "k", partitions=2, config={"cleanup.policy": "compact"})
-        yield log
+def log(empty_log):
+    empty_log.create_topic("t", SCHEMA, "k", partitions=2, config={"cleanup.policy": "compact"})
+    return empty_log
 
 
 def append(log, topic, commits, rows=1, seed=0):

@@ -19,14 +19,13 @@ VALUES = list("abcdefgh")
 
 
 @pytest.fixture
-def log():
-    with open_log(":memory:") as log:
-        log.create_topic("t", "v string", partitions=1)
-        with log.producer() as producer:
-            for value in VALUES:
-                producer.send("t", {"v": value}, timestamp_ms=ord(value))
-                producer.flush()
-        yield log
+def log(empty_log):
+    empty_log.create_topic("t", "v string", partitions=1)
+    with empty_log.producer() as producer:
+        for value in VALUES:
+            producer.send("t", {"v": value}, timestamp_ms=ord(value))
+            producer.flush()
+    return empty_log
 
 
 def extents(log):

@@ -31,10 +31,8 @@ def clock():
 
 
 @pytest.fixture
-def log(clock):
-    with open_log(":memory:", clock) as log:
-        log.heartbeats = MemoryHeartbeats(clock)
-        yield log
+def log(empty_log):
+    return empty_log
 
 
 def topic_with(log, **settings):

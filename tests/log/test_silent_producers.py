@@ -5,11 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from streamkit.clock import HandClock
 from streamkit.errors import FencedError
 from streamkit.log.buffer import split
 from streamkit.log.draft import Draft
-from streamkit.log.opening import open_log
 from streamkit.log.orphans import collect_orphans, collect_silent_producers
 from streamkit.log.receipt import Settlement
 from streamkit.log.records import records_of
@@ -19,10 +17,9 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def log():
-    found = open_log(":memory:", HandClock(1000))
-    found.create_topic("t", "n bigint", partitions=1)
-    return found
+def log(empty_log):
+    empty_log.create_topic("t", "n bigint", partitions=1)
+    return empty_log
 
 
 def collect(log):

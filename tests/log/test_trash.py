@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.clock import HandClock
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log.heartbeats import MemoryHeartbeats
 from streamkit.log.maintenance import oldest_epoch_ms
-from streamkit.log.opening import open_log
 from streamkit.log.orphans import collect_orphans
 from streamkit.log.pulse import LAPSE_MS
 from streamkit.log.trash import empty_trash
@@ -19,22 +16,15 @@ NEVER_MS = 1 << 62
 
 
 @pytest.fixture
-def clock():
-    return HandClock(NOW_MS)
-
-
-@pytest.fixture
-def log(clock):
+def log(empty_log):
     """A log whose eight files were just merged into one."""
-    with open_log(":memory:", clock) as log:
-        log.heartbeats = MemoryHeartbeats(clock)
-        log.create_topic("t", "v bigint", partitions=1, config={"retention.ms": -1})
-        with log.producer() as producer:
-            for number in range(8):
-                producer.send("t", {"v": number})
-                producer.flush()
-        log.merge("t")
-        yield log
+    empty_log.create_topic("t", "v bigint", partitions=1, config={"retention.ms": -1})
+    with empty_log.producer() as producer:
+        for number in range(8):
+            producer.send("t", {"v": number})
+            producer.flush()
+    empty_log.merge("t")
+    return empty_log
 
 
 def files(log):
