@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
 
+RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -57,10 +60,17 @@ def place(request, tmp_path) -> Place:
     return place_of(request, tmp_path)
 
 
+@pytest.fixture(scope="session")
+def fast_folder():
+    """A folder for logs that need no disk, in memory where that can be."""
+    with tempfile.TemporaryDirectory(prefix="streamkit-", dir=RAM if os.access(RAM, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(params=SHARED_KINDS)
-def shared_place(request, tmp_path) -> Place:
-    """An empty place for a log, once for each kind of catalog that processes can share: for what takes too long with every kind."""
-    return place_of(request, tmp_path)
+def shared_place(request, fast_folder) -> Place:
+    """An empty place for a log, once for each kind of catalog that processes can share, where nothing waits for a disk."""
+    return place_of(request, Path(tempfile.mkdtemp(dir=fast_folder)))
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -20,16 +19,6 @@ from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import outcome_of
 from tests.crash.processes import Processes
-
-RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
-
-
-@pytest.fixture(scope="session")
-def fast_folder():
-    """A folder for the logs of all crash tests, in memory where that can be."""
-    place = RAM if os.access(RAM, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="streamkit-crash-", dir=place) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

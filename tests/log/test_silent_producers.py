@@ -39,18 +39,18 @@ def producers_in(log):
 
 
 def test_slabs_of_the_dead_are_collected(log):
-    """A hundred transactions are abandoned: no reader sees or waits for them, and after a day their slabs go; what was committed stays."""
+    """Thirty transactions are abandoned: no reader sees or waits for them, and after a day their slabs go; what was committed stays."""
     with log.producer() as producer:
         producer.send("t", {"n": 1})
     kept = log.storage.list("slabs")
-    for number in range(100):
+    for number in range(30):
         died_staging(log, number)
-    assert log.read("t")["n"].to_pylist() == [1] and len(log.storage.list("slabs")) == 101
+    assert log.read("t")["n"].to_pylist() == [1] and len(log.storage.list("slabs")) == 31
     log.clock.advance(DAY_MS)
     assert collect(log) == ()
 
     log.clock.advance(1)
-    assert len(collect(log)) == 100
+    assert len(collect(log)) == 30
     assert log.storage.list("slabs") == kept and log.read("t")["n"].to_pylist() == [1]
 
 
