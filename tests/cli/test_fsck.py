@@ -5,7 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 
+import pytest
+
+from streamkit.errors import ConfigError
 from streamkit.log.opening import open_log
 
 
@@ -75,6 +79,35 @@ def test_open_of_a_log_without_its_catalog_is_refused(as_program, root):
     code, _, errors = as_program("topics", "list")
     assert code == 1 and "streamkit rebuild" in errors
     assert not (root / "catalog.db").exists()
+
+
+def test_rebuild_from_slabs(streamkit, root, tmp_path):
+    """Without anything that a catalog could be rebuilt from, that is said, and the rows of the slabs come into a new log."""
+    (root / "catalog.db").unlink()
+    shutil.rmtree(root / "journal")
+    with pytest.raises(ConfigError, match="--from-slabs"):
+        streamkit("rebuild")
+    output = streamkit("rebuild", "--from-slabs")
+    assert "recovered-1" in output and "customer string, number int, amount double" in output and f"{root}-recovered" in output
+    done = json.loads(streamkit("rebuild", "--from-slabs", "--to", str(tmp_path / "new"), "--json"))
+    assert [(topic["name"], topic["rows"], topic["key_columns"]) for topic in done["topics"]] == [
+        ("recovered-1", 3, []),
+        ("recovered-2", 2, ["name"]),
+    ]
+    with open_log(tmp_path / "new") as log:
+        assert sorted(log.read("recovered-1")["number"].to_pylist()) == [1001, 1002, 1003]
+    with pytest.raises(ConfigError, match="something at"):
+        streamkit("rebuild", "--from-slabs", "--to", str(tmp_path / "new"))
+    with pytest.raises(ConfigError, match="are for --from-slabs"):
+        streamkit("rebuild", "--to", str(tmp_path / "other"))
+
+
+def test_rebuild_from_damaged_slabs_ends_with_1(streamkit, root, tmp_path):
+    """What cannot be read is named; a healthy copy below another root makes up for it."""
+    shutil.copytree(root / "slabs", tmp_path / "second" / "slabs")
+    slab = harm(root)
+    assert slab.name in streamkit("rebuild", "--from-slabs", code=1)
+    streamkit("rebuild", "--from-slabs", "--to", str(tmp_path / "new"), "--storage-root", str(tmp_path / "second"))
 
 
 def test_rebuild_of_a_sound_log_is_refused(as_program):

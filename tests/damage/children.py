@@ -25,11 +25,11 @@ class Tally:
         return self.counts.total()
 
 
-def run(module: str, first: int, last: int) -> Tally:
-    """Run the attempts from `first` to before `last` of a module; one that kills its process is noted, and the next goes on."""
+def run(module: str, first: int, last: int, *arguments: str) -> Tally:
+    """Run the attempts from `first` to before `last` of a module, with its further arguments; one that kills its process is noted, and the next goes on."""
     tally = Tally()
     while first < last:
-        command = [sys.executable, "-m", module, str(first), str(last)]
+        command = [sys.executable, "-m", module, str(first), str(last), *arguments]
         child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if child.returncode >= 0:
             assert child.returncode == 0, child.stderr[-2_000:]

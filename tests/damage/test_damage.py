@@ -17,7 +17,7 @@ from tests.damage.children import run
 from tests.damage.mutations import mutation_of
 from tests.damage.victim import Victim
 
-COUNT = 100_000 if os.environ.get("STREAMKIT_TORTURE") else 12_000
+COUNT, FILE_COUNT = (100_000, 10_000) if os.environ.get("STREAMKIT_TORTURE") else (12_000, 1_500)
 
 
 @pytest.mark.timeout(1_800)
@@ -37,6 +37,20 @@ def test_damage_is_detected_or_harmless(record_property):
     assert detected == COUNT - unchanged, f"a damage was not noticed: {tally.counts}"
 
 
+@pytest.mark.timeout(1_800)
+def test_damage_of_mapped_files_is_detected_or_harmless(fast_folder, record_property):
+    """The same of files as a log has them, mapped into memory: a sample of those damages, cuts and flips among them."""
+    tally = run("tests.damage.victim", 0, FILE_COUNT, str(fast_folder / "damaged"))
+
+    record_property("tried", {f"{kind}, in a mapped file": count for kind, count in tally.counts.items()})
+    assert (tally.signals, tally.failures) == ([], [])
+    assert tally.attempts == FILE_COUNT
+    detected = sum(count for kind, count in tally.counts.items() if kind.endswith(": detected"))
+    unchanged = sum(count for kind, count in tally.counts.items() if kind.endswith("nothing changed"))
+    assert detected == FILE_COUNT - unchanged, f"a damage was not noticed: {tally.counts}"
+    assert {kind.partition(":")[0] for kind in tally.counts} >= {"cut", "flip", "zero", "swap", "grow"}
+
+
 BUGS = {
     "no checksum is checked": lambda patch: patch(google_crc32c, "value", lambda data: 0),
     "the token is not checked": lambda patch: patch(Extent, "token", property(lambda extent: AnyToken())),
@@ -52,10 +66,11 @@ class AnyToken:
         return 0
 
 
+@pytest.mark.parametrize("is_in_files", [False, True])
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_reader_that_does_not_look_is_caught(bug, monkeypatch):
+def test_a_reader_that_does_not_look_is_caught(bug, is_in_files, fast_folder, monkeypatch):
     """Without any one of the checks, some damage goes unnoticed or is misreported."""
-    victim = Victim()
+    victim = Victim(folder=str(fast_folder / "unchecked") if is_in_files else None)
     positions = [extent.position for extent in victim.slab.extents]
     size = len(victim.slab.data)
     BUGS[bug](monkeypatch.setattr)

@@ -2,6 +2,7 @@
 The slabs that are damaged, and what a damaged one may give: the rows it held, or an error that names them.
 
     python -m tests.damage.victim FIRST LAST        try mutations with these numbers, within a limit of memory; JSON of counts
+    python -m tests.damage.victim FIRST LAST FOLDER     every 37th of them, in files below the folder, which are mapped
 
 Runs as a process of its own, so that a crash of the interpreter is an exit status and not the end of the tests.
 """
@@ -22,12 +23,13 @@ from streamkit.log.extent import Extent
 from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
 from streamkit.log.reference import SlabReference
 from streamkit.log.slab import read_frame, verify_slab, write_slab
-from streamkit.log.storage import MemoryStorage
+from streamkit.log.storage import FileStorage, MemoryStorage, Storage
 from streamkit.log.topic import Topic, declare_topic
 from streamkit.names import SlabName
 from tests.damage.mutations import Mutation, mutation_of
 
 ADDRESS_SPACE_BYTES = 3 << 30
+STRIDE = 37  # of those that are tried in files
 TOPICS = {
     1: declare_topic("plain", "id bigint, text string", partitions=4),
     2: declare_topic("packed", "id bigint, text string, amount double", "id", config={"compression.type": "lz4"}),
@@ -96,7 +98,8 @@ def topic_of(extent: Extent) -> Topic:
 class Victim:
     """A slab, another with the same places and times, and an older one under the same name, as a restored copy would be."""
 
-    def __init__(self, rows: int = 12) -> None:
+    def __init__(self, rows: int = 12, folder: str | None = None) -> None:
+        self.folder = folder
         self.slab = make_slab("1" * 32, 1, rows)
         self.other = make_slab("2" * 32, 3, rows)
         self.stale = make_slab("1" * 32, 5, rows, time_ms=1)
@@ -106,14 +109,19 @@ class Victim:
         damaged = mutation.apply(self.slab.data, self.other.data, self.stale.data)
         if damaged == self.slab.data:
             return "nothing changed"
-        storage = MemoryStorage()
+        storage = MemoryStorage() if self.folder is None else FileStorage(self.folder)
         storage.create(self.slab.reference.path, [damaged])
-        spared = _changed(self.slab.data, damaged)
-        verdicts = {self._read(storage, extent, rows, spared) for extent, rows in zip(self.slab.extents, self.slab.rows)}
+        try:
+            return self._verdict(storage, _changed(self.slab.data, damaged))
+        finally:
+            storage.delete(self.slab.reference.path)
+
+    def _verdict(self, storage: Storage, changed: tuple[int, int]) -> str:
+        verdicts = {self._read(storage, extent, rows, changed) for extent, rows in zip(self.slab.extents, self.slab.rows)}
         verdicts.add(self._verify(storage))
         return "detected" if "detected" in verdicts else "harmless"
 
-    def _read(self, storage: MemoryStorage, extent: Extent, rows: pa.RecordBatch, changed: tuple[int, int]) -> str:
+    def _read(self, storage: Storage, extent: Extent, rows: pa.RecordBatch, changed: tuple[int, int]) -> str:
         is_touched = changed[0] < extent.position + extent.length and extent.position < changed[1]
         try:
             found = read_frame(storage, extent, topic=topic_of(extent))
@@ -126,7 +134,7 @@ class Victim:
         assert found.equals(rows), f"other rows than were written came from the frame at {extent.position}"
         return "harmless"
 
-    def _verify(self, storage: MemoryStorage) -> str:
+    def _verify(self, storage: Storage) -> str:
         """Hold the slab against what the catalog knows of it."""
         try:
             verify_slab(storage, self.slab.reference)
@@ -145,13 +153,15 @@ def _changed(data: bytes, damaged: bytes) -> tuple[int, int]:
 
 
 def main() -> None:
-    first, last = int(sys.argv[1]), int(sys.argv[2])
+    first, last, folder = int(sys.argv[1]), int(sys.argv[2]), (*sys.argv[3:], None)[0]
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
-    victim = Victim()
+    victim = Victim(folder=folder)
     counts: Counter[str] = Counter()
     failures = []
     for number in range(first, last):
-        mutation = mutation_of(number, len(victim.slab.data), [extent.position for extent in victim.slab.extents])
+        mutation = mutation_of(
+            number * STRIDE if folder else number, len(victim.slab.data), [extent.position for extent in victim.slab.extents]
+        )
         print(number, file=sys.stderr, flush=True)
         try:
             counts[f"{mutation.kind}: {victim.verdict(mutation)}"] += 1
