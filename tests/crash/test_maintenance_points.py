@@ -64,6 +64,7 @@ def referenced(log):
     }
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("point", [*MERGE_POINTS, *TRASH_POINTS])
 def test_death_in_maintenance(point, many_files, copied, processes, expected, record_property):
     """Killed at the point while an application is half-way: it goes on to the same results, and the next pass tidies up."""

@@ -129,6 +129,7 @@ def test_the_server_dies_under_a_run(sales_url, processes, expected, killer):
     assert finish(sales_url) == expected
 
 
+@pytest.mark.timeout(3_600)
 def test_the_server_dies_under_writers(url, postgres, killer, record_property):
     """Acknowledged records are there once, in each writer's order, without gaps, however often the server died."""
     with open_log(url) as log:

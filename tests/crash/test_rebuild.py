@@ -75,6 +75,7 @@ def test_store_of_another_history_is_information(folder):
     assert not report.of("store")
 
 
+@pytest.mark.timeout(3_600)
 def test_catalog_lost_at_any_epoch(folder, expected, copied, record_property):
     """Deleted or set back after any epoch, the catalog comes back as it was, row by row, and the application ends with the same results."""
     earlier: list[Path] = []

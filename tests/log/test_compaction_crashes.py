@@ -109,6 +109,7 @@ def survives(place, expected, ends):
         assert fold(log) == expected
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("point", POINTS)
 def test_death_at_any_step(prepared, point, record_property):
     """Dead at each visit of the point, and dead there again in the pass that recovers: old or new, never both, never neither."""

@@ -269,6 +269,7 @@ def test_deep_damage_is_found_by_a_deep_check(folder, name):
     assert "offsets" in report.of(kind)[0].where
 
 
+@pytest.mark.timeout(3_600)
 def test_random_damage_never_crashes_the_check(folder, record_property):
     """Bytes changed anywhere, in catalog or slabs or journal, end in a report."""
     chance = random.Random(3)

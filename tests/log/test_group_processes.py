@@ -156,6 +156,7 @@ def generation_of(folder):
         return log.describe_group("g").generation
 
 
+@pytest.mark.timeout(3_600)
 def test_work_goes_on_when_members_are_killed_and_stopped(folder, tmp_path, record_property):
     """Whoever dies or sleeps at whatever moment: every row is processed at least once, and in the end all is committed."""
     chance = random.Random(20)

@@ -101,6 +101,7 @@ with open_log(sys.argv[1]) as log:
 """
 
 
+@pytest.mark.timeout(3_600)
 def test_a_loop_that_is_killed_copies_every_row_once(tmp_path, record_property):
     """A process that reads, copies and commits is killed again and again at any moment: in the end every row is there exactly once."""
     log = open_log(tmp_path)
