@@ -30,7 +30,8 @@ HARNESSES = {
     "groups": "tests/log/test_group_model.py tests/log/test_group_processes.py tests/log/test_read_process_write.py",
     "compaction": "tests/log/test_compaction_crashes.py tests/state/test_compaction.py",
     "maintenance": "tests/log/test_maintenance_model.py tests/crash/test_maintenance_points.py",
-    "loss": "tests/log/test_fsck.py tests/log/test_backup.py tests/log/test_journal.py tests/log/test_rebuild.py tests/log/test_salvage.py tests/crash/test_rebuild.py",
+    "loss": "tests/log/test_fsck.py tests/log/test_backup.py tests/log/test_journal.py tests/log/test_rebuild.py tests/log/test_salvage.py "
+    "tests/crash/test_rebuild.py",
     "postgres": "tests/crash/test_postgres.py",
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",
 }
