@@ -139,7 +139,7 @@ def test_all_that_a_catalog_holds_is_tried(worked):
         (passing, changing, newest) = (log.topic(name) for name in ("passing", "changing", "newest"))
         assert max(log.catalog.start_offsets(passing.id).values()) > 0
         assert changing.version > 2
-        assert any(log.catalog.cleaning(newest.id, partition).cleaned_offset for partition in range(2))
+        assert any(log.catalog.cleaning(newest, partition).cleaned_offset for partition in range(2))
         assert log.catalog.extents_of([log.topic("plain").id], {}).layouts[log.topic("plain").id] > 0
 
 
