@@ -28,7 +28,7 @@ HARNESSES = {
     "simulation": "tests/simulation",
     "siege": "tests/history",
     "groups": "tests/log/test_group_model.py tests/log/test_group_processes.py tests/log/test_read_process_write.py",
-    "compaction": "tests/log/test_compaction_crashes.py tests/state/test_compaction.py",
+    "compaction": "tests/log/test_compaction_crashes.py tests/log/test_deletion_readers.py tests/state/test_compaction.py",
     "maintenance": "tests/log/test_maintenance_model.py tests/crash/test_maintenance_points.py",
     "loss": "tests/log/test_fsck.py tests/log/test_backup.py tests/log/test_journal.py tests/log/test_rebuild.py tests/log/test_salvage.py "
     "tests/crash/test_rebuild.py",
