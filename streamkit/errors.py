@@ -151,6 +151,9 @@ class StorageFailedError(StreamKitError, OSError):
         self.message = message
         self.errno, self.strerror = number, reason
 
+    def __reduce__(self) -> tuple[type[StorageFailedError], tuple[str, int | None, str | None]]:
+        return type(self), (self.message, self.errno, self.strerror)
+
     def __str__(self) -> str:
         return self.message
 

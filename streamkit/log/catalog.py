@@ -444,5 +444,5 @@ class Catalog:
         try:
             self._database.settle()
             return self._read(is_done)
-        except StreamKitError as failure:
+        except (StreamKitError, OSError) as failure:
             raise unknown from failure

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.errors import CorruptionError, TopicNotFoundError
+from streamkit.errors import CorruptionError, EpochFailedError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
@@ -95,10 +95,12 @@ def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError]) ->
     """What was done for a topic; that its rows are missing or damaged is noted, and keeps nobody from the next one."""
     try:
         return sum((running.done(step, topic) for step in TOPIC_STEPS), Report())
+    except EpochFailedError as error:
+        _logger.info("topic %s is left for the next pass: %s", topic.name, error)  # others are at it
     except CorruptionError as error:
         _logger.warning("topic %s cannot be maintained: %s", topic.name, error)
         failures.append(error)
-        return Report()
+    return Report()
 
 
 def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:

@@ -309,9 +309,9 @@ def _clusters(frames: Sequence[FoundFrame]) -> Iterator[list[FoundFrame]]:
 
 def _filling(waiting: Sequence[FoundFrame], room: int, before_ns: int) -> int:
     """How many of the frames fill the room exactly; 0 if none do."""
-    older = list(takewhile(lambda frame: frame.modified_ns <= before_ns, waiting))
-    sizes = list(accumulate(frame.extent.rows for frame in older))
-    return sizes.index(room) + 1 if room in sizes else 0
+    older = takewhile(lambda frame: frame.modified_ns <= before_ns, waiting)
+    sizes = list(takewhile(lambda size: size <= room, accumulate(frame.extent.rows for frame in older)))
+    return len(sizes) if sizes and sizes[-1] == room else 0
 
 
 def _rows_of(found: Survey, frames: Sequence[FoundFrame], topic: Topic) -> tuple[pa.RecordBatch, int]:
@@ -343,6 +343,8 @@ def _again(table: pa.Table) -> pa.Array:
 
 def _equal(ones: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
     """Which values are the same, as null and not-a-number are the same as themselves."""
+    if pa.types.is_null(ones.type):
+        return np.ones(len(ones), bool)
     if pa.types.is_nested(ones.type):
         return np.array([one == other for one, other in zip(ones.to_pylist(), others.to_pylist(), strict=True)], dtype=bool)
     if pa.types.is_floating(ones.type):

@@ -9,6 +9,7 @@ is collected like any producer's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import EpochFailedError, FencedError, TopicNotFoundError
+from streamkit.errors import EpochFailedError, FencedError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
@@ -139,7 +140,8 @@ class SegmentWriter:
             added = self._catalog.replace_extents(replacement)
         except (EpochFailedError, FencedError, TopicNotFoundError):
             for slab in segment.slabs:
-                self._storage.delete(slab.path)
+                with suppress(StreamKitError, OSError):  # an orphan, which is collected like any
+                    self._storage.delete(slab.path)
             raise
         self._producer = replace(state, step=state.step + 1)
         return added

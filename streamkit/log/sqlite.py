@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import apsw
@@ -23,6 +23,7 @@ from streamkit.errors import CorruptionError, OutcomeUnknownError, SetupError, S
 from streamkit.log.database import Row
 from streamkit.log.system_error import naming, system_error
 
+Stamp: TypeAlias = tuple[int, int, int, bool]
 BUSY_TIMEOUT_MS = 30_000
 IN_MEMORY = ":memory:"
 _WAL_SAFE = (3, 51, 3)  # below, and in the withdrawn 3.52.0, a race of two connections can corrupt the write-ahead log
@@ -89,6 +90,7 @@ class SqliteDatabase:
         self._is_closed = False
         self._is_settled = True
         self._connection: apsw.Connection | None = None
+        self._frozen: Stamp | None = None  # how the file stood when it was opened as one that nobody writes to
         with self._translated():
             self._reconnect()
         _open_databases.add(self)
@@ -129,7 +131,7 @@ class SqliteDatabase:
         if self.path == IN_MEMORY:
             raise StreamKitError("a log in memory cannot be copied; use one in a directory")
         with self._translated(path):
-            connection = _open_read_only(self.path, self._vfs)
+            connection, _ = _open_read_only(self.path, self._vfs)
             try:
                 connection.execute("VACUUM INTO ?", (path,))
             finally:
@@ -158,17 +160,24 @@ class SqliteDatabase:
             self._check_owner()
             if not self._is_settled:
                 self.settle()
-            connection = self._connection or self._reconnect()
+            connection = self._reconnect() if self._frozen or self._connection is None else self._connection
             connection.execute(begin)
             try:
                 yield SqliteTransaction(connection)
                 self._commit(connection)
+                self._check_frozen()
             except BaseException:
+                self._check_frozen()
                 # SQLite has rolled back already after some errors, and then refuses to do so again.
                 with suppress(apsw.Error):
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                 raise
+
+    def _check_frozen(self) -> None:
+        """StreamKitError if the file was opened as one that nobody writes to, and somebody has: what was read means nothing then."""
+        if self._frozen is not None and self._frozen != _stamp(self.path):
+            raise StreamKitError(f"the catalog {self.path} was written to while it was read; run again")
 
     def _commit(self, connection: apsw.Connection) -> None:
         try:
@@ -204,7 +213,9 @@ class SqliteDatabase:
 
     def _connect(self) -> apsw.Connection:
         if self._read_only:
-            return _open_read_only(self.path, self._vfs)
+            connection, is_frozen = _open_read_only(self.path, self._vfs)
+            self._frozen = _stamp(self.path) if is_frozen else None
+            return connection
         if self.path != IN_MEMORY:
             with naming("create", self.path):
                 _create_private(self.path)
@@ -257,7 +268,8 @@ class SqliteDatabase:
         self._lock = threading.RLock()
 
 
-def _open_read_only(path: str, vfs: str | None = None) -> apsw.Connection:
+def _open_read_only(path: str, vfs: str | None = None) -> tuple[apsw.Connection, bool]:
+    """The file for reading, and whether as one that nobody writes to meanwhile."""
     if not os.path.lexists(path):
         raise CorruptionError(f"the catalog {path} is missing")
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
@@ -271,11 +283,17 @@ def _open_read_only(path: str, vfs: str | None = None) -> apsw.Connection:
         if os.path.exists(f"{path}-wal"):
             raise
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags, vfs=vfs)
+        return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags, vfs=vfs), True
     except BaseException:
         connection.close()
         raise
-    return connection
+    return connection, False
+
+
+def _stamp(path: str) -> Stamp:
+    """What changes when a file is written to, or its write-ahead log is begun."""
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns, os.path.exists(f"{path}-wal")
 
 
 def _refusal(file: str, error: apsw.Error, *, is_written: bool) -> StreamKitError:
@@ -292,8 +310,11 @@ def _hindrance(file: str, *, is_written: bool) -> int:
     right = os.W_OK if is_written or len(files) > 1 else 0
     if not os.path.isdir(folder):
         return errno.ENOENT
-    if is_written and os.statvfs(folder).f_flag & os.ST_RDONLY:
-        return errno.EROFS
+    try:
+        if is_written and os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return errno.EROFS
+    except OSError as error:
+        return error.errno or errno.EIO
     is_allowed = os.access(folder, os.X_OK | right) and all(os.access(path, os.R_OK | right) for path in files)
     return 0 if is_allowed else errno.EACCES
 

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, EpochFailedError
 from streamkit.failpoints import armed
-from streamkit.log import slab
-from streamkit.log.compaction import compact_if_dirty
+from streamkit.log import maintenance, slab
+from streamkit.log.compaction import Report, compact_if_dirty
 from streamkit.log.maintenance import maintain
+from streamkit.log.merge import Merged
 from streamkit.log.opening import open_log
 from streamkit.log.settings import Scalar
 from streamkit.log.throttle import StoppedError, Throttle
@@ -255,3 +256,40 @@ def test_upkeep_that_is_closed_does_not_wait_for_compaction(tmp_path):
     assert time.monotonic() - start < SOON_SECONDS / 2
     assert (upkeep.passes, log.describe("t")["rows"]) == (0, 400)
     log.close()
+
+
+def test_a_topic_altered_during_a_pass_is_cleaned_under_its_new_schema():
+    """Maintenance that began before a topic was altered and written to goes on with the topic as it is then."""
+    log = open_memory_log(schema="k string, v int", min_cleanable_dirty_ratio=0.0, segment_ms=1)
+    put(log, ("a", 1), ("a", 2))
+    before = log.topic("t")
+    log.alter_topic("t", schema="k string, v bigint, more string")
+    with log.producer() as producer:
+        producer.send_batch("t", [{"k": "a", "v": 1 << 40, "more": "x"}])
+    log.clock.advance(10)
+
+    assert compact_if_dirty(log.storage, log.catalog, log.clock, before).rows_after == 1
+    assert values(log) == [1 << 40]
+
+
+def test_a_topic_that_others_keep_changing_does_not_end_a_pass(monkeypatch):
+    """What cannot be cleaned now, since others are at it, is left for the next pass; the topics behind it are maintained."""
+    log = open_memory_log()
+    log.create_topic("u", "v bigint", partitions=1)
+
+    def refuse(*_arguments, **_options):
+        raise EpochFailedError("changed while they were rewritten")
+
+    reached: list[str] = []
+
+    def merged(_catalog, topic, _writer):
+        reached.append(topic.name)
+        return Merged()
+
+    monkeypatch.setattr(
+        maintenance, "compact_if_dirty", lambda *found, **_: refuse() if found[3].name == "t" else Report("u", ())
+    )
+    monkeypatch.setattr(maintenance, "merge_topic", merged)
+    maintain(log)
+
+    assert "u" in reached

@@ -6,6 +6,7 @@ Each case counts the calls of one unharmed commit, then runs it once per call wi
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -150,6 +151,27 @@ def test_a_disk_that_stays_broken_leaves_the_outcome_open(case, fault, kind):
         catalog.close()
         catalog = open_catalog(folder)
         assert catalog.commit_epoch(epoch) and standing(catalog) == NEW
+        catalog.close()
+
+
+def test_a_disk_that_cannot_even_be_asked_about_leaves_the_outcome_open(case, fault, monkeypatch):
+    """What keeps the words of an error from being found does not take the place of the error: nothing is claimed."""
+    copy, epoch = case
+    statvfs = os.statvfs
+
+    def refuse(_path):
+        raise OSError(errno.EIO, "broken")
+
+    for at in range(1, calls_of_a_commit(case, fault) + 1):
+        folder = copy(f"io-{at}")
+        catalog = open_catalog(folder)
+        fault.arm("io", at, lasts=True)
+        monkeypatch.setattr(os, "statvfs", refuse)
+        with pytest.raises((OutcomeUnknownError, StorageFullError)):
+            catalog.commit_epoch(epoch)
+        monkeypatch.setattr(os, "statvfs", statvfs)
+        fault.arm(None)
+        assert standing_on_disk(folder) in (OLD, NEW), at
         catalog.close()
 
 

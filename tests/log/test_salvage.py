@@ -282,6 +282,16 @@ def test_schema_is_that_of_all_frames(folder):
         assert log.topic("recovered-1").setting("retention.ms") == "-1"
 
 
+def test_columns_that_hold_nothing_come_along(log):
+    """A column of the type void, in which all values are null, keeps nobody's rows from coming back."""
+    topic = log.create_topic("empty", "n bigint, nothing void", partitions=1)
+    for value in range(3):
+        log.producer().send_batch("empty", [{"n": value, "nothing": None}]).result()
+    SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.extents(topic.id, 0))
+
+    assert numbers(salvage(lost(log)).target, f"recovered-{topic.id}") == [0, 1, 2]
+
+
 def test_headers_deletions_and_times_come_along(folder):
     """A row is more than its columns."""
     with open_log(folder) as log:

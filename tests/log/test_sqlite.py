@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -132,3 +133,81 @@ def test_a_catalog_can_live_in_memory():
 def test_apsw_brings_a_safe_version():
     """The SQLite in use here passes its own gate."""
     check_version(apsw.sqlite_lib_version())
+
+
+READER = """
+import os, sys
+from streamkit.log.sqlite import SqliteDatabase
+if os.geteuid() == 0:
+    os.setuid(65534)
+database = SqliteDatabase(sys.argv[1], read_only=True)
+def count():
+    with database.read() as transaction:
+        return transaction.execute("SELECT count(*) FROM producer")[0][0]
+print(count(), flush=True)
+for line in sys.stdin:
+    if line == "again\\n":
+        print(count(), flush=True)
+        continue
+    try:
+        with database.read() as transaction:
+            print("reading", flush=True)
+            sys.stdin.readline()
+            transaction.execute("SELECT count(*) FROM producer")
+        print("nothing", flush=True)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+"""
+
+
+@pytest.fixture
+def reader():
+    """A process that may read a catalog, and not write beside it; and the catalog."""
+    with TemporaryDirectory() as folder:
+        path = os.path.join(folder, "catalog.db")
+        database = SqliteDatabase(path)
+        tables.prepare(database)
+        database.close()
+        os.chmod(path, 0o644)
+        os.chmod(folder, 0o555)
+        command = [sys.executable, "-c", READER, path]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            yield process, path
+            assert process.stdin is not None
+            process.stdin.close()
+        os.chmod(folder, 0o755)
+
+
+def write_to(path):
+    os.chmod(os.path.dirname(path), 0o755)
+    database = SqliteDatabase(path)
+    with database.write() as transaction:
+        for _ in range(500):
+            insert(transaction)
+    database.close()
+    os.chmod(os.path.dirname(path), 0o555)
+
+
+def ask(process, line):
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def test_a_reader_without_room_for_locks_sees_later_commits(reader):
+    """Who reads a catalog in a folder that nobody may write to looks at the file anew in each transaction."""
+    process, path = reader
+    assert process.stdout.readline().strip() == "0"
+    write_to(path)
+
+    assert ask(process, "again") == "500"
+
+
+def test_a_reader_without_room_for_locks_is_told_of_a_writer(reader):
+    """What was read while somebody wrote is no catalog, and no damaged one either."""
+    process, path = reader
+    assert process.stdout.readline().strip() == "0"
+    assert ask(process, "slowly") == "reading"
+    write_to(path)
+
+    assert "was written to while it was read; run again" in ask(process, "go on")

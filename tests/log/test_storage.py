@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -161,3 +162,10 @@ def test_every_kind_of_full_is_one_error(tmp_path, monkeypatch, number):
     monkeypatch.setattr(os, "write", fail)
     with pytest.raises(StorageFullError, match="free disk space"):
         FileStorage(str(tmp_path)).create("a", [b"x"])
+
+
+def test_a_refusal_of_the_system_travels():
+    """An error of the operating system is the same error in the process that it is sent to."""
+    found = pickle.loads(pickle.dumps(StorageFailedError("cannot read x", errno.EACCES, "denied")))
+
+    assert (str(found), found.errno, found.strerror) == ("cannot read x", errno.EACCES, "denied")
