@@ -59,8 +59,6 @@ def test_log_by_itself_does_what_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tour,) = [text for kind, text in BLOCKS if kind == "python" and "log.producer" in text]
     billed: list[pd.DataFrame] = []
-    with sk.open_log("shop") as log:
-        log.create_topic("customers", "name string, city string", key="name", config={"cleanup.policy": "compact"})
     names = {
         "sk": sk, "dt": dt, "bill": billed.append,
         "dataframe": pd.DataFrame({"id": [2, 3], "customer": ["bob", "cid"], "amount": [1.5, 2.5]}),

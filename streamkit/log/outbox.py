@@ -192,7 +192,7 @@ class Outbox:
             settlement = self._draft.settlement
         self._flush_until(settlement, None)
 
-    def close(self) -> None:
+    def rest(self) -> None:
         """End the background thread; it begins anew with the next rows."""
         with self._lock:
             sender, self._sender = self._sender, None

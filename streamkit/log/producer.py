@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol, final
 
 from streamkit.clock import Clock
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.buffer import split
 from streamkit.log.catalog import Catalog
 from streamkit.log.groups import GroupCommit
@@ -61,6 +61,7 @@ class Producer:
         self._clock = clock
         self._session = ProducerSession(storage, catalog, clock, name)
         self._readers: dict[str, RowReader] = {}
+        self._is_closed = False
         self._outbox = Outbox(self._session, settings, frame_rows, self._readers.clear)
         if name is not None:
             self._session.open()
@@ -69,6 +70,7 @@ class Producer:
         return f"Producer(id={self._session.name!r}, buffered_bytes={self._outbox.bytes})"
 
     def __enter__(self) -> Producer:
+        self._check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -76,7 +78,7 @@ class Producer:
             self.close()
         else:
             self._outbox.discard()
-            self._outbox.close()
+            self._end()
 
     def send(
         self, topic: str, row: Mapping[str, Any], timestamp_ms: int | None = None, callback: Callback | None = None
@@ -138,6 +140,7 @@ class Producer:
         with the producer, and a later flush completes this very commit: after OutcomeUnknownError it may have taken effect
         already, which that flush finds out; after StorageFullError and other errors of disk or catalog it has not.
         """
+        self._check_open()
         self._outbox.flush()
 
     @contextmanager
@@ -149,6 +152,7 @@ class Producer:
         commit at the end raises OutcomeUnknownError, it is not known which of the two it was: `flush` settles and completes
         it. After any other error nothing of it is or becomes visible, and no slab stays.
         """
+        self._check_open()
         self._outbox.begin()
         try:
             yield
@@ -169,16 +173,34 @@ class Producer:
         self._outbox.add_offsets(commit)
 
     def close(self) -> None:
-        """Flush, and end the background thread; the producer can be used again afterwards."""
+        """
+        Flush, and end the background thread; a second call does nothing. Whatever is asked of a closed producer raises StreamKitError.
+
+        If the flush raises, the producer stays open, so that a later one can settle what it left open.
+        """
+        if self._is_closed:
+            return
         try:
-            self.flush()
-        finally:
-            self._outbox.close()
+            self._outbox.flush()
+        except BaseException:
+            self._outbox.rest()
+            raise
+        self._end()
+
+    def _end(self) -> None:
+        self._is_closed = True
+        self._readers.clear()  # so that the next row asks for its topic, and is refused
+        self._outbox.rest()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StreamKitError(f"{self!r} is closed, and takes nothing in any more; make another one")
 
     # Taking rows in
 
     def _reader(self, name: str) -> RowReader:
         """The declaration of a topic, from the catalog."""
+        self._check_open()
         return self._readers.setdefault(name, RowReader(self._catalog.topic(name)))
 
     def _known(self, reader: RowReader, sequence: int | None) -> Receipt | None:

@@ -45,6 +45,10 @@ EVER = Times()
 def milliseconds(moment: int | dt.datetime) -> int:
     """The moment in milliseconds since 1970, UTC; ConfigError for a time without a zone."""
     if not isinstance(moment, dt.datetime):
+        if isinstance(moment, bool) or not isinstance(moment, int):
+            raise ConfigError(
+                f"found the time {moment!r}, expected whole milliseconds since 1970, UTC, or a datetime with a zone"
+            )
         return moment
     if moment.tzinfo is None:
         raise ConfigError(f"the time {moment} has no zone; give one, such as {moment}+00:00")

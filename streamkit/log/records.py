@@ -82,8 +82,11 @@ def stamped(batch: pa.RecordBatch, time_ms: int) -> pa.RecordBatch:
 def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.RecordBatch:
     """The row that deletes a key; SchemaError if `key` has not just the key columns."""
     with _naming(topic):
-        if set(key) != set(topic.key) or not topic.key:
-            raise SchemaError(f"found the columns {sorted(key)}, expected its key columns {list(topic.key)}")
+        if not topic.key:
+            raise SchemaError("it has no key, so there is nothing to delete by")
+        if not isinstance(key, Mapping) or set(key) != set(topic.key):
+            found = f"the columns {sorted(key)}" if isinstance(key, Mapping) else repr(key)
+            raise SchemaError(f"found {found}, expected a dict of its key columns {list(topic.key)}")
         columns = {column.name: _from_values(topic, column.name, [key.get(column.name)]) for column in topic.schema}
         return _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
 

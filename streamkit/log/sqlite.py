@@ -200,7 +200,7 @@ class SqliteDatabase:
         """An error of SQLite as one of ours; `written` is the file that is being written, if not the catalog."""
         if isinstance(error, apsw.FullError):
             file = written or self.path
-            return StorageFullError(f"no room in {file}: {error}; nothing became visible, free disk space and run again")
+            return StorageFullError(f"no room in {file}: {error}; free disk space and run again")
         if isinstance(error, _REFUSED):
             return _refusal(written or self.path, error, is_written=not self._read_only)
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
@@ -311,8 +311,11 @@ def _hindrance(file: str, *, is_written: bool) -> int:
     if not os.path.isdir(folder):
         return errno.ENOENT
     try:
-        if is_written and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        system = os.statvfs(folder)
+        if is_written and system.f_flag & os.ST_RDONLY:
             return errno.EROFS
+        if not system.f_bavail:
+            return errno.ENOSPC  # also to be read: the processes that use a catalog share some memory, which is a file
     except OSError as error:
         return error.errno or errno.EIO
     is_allowed = os.access(folder, os.X_OK | right) and all(os.access(path, os.R_OK | right) for path in files)

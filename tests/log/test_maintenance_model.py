@@ -145,11 +145,13 @@ class MaintenanceMachine(RuleBasedStateMachine):
             self._check_nothing_old_is_left(topic)
 
     def _note_age(self):
+        """Before which offsets all rows are too old now, or were compacted away: those keep nothing behind them from going."""
         cutoff = self.clock.now_ms() - RETENTION_MS
-        for topic, partition in PLACES:
-            written = self.written[partition] if topic in ("aging", "both") else {}
-            while (row := written.get(self.aged[topic, partition])) and min(row.time_ms, row.sent_ms) < cutoff:
-                self.aged[topic, partition] += 1
+        for topic in ("aging", "both"):
+            for partition, held in enumerate(self.held(topic)):
+                is_young = (offset for offset, row in held.items() if min(row.time_ms, row.sent_ms) >= cutoff)
+                first = min(is_young, default=len(self.written[partition]))
+                self.aged[topic, partition] = max(self.aged[topic, partition], first)
 
     def _start_by_bytes(self, partition):
         """Where a partition begins when as many old extents have gone as leave enough bytes."""

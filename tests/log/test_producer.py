@@ -387,3 +387,25 @@ def test_a_batch_without_rows_writes_nothing(log, data):
     with log.producer() as producer:
         producer.send_batch("t", data)
     assert (log.read("t").num_rows, log.storage.list("slabs")) == (0, ())
+
+
+@pytest.mark.parametrize("linger_ms", [None, 5])
+def test_a_closed_producer_takes_nothing_in(linger_ms):
+    """After its end a producer refuses rows, flushes and transactions, instead of keeping rows that nobody would commit."""
+    log = open_log(":memory:")
+    log.create_topic("t", "v bigint", key="v", partitions=1)
+    with log.producer(linger_ms=linger_ms) as producer:
+        producer.send("t", {"v": 1})
+    producer.close()
+
+    for use in (
+        lambda: producer.send("t", {"v": 2}),
+        lambda: producer.send_batch("t", [{"v": 2}]),
+        lambda: producer.delete("t", {"v": 1}),
+        producer.flush,
+        producer.transaction().__enter__,
+        producer.__enter__,
+    ):
+        with pytest.raises(StreamKitError, match="is closed, and takes nothing in any more; make another one"):
+            use()
+    assert log.read("t")["v"].to_pylist() == [1]

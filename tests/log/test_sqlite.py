@@ -7,11 +7,12 @@ import stat
 import subprocess
 import sys
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import apsw
 import pytest
 
-from streamkit.errors import CorruptionError, SetupError
+from streamkit.errors import CorruptionError, SetupError, StorageFullError
 from streamkit.log import tables
 from streamkit.log.sqlite import SqliteDatabase, check_version
 
@@ -211,3 +212,12 @@ def test_a_reader_without_room_for_locks_is_told_of_a_writer(reader):
     write_to(path)
 
     assert "was written to while it was read; run again" in ask(process, "go on")
+
+
+def test_a_full_disk_is_called_full(database, monkeypatch):
+    """What SQLite calls an error of input and output is said to be a lack of room where there is none."""
+    full = SimpleNamespace(f_flag=0, f_bavail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _path: full)
+
+    found = database._translate(apsw.IOError("disk I/O error"))
+    assert isinstance(found, StorageFullError) and "no room" in str(found)
