@@ -28,7 +28,7 @@ from streamkit.log.settings import (
     MIN_COMPACTION_LAG_MS,
     SEGMENT_BYTES,
 )
-from streamkit.log.slab import SlabMissingError
+from streamkit.log.slab import GONE
 from streamkit.log.storage import Storage
 from streamkit.log.survivors import MEMORY_BYTES, Progress, Selection, select_survivors
 from streamkit.log.throttle import Throttle
@@ -220,7 +220,7 @@ class _Cleaner:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._pass(begun)
-            except (EpochFailedError, SlabMissingError):
+            except (EpochFailedError, *GONE):
                 if attempt == ATTEMPTS:
                     raise
                 begun = self._range(begun.cleaning.partition, is_background)

@@ -14,7 +14,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.manifest import Span
 from streamkit.log.reader import check_columns, placed_schema, read_placed, warn_of_purge
-from streamkit.log.slab import SlabMissingError
+from streamkit.log.slab import GONE
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TOPIC
@@ -131,7 +131,7 @@ class Fetcher:
             for extent in span.extents:
                 try:
                     rows = read_placed(self._storage, topic, columns, extent, offset, end)
-                except SlabMissingError:
+                except GONE:
                     if extent == missing:
                         raise
                     missing = extent  # merged or compacted since: the manifest says where the rows are now

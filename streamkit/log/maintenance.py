@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.errors import CorruptionError, EpochFailedError, TopicNotFoundError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
@@ -76,14 +76,14 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     collect what producers without a name left that have been silent for a day, and shorten the journal.
 
     `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays. Returns what
-    was done. TopicNotFoundError for a name that is no topic's; CorruptionError for a topic whose rows are missing or damaged,
-    once all the others are done.
+    was done. TopicNotFoundError for a name that is no topic's; CorruptionError or StorageFailedError for a topic whose rows are
+    missing, damaged or out of reach, once all the others are done.
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in topics]
     bound = throttle or Throttle()
     writer = SegmentWriter(log.storage, log.catalog, bound)
     running = Pass(log, bound, writer, lapsed_holders(log.catalog, log.heartbeats))
-    failures: list[CorruptionError] = []
+    failures: list[CorruptionError | StorageFailedError] = []
     report = sum((_maintained(running, topic, failures) for topic in chosen), Report())
     report += sum((running.done(step) for step in LOG_STEPS), Report())
     if failures:
@@ -91,13 +91,13 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     return report
 
 
-def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError]) -> Report:
-    """What was done for a topic; that its rows are missing or damaged is noted, and keeps nobody from the next one."""
+def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError | StorageFailedError]) -> Report:
+    """What was done for a topic; that its rows are missing, damaged or out of reach is noted, and keeps nobody from the next one."""
     try:
         return sum((running.done(step, topic) for step in TOPIC_STEPS), Report())
     except EpochFailedError as error:
         _logger.info("topic %s is left for the next pass: %s", topic.name, error)  # others are at it
-    except CorruptionError as error:
+    except (CorruptionError, StorageFailedError) as error:
         _logger.warning("topic %s cannot be maintained: %s", topic.name, error)
         failures.append(error)
     return Report()

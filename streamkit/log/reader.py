@@ -15,7 +15,7 @@ from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
-from streamkit.log.slab import SlabMissingError, read_rows
+from streamkit.log.slab import GONE, read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
@@ -97,7 +97,7 @@ class Reader:
         for extent in self._extents:
             try:
                 yield self._timely(extent, self._batch(extent))
-            except SlabMissingError:
+            except GONE:
                 yield from self._moved(extent)
 
     def table(self) -> pa.Table:

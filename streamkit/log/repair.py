@@ -14,6 +14,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.replicated_storage import ReplicatedStorage, reason_of
 from streamkit.log.slab import check_slab
 from streamkit.log.storage import FileStorage, Storage
+from streamkit.log.system_error import is_refusal
 
 _CHUNK_BYTES = 1 << 20
 
@@ -23,7 +24,8 @@ class SlabCopies:
     """
     The copies of a slab: how many are whole now, how many of these were made just now, and where damaged ones were put.
 
-    `failures` says of roots, by folder, why no copy could be made there.
+    `failures` says of roots, by folder, why no copy could be looked at or made there. `is_lost`: every root could be asked, also
+    those that cannot be used, and none has a whole copy.
     """
 
     path: str
@@ -31,6 +33,7 @@ class SlabCopies:
     restored: int = 0
     set_aside: tuple[str, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
+    is_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,13 @@ class RepairReport:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The slabs of which no whole copy was found."""
-        return tuple(slab.path for slab in self.slabs if not slab.whole)
+        """The slabs of which no root has a whole copy."""
+        return tuple(slab.path for slab in self.slabs if slab.is_lost)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """The slabs that still have too few copies, because a root cannot be used or has no room."""
-        return tuple(slab.path for slab in self.slabs if 0 < slab.whole < self.factor)
+        """The slabs that still have too few copies, because a root cannot be used, refuses to be looked at, or has no room."""
+        return tuple(slab.path for slab in self.slabs if slab.whole < self.factor and not slab.is_lost)
 
     @property
     def restored(self) -> int:
@@ -90,35 +93,41 @@ def _repaired(
 
 @dataclass(frozen=True)
 class _Copies:
-    """Where a slab is whole, damaged or absent, the roots that are to hold it first."""
+    """Where a slab is whole, damaged or absent, and what was refused where, the roots that are to hold it first."""
 
     path: str
     data: pa.Buffer | None
     whole: tuple[FileStorage, ...]
     damaged: tuple[FileStorage, ...]
     absent: tuple[FileStorage, ...]
+    refused: Mapping[str, str]
 
     @classmethod
     def of(cls, storage: ReplicatedStorage, path: str) -> _Copies:
         states = [(files, _state(files, path)) for files in storage.files(path)]
-        whole = [(files, state) for files, state in states if isinstance(state, pa.Buffer)]
+        whole = tuple(files for files, state in states if isinstance(state, pa.Buffer))
+        # Under a root that cannot be used, a read-only one or one of the log that this is a copy of, there may be a whole one.
+        elsewhere = [] if whole else [(files, _state(files, path)) for files in storage.out_of_use()]
+        found = [*states, *elsewhere]
         return cls(
             path,
-            whole[0][1] if whole else _whole_elsewhere(storage, path),
-            tuple(files for files, _ in whole),
+            next((state for _, state in found if isinstance(state, pa.Buffer)), None),
+            whole,
             tuple(files for files, state in states if isinstance(state, CorruptionError)),
             tuple(files for files, state in states if state is None),
+            {files.root: reason_of(state) for files, state in found if isinstance(state, OSError)},
         )
 
     def counted(self) -> SlabCopies:
-        return SlabCopies(self.path, len(self.whole))
+        is_lost = self.data is None and not self.refused
+        return SlabCopies(self.path, len(self.whole), failures=self.refused, is_lost=is_lost)
 
     def mended(self, factor: int) -> SlabCopies:
         """The copies after damaged ones were set aside and missing ones made; as they are if none is whole."""
         if self.data is None:
             return self.counted()
         set_aside: list[str] = []
-        failures: dict[str, str] = {}
+        failures = dict(self.refused)
         restored = 0
         for files in (*self.damaged, *self.absent):
             try:
@@ -132,26 +141,22 @@ class _Copies:
         return SlabCopies(self.path, len(self.whole) + restored, restored, tuple(set_aside), failures)
 
 
-def _state(files: FileStorage, path: str) -> pa.Buffer | CorruptionError | None:
-    """The bytes of a whole copy, what is wrong with it, or None if there is none."""
+def _state(files: FileStorage, path: str) -> pa.Buffer | CorruptionError | OSError | None:
+    """The bytes of a whole copy, what is wrong with it, None if there is none, or the OSError for which this process may not look."""
     try:
         _read_through(os.path.join(files.root, path))
         data = files.map(path)
     except FileNotFoundError:
         return None
     except OSError as error:
+        if is_refusal(error):
+            return error
         return CorruptionError(f"{path} in {files.root} cannot be read: {error.strerror}")
     try:
         check_slab(data, path)
     except CorruptionError as error:
         return error
     return data
-
-
-def _whole_elsewhere(storage: ReplicatedStorage, path: str) -> pa.Buffer | None:
-    """The bytes of a whole copy under a root that cannot be used: a read-only one, or one of the log that this is a copy of."""
-    states = (_state(files, path) for files in storage.out_of_use())
-    return next((state for state in states if isinstance(state, pa.Buffer)), None)
 
 
 def _read_through(file: str) -> None:

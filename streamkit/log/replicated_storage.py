@@ -26,6 +26,7 @@ from streamkit.errors import NotEnoughReplicasError, StorageFullError, StreamKit
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.storage import FileStorage, Part, Storage
 from streamkit.log.storage_root import check_root, place_of
+from streamkit.log.system_error import is_refusal
 
 Outcome: TypeAlias = int | OSError | StorageFullError  # the size of a copy, or why there is none
 Answer = TypeVar("Answer")
@@ -68,10 +69,26 @@ class ReplicatedStorage:
         raise self._refusal(path, outcomes)
 
     def copies(self, path: str) -> Iterator[pa.Buffer]:
-        """Every copy that can be mapped, the likeliest root first."""
+        """
+        Every copy that can be mapped, the likeliest root first.
+
+        Who comes to the end has found none that will do: then StorageFailedError if a root failed, and so there may be one, unless
+        it is for its disk that it did and there are other copies.
+        """
+        failure: OSError | None = None
+        is_found = False
         for number in self._order(path):
-            with suppress(OSError):
-                yield self._files[number].map(path)
+            try:
+                data = self._files[number].map(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                failure = failure or error
+                continue
+            is_found = True
+            yield data
+        if failure is not None and (not is_found or is_refusal(failure)):
+            raise failure
 
     def map(self, path: str) -> pa.Buffer:
         """The bytes of one copy; FileNotFoundError if no root has one, else the OSError of the first that cannot be read."""
@@ -97,8 +114,17 @@ class ReplicatedStorage:
         return int(self.map(path).size)
 
     def exists(self, path: str) -> bool:
-        """Whether any root has a copy."""
-        return any(files.exists(path) for files in self._files)
+        """Whether any root has a copy; StorageFailedError if none is seen to have one, and a root cannot tell."""
+        failure: OSError | None = None
+        for files in self._files:
+            try:
+                if files.exists(path):
+                    return True
+            except OSError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return False
 
     def files(self, path: str) -> tuple[FileStorage, ...]:
         """The storages of the roots that can be used now, the likeliest to hold the file first."""

@@ -28,7 +28,7 @@ from streamkit.log.producers import ProducerCommit, ProducerState
 from streamkit.log.reference import SlabReference
 from streamkit.log.replacements import Replacement
 from streamkit.log.settings import RETENTION_MS
-from streamkit.log.slab import SlabMissingError, read_rows, stage_slab
+from streamkit.log.slab import GONE, read_rows, stage_slab
 from streamkit.log.storage import Storage
 from streamkit.log.survivors import Selection
 from streamkit.log.throttle import Throttle
@@ -97,7 +97,7 @@ class SegmentWriter:
             added = self.swap(segment)
         except EpochFailedError:
             return None
-        except (SlabMissingError, TopicNotFoundError):
+        except (*GONE, TopicNotFoundError):
             if tuple(self._catalog.extents(topic.id, extents[0].partition, *_bounds(extents))) == tuple(extents):
                 raise
             return None

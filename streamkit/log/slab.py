@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
 from streamkit.log.frame import Declared, Payload, check, decode, encode, header, padding
@@ -37,6 +37,10 @@ FrameInput = tuple[int, int, pa.RecordBatch]
 
 class SlabMissingError(CorruptionError):
     """A slab is not there: it was lost, or it left the manifest and has been deleted since."""
+
+
+# What befalls a reader whose slab has been deleted since: a root that fails cannot tell that it has no copy either.
+GONE = (SlabMissingError, StorageFailedError)
 
 
 def write_slab(

@@ -11,7 +11,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.reader import milliseconds
-from streamkit.log.slab import SlabMissingError, read_rows
+from streamkit.log.slab import GONE, read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import TIMESTAMP
@@ -39,7 +39,7 @@ def _first_offset(storage: Storage, catalog: Catalog, topic: Topic, partition: i
     while extent := catalog.first_extent_since(topic.id, partition, timestamp_ms, start):
         try:
             rows, offsets = read_rows(storage, extent, start, extent.next_offset, [TIMESTAMP], topic)
-        except SlabMissingError:
+        except GONE:
             if extent == missing:
                 raise
             missing = extent  # merged or compacted since: the manifest says where the rows are now

@@ -6,22 +6,24 @@ import errno
 import os
 import random
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFullError
+from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFailedError, StorageFullError
 from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
+from streamkit.log.reader import Reader
 from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
-from streamkit.log.slab import check_slab
+from streamkit.log.slab import check_slab, read_reference
 from streamkit.log.storage import FileStorage
 from streamkit.log.storage_root import MARKER, Owner, claim_root, place_of
 from streamkit.log.system_error import full_error
+from streamkit.log.trash import empty_trash
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import FaultyCalls
 
@@ -376,3 +378,72 @@ def test_repair_reads_past_a_bad_sector(log, folders):
         report = log.repair()
     assert report.restored == 1 and len(report.slabs[0].set_aside) == 1 and report.lacking == ()
     assert len(copies_of(folders)) == 3
+
+
+@contextmanager
+def refused_slabs(folders, name):
+    """No slab of any root can be opened as long as the block goes on."""
+    with ExitStack() as stack:
+        for folder in folders:
+            stack.enter_context(failing(folder / "slabs", "open", name=name))
+        yield
+
+
+@pytest.mark.parametrize("name", ["EMFILE", "EACCES", "EIO"])
+def test_what_the_system_refuses_is_not_missing(log, folders, name):
+    """Slabs that no root lets this process open are not called missing: reads and checks raise what the system says, or name it."""
+    send(log)
+    (path,) = log.catalog.slabs()
+    with refused_slabs(folders, name):
+        with pytest.raises(StorageFailedError, match=os.strerror(errno_of(name))):
+            log.read("t")
+        with pytest.raises(StorageFailedError, match=os.strerror(errno_of(name))):
+            read_reference(log.storage, path)
+    assert values(log) == list(range(10))
+
+
+def test_a_damaged_copy_beside_one_that_is_refused(folders):
+    """Where one copy will not do and the next may not be looked at, the refusal is raised: the slab may well be whole."""
+    storage = storage_of(folders)
+    storage.create(PATH, [b"damaged"])
+    with failing(folders[1], "open", name="EMFILE"), pytest.raises(StorageFailedError, match="open file"):
+        read_reference(storage, PATH)
+    with failing(folders[1], "open", name="EIO"), pytest.raises(CorruptionError):
+        read_reference(storage, PATH)
+
+
+def test_a_file_exists_where_another_root_fails(folders):
+    """A copy is found behind a root that fails; only when no other has one, the failure is raised, for there may be one."""
+    storage = storage_of(folders)
+    storage.create(PATH, [b"x"])
+    (folders[0] / PATH).unlink()
+    with failing(folders[0], "stat"):
+        assert storage.exists(PATH)
+        with pytest.raises(StorageFailedError):
+            storage.exists(f"slabs/p1/1/2-{'b' * 32}.slab")
+    assert not storage.exists(f"slabs/p1/1/2-{'b' * 32}.slab")
+
+
+@pytest.mark.parametrize("name", ["EMFILE", "EACCES"])
+def test_repair_leaves_what_it_may_not_look_at(log, folders, name):
+    """A copy that the system refuses is neither damaged nor lost to `repair`, which names its root and leaves it where it is."""
+    send(log)
+    with failing(folders[1] / "slabs", "open", name=name):
+        report = log.repair()
+    assert (report.lost, report.restored, report.slabs[0].set_aside) == ((), 0, ())
+    assert report.lacking == tuple(log.catalog.slabs()) and report.unusable == {str(folders[1]): os.strerror(errno_of(name))}
+    with refused_slabs(folders, name):
+        report = log.repair(is_dry=True)
+    assert (report.lost, report.lacking) == ((), tuple(log.catalog.slabs()))
+    assert len(copies_of(folders)) == 3 and log.repair().lacking == ()
+
+
+def test_readers_follow_a_merge_while_a_root_fails(log, folders):
+    """Rows that were merged elsewhere while they were read are found, though a failing root cannot tell that it has no copy."""
+    for first in range(0, 240, 10):
+        send(log, first)
+    reader = Reader(log.storage, log.catalog, log.topic("t"))
+    log.merge("t")
+    assert empty_trash(log.storage, log.catalog, 1 << 62)
+    with failing(folders[1], "open"):
+        assert sorted(reader.table()["v"].to_pylist()) == list(range(240))
