@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.replicated_storage import ReplicatedStorage, reason_of
 from streamkit.log.slab import check_slab
 from streamkit.log.storage import FileStorage, Storage
-from streamkit.log.system_error import is_refusal
+from streamkit.log.system_error import is_refusal, system_error
 
 _CHUNK_BYTES = 1 << 20
 
@@ -139,6 +139,19 @@ class _Copies:
             except (OSError, StorageFullError) as failure:  # the slab stays in the list of those that lack copies
                 failures[files.root] = reason_of(failure)
         return SlabCopies(self.path, len(self.whole) + restored, restored, tuple(set_aside), failures)
+
+
+def has_whole_copy(roots: Iterable[FileStorage], path: str) -> bool:
+    """Whether every byte of a copy under one of these roots is right; StorageFailedError if none is, and one may not be looked at."""
+    refusal = None
+    for files in roots:
+        state = _state(files, path)
+        if isinstance(state, pa.Buffer):
+            return True
+        refusal = state if isinstance(state, OSError) else refusal
+    if refusal is not None:
+        raise system_error("read", path, refusal) from refusal
+    return False
 
 
 def _state(files: FileStorage, path: str) -> pa.Buffer | CorruptionError | OSError | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
+from streamkit.log.repair import has_whole_copy
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.sqlite import IN_MEMORY
 from streamkit.log.storage import Storage
-from streamkit.log.storage_root import Owner, claim_root, place_of
+from streamkit.log.storage_root import Owner, claim_root, place_of, release_root
 
 
 @dataclass(frozen=True)
@@ -46,28 +48,48 @@ def change_storage(root: str, catalog: Catalog, change: StorageChange) -> Storag
     if root == IN_MEMORY:
         raise ConfigError("a log in memory has no copies on disks; open one in a folder")
     wanted, before = change.replication(), catalog.replication()
+    _check_distinct(root, change.folders)
     known = {found.path: found for found in before.roots}
     owner = Owner(catalog.standing().log_id, place_of(root))
     roots = tuple(claim_root(folder, owner, known.get(folder), adopt=change.adopt) for folder in change.folders)
+    if len({claimed.token for claimed in roots}) < len(roots):
+        raise ConfigError(
+            f"two of the folders {', '.join(change.folders)} have the same marker file; one is a copy of the other, empty it"
+        )
     replication = replace(wanted, roots=roots)
-    if not change.force:
-        _check_left_out(ReplicatedStorage(root, replication), catalog, before)
+    left_out = [one for one in before.roots if one.path not in change.folders]
+    if left_out and not change.force:
+        _check_left_out(ReplicatedStorage(root, replication), catalog, before, left_out)
     catalog.change_replication(replication)
+    for one in left_out:
+        release_root(one, owner)
     return open_storage(root, replication)
 
 
-def _check_left_out(storage: ReplicatedStorage, catalog: Catalog, before: Replication) -> None:
-    """ConfigError if a root is left out, and slabs have no copy under the folders that stay."""
-    staying = {root.path for root in storage.replication.roots}
-    left_out = [root.path for root in before.roots if root.path not in staying]
-    if not left_out:
-        return
+def _check_distinct(root: str, folders: Sequence[str]) -> None:
+    """ConfigError if two of the folders, the log's own included, are one under different names."""
+    for first, second in combinations((root, *folders), 2):
+        if _is_same(first, second):
+            raise ConfigError(f"{first} and {second} are the same folder; name each once, and beside the log's own")
+
+
+def _is_same(first: str, second: str) -> bool:
+    if os.path.realpath(first) == os.path.realpath(second):
+        return True
+    try:
+        return os.path.samefile(first, second)  # mounted twice
+    except OSError:  # one does not exist yet, or cannot be looked at
+        return False
+
+
+def _check_left_out(storage: ReplicatedStorage, catalog: Catalog, before: Replication, left_out: Sequence[StorageRoot]) -> None:
+    """ConfigError if slabs have no whole copy under the folders that stay; StorageFailedError if that cannot be told."""
     usable = storage.usable()
-    count = sum(not any(files.exists(path) for files in usable) for path in catalog.slabs())
+    count = sum(not has_whole_copy(usable, path) for path in catalog.slabs())
     if count:
         folders = 1 + len(before.roots)
         first = f"set --factor {folders} with the roots that are on record, then " if before.factor < folders else ""
         raise ConfigError(
-            f"{count} slabs would have no copy without {', '.join(left_out)}; {first}run `streamkit storage repair`, "
-            "or leave it out all the same, with --force"
+            f"{count} slabs would have no whole copy without {', '.join(root.path for root in left_out)}; {first}run "
+            "`streamkit storage repair`, or leave it out all the same, with --force"
         )

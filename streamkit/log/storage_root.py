@@ -8,16 +8,19 @@ write or delete there; the same marker tells a root from an empty mount point an
 from __future__ import annotations
 
 import json
+import logging
 import os
 from dataclasses import asdict, dataclass
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StorageFullError
 from streamkit.log.replication import StorageRoot
 from streamkit.log.storage import FileStorage, sync_folder
 from streamkit.names import IDENTITY_FOLDER, fresh_token, unfinished_file
 
 MARKER = "storage-root"
 _MARKER_BYTES_MAX = 65_536
+_UNFINISHED = unfinished_file(MARKER, "")
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,10 @@ class Marker:
             value = json.loads(data)
             return cls(str(value["token"]), Owner(str(value["log_id"]), str(value["place"])))
         except (ValueError, LookupError, TypeError, RecursionError):
-            return cls("", Owner("", ""))
+            return NOBODYS
+
+
+NOBODYS = Marker("", Owner("", ""))
 
 
 def place_of(root: str) -> str:
@@ -78,9 +84,15 @@ def check_root(root: StorageRoot, place: str) -> None:
         raise OSError(
             "it has no marker file: its disk is not mounted, or it is a new one; then run `streamkit storage set` with the same folders"
         )
+    if marker == NOBODYS:
+        raise OSError(
+            f"its marker file {MARKER} cannot be understood; if the disk is the right one, run `streamkit storage set` with the same folders "
+            "and --adopt"
+        )
     if marker.token != root.token:
         raise OSError(
-            f"its marker file is that of another storage root, of the log at {marker.owner.place or 'an unknown place'}"
+            f"its marker file is that of another storage root, of the log at {marker.owner.place}; if that is this log, the root has been "
+            "left out or disks were exchanged, and the log is to be opened anew"
         )
     if marker.owner.place != place:
         raise OSError(_elsewhere(marker))
@@ -91,12 +103,13 @@ def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, a
     Make an absolute folder a storage root of this owner, unless it is one; ConfigError if it cannot be one.
 
     An empty folder, or one that does not exist yet, becomes one; if it is `known` by the log, it is the same root again, on a
-    new disk. A folder that was a root of this log comes back as it is. With `adopt`, so does a root of the log at another place.
+    new disk. A folder that was a root of this log comes back as it is. With `adopt`, so does a root of the log at another place,
+    and a known one that has slabs but no marker that can be understood.
     """
     try:
         marker = read_marker(folder)
-        if marker is None:
-            return _made(folder, Marker(known.token if known else fresh_token(), owner))
+        if marker is None or marker == NOBODYS:
+            return _made(folder, Marker(known.token if known else fresh_token(), owner), known, adopt=adopt)
         _check_owner(folder, marker, owner, adopt=adopt)
         if marker.owner != owner:
             _write_marker(folder, Marker(marker.token, owner))
@@ -105,6 +118,23 @@ def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, a
             return known
         raise ConfigError(f"the storage root {folder} cannot be used: {error.strerror}") from error
     return StorageRoot(folder, marker.token)
+
+
+def release_root(root: StorageRoot, owner: Owner) -> None:
+    """
+    Give a root that is no longer on record another token, so that whoever opened the log before does not write there.
+
+    The folder may become a root of this log again. What cannot be written to is left as it is.
+    """
+    try:
+        if read_marker(root.path) == Marker(root.token, owner):
+            _write_marker(root.path, Marker(fresh_token(), owner))
+    except (OSError, StorageFullError) as error:
+        _logger.warning(
+            "the storage root %s was left out, but cannot be marked so: %s; who has the log open may go on writing there until it is opened anew",
+            root.path,
+            error,
+        )
 
 
 def _check_owner(folder: str, marker: Marker, owner: Owner, *, adopt: bool) -> None:
@@ -123,17 +153,19 @@ def _elsewhere(marker: Marker) -> str:
     )
 
 
-def _made(folder: str, marker: Marker) -> StorageRoot:
+def _made(folder: str, marker: Marker, known: StorageRoot | None, *, adopt: bool) -> StorageRoot:
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    found = sorted(name for name in os.listdir(folder) if name != "lost+found")
+    allowed = {"lost+found", MARKER} | ({"slabs", "damaged"} if known and adopt else set())
+    found = sorted(name for name in os.listdir(folder) if name not in allowed and not name.startswith(_UNFINISHED))
     if found:
-        raise ConfigError(f"the storage root {folder} has files already, such as {found[0]}; expected an empty folder")
-    FileStorage(folder).create(MARKER, [marker.encode()])
+        hint = "; if its files are this log's, run `streamkit storage set` with the same folders and --adopt" if known else ""
+        raise ConfigError(f"the storage root {folder} has files already, such as {found[0]}; expected an empty folder{hint}")
+    _write_marker(folder, marker)
     return StorageRoot(folder, marker.token)
 
 
 def _write_marker(folder: str, marker: Marker) -> None:
-    """Put another marker in the place of the one that is there, all of it or nothing."""
+    """Put a marker in the place of the one that may be there, all of it or nothing."""
     unfinished = unfinished_file(MARKER, fresh_token())
     FileStorage(folder).create(unfinished, [marker.encode()])
     os.replace(os.path.join(folder, unfinished), os.path.join(folder, MARKER))

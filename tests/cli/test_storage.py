@@ -57,5 +57,5 @@ def test_the_only_copies_need_force(streamkit, root, as_program, tmp_path):
     for slab in slabs:
         slab.unlink()
     code, _, error = as_program("storage", "set")
-    assert code == 1 and f"{len(slabs)} slabs would have no copy" in error and "--force" in error
+    assert code == 1 and f"{len(slabs)} slabs would have no whole copy" in error and "--force" in error
     assert "1 copies of each file" in streamkit("storage", "set", "--force")

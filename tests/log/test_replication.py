@@ -193,7 +193,7 @@ def test_a_root_of_another_log_is_not_written_to(folders):
     storage = storage_of(folders, factor=3, min_insync=3)
     (folders[1] / MARKER).chmod(0o600)
     (folders[1] / MARKER).write_text("token-9")
-    with pytest.raises(NotEnoughReplicasError, match="that of another storage root"):
+    with pytest.raises(NotEnoughReplicasError, match="its marker file storage-root cannot be understood"):
         storage.create(PATH, [b"x"])
     assert not storage.exists(PATH)
 

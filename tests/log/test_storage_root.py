@@ -7,13 +7,15 @@ import shutil
 
 import pytest
 
-from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError
+from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFailedError
 from streamkit.log.opening import open_log
 from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
 from streamkit.log.storage import FileStorage
 from streamkit.log.storage_root import MARKER, Marker, Owner, claim_root, place_of
-from streamkit.names import identity_path
+from streamkit.names import identity_path, unfinished_file
+from streamkit.testing.calls import watched
+from streamkit.testing.faults import FaultyCalls
 
 
 @pytest.fixture
@@ -42,6 +44,13 @@ def values(log):
 
 def slabs_of(*folders):
     return [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
+
+
+def damage(file):
+    data = bytearray(file.read_bytes())
+    data[200] = (data[200] + 1) % 256
+    file.chmod(0o600)
+    file.write_bytes(data)
 
 
 def contents(*folders):
@@ -163,7 +172,9 @@ def test_the_only_copies_are_not_left_out(log, folders):
     alone = [len(slabs_of(folder)) for folder in folders]
     assert sum(alone) == 40 and min(alone) > 0
     before = log.catalog.replication()
-    with pytest.raises(ConfigError, match=rf"{alone[2]} slabs would have no copy without {roots[1]}; set --factor 3 .*repair"):
+    with pytest.raises(
+        ConfigError, match=rf"{alone[2]} slabs would have no whole copy without {roots[1]}; set --factor 3 .*repair"
+    ):
         log.set_storage(roots[:1], 1)
     assert log.catalog.replication() == before
 
@@ -184,7 +195,7 @@ def test_a_copied_log_becomes_one_of_its_own(log, folders, tmp_path):
     shutil.copytree(folders[0], tmp_path / "copy")
     before = contents(*folders[1:])
     with open_log(tmp_path / "copy") as copy:
-        with pytest.raises(ConfigError, match="slabs would have no copy without"):
+        with pytest.raises(ConfigError, match="slabs would have no whole copy without"):
             copy.set_storage([])
         assert copy.repair().restored == len(slabs_of(*folders[1:]))
         copy.set_storage([str(tmp_path / "fourth")])
@@ -198,3 +209,102 @@ def test_a_copied_log_becomes_one_of_its_own(log, folders, tmp_path):
 def test_a_marker_of_another_form_is_nobodys(found):
     """Whatever else stands in a marker file, it is not taken for the marker of a root."""
     assert Marker.parse(found) == Marker("", Owner("", ""))
+
+
+def test_a_root_left_out_is_not_written_to_by_who_had_the_log_open(log, folders):
+    """Whoever opened the log before a root was left out writes elsewhere, so that its rows are read; the root may come back."""
+    roots = [str(folder) for folder in folders[1:]]
+    log.set_storage(roots, 1)
+    with open_log(folders[0]) as other:
+        other.set_storage(roots[:1], 1)
+    for first in range(0, 200, 10):
+        send(log, first)
+    assert not slabs_of(folders[2]) and str(folders[2]) in log.storage.unusable()
+    with open_log(folders[0]) as later:
+        assert values(later) == list(range(200)) and later.fsck().is_clean
+        later.set_storage(roots)
+        assert later.storage.unusable() == {}
+
+
+def test_a_root_left_out_that_cannot_be_marked_is_named(log, folders, caplog):
+    """A root whose disk has failed is left out all the same; that others may go on writing there is said."""
+    log.set_storage([str(folders[1])])
+    (folders[1] / MARKER).unlink()
+    (folders[1] / MARKER).mkdir()
+    log.set_storage([])
+    assert f"the storage root {folders[1]} was left out, but cannot be marked so" in caplog.text
+
+
+@pytest.mark.parametrize("harm", [lambda file: os.truncate(file, 0), lambda file: os.truncate(file, 300), damage])
+def test_a_damaged_copy_does_not_count_as_one(log, folders, harm):
+    """A root that has the only whole copy of a slab is not left out, though a damaged one lies in a folder that stays."""
+    log.set_storage([str(folders[1])])
+    send(log)
+    for file in slabs_of(folders[0]):
+        harm(file)
+    with pytest.raises(ConfigError, match="1 slabs would have no whole copy without"):
+        log.set_storage([])
+    log.repair()
+    log.set_storage([])
+    assert values(log) == list(range(10))
+
+
+def test_whether_a_copy_is_whole_must_be_told(log, folders):
+    """If a copy that would stay may not be looked at, the root with the other is not left out, and the refusal is raised."""
+    log.set_storage([str(folders[1])])
+    send(log)
+    before = log.catalog.replication()
+    faulty = FaultyCalls(["open"])
+    faulty.fault.arm("EMFILE", 1, lasts=True)
+    with watched(str(folders[0] / "slabs"), faulty), pytest.raises(StorageFailedError, match="Too many open files"):
+        log.set_storage([])
+    assert log.catalog.replication() == before
+
+
+def test_one_folder_under_two_names_is_refused(log, folders, tmp_path):
+    """A folder that is named twice, by a link or as the log's own, would hold one copy for two; nothing changes and nothing is made."""
+    before = log.catalog.replication()
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    (tmp_path / "home").symlink_to(folders[0])
+    for roots in (["disk", "link"], ["link/new", "disk/new"], ["home"], ["log"]):
+        with pytest.raises(ConfigError, match="are the same folder"):
+            log.set_storage([str(tmp_path / root) for root in roots])
+    assert log.catalog.replication() == before and not list((tmp_path / "disk").iterdir())
+
+
+def test_a_copied_disk_is_no_second_root(log, folders, tmp_path):
+    """A folder with the marker of another root, as a copy of its disk has, is refused."""
+    shutil.copytree(folders[1], tmp_path / "clone")
+    with pytest.raises(ConfigError, match="have the same marker file"):
+        log.set_storage([str(folders[1]), str(tmp_path / "clone")])
+
+
+@pytest.mark.parametrize("marker", [None, b"", b"7f" * 16])
+def test_a_root_that_lost_its_marker_is_adopted(log, folders, marker):
+    """A known root with slabs whose marker is gone, empty or of an older form is refused with what to do, and taken back with `--adopt`."""
+    roots = [str(folder) for folder in folders[1:]]
+    send(log)
+    (folders[1] / MARKER).unlink()
+    if marker is not None:
+        (folders[1] / MARKER).write_bytes(marker)
+    assert "`streamkit storage set` with the same folders" in log.storage.unusable()[roots[0]]
+    before = contents(folders[1])
+    with pytest.raises(ConfigError, match=r"has files already, such as slabs; .* --adopt"):
+        log.set_storage(roots)
+    assert contents(folders[1]) == before
+    log.set_storage(roots, adopt=True)
+    assert log.storage.unusable() == {} and log.repair().restored == 0 and log.fsck(deep=True).is_clean
+
+
+def test_a_crash_while_a_root_is_made_leaves_it_to_be_made(log, tmp_path):
+    """A folder with an empty marker, or with one that was being written, is as good as an empty one; one with files of others is not."""
+    (tmp_path / "fourth").mkdir()
+    (tmp_path / "fourth" / MARKER).write_bytes(b"")
+    (tmp_path / "fourth" / unfinished_file(MARKER, "a" * 32)).write_bytes(b"{")
+    log.set_storage([str(tmp_path / "fourth")])
+    assert log.storage.unusable() == {}
+    (tmp_path / "fifth" / "slabs").mkdir(parents=True)
+    (tmp_path / "fifth" / MARKER).write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"has files already, such as slabs; expected an empty folder$"):
+        log.set_storage([str(tmp_path / "fifth")], adopt=True)
