@@ -44,9 +44,9 @@ def set_roots(
         int, typer.Option("--min-insync", metavar="N", help="Copies that must be durable before a write counts.")
     ] = 1,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="The log has moved here: the roots of its old place are its own.")
+        bool, typer.Option("--adopt", help="The log has moved here, or a root with slabs has lost its marker: it is this log's.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Leave out a root even if slabs have no copy elsewhere.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Leave out a root even if slabs have no whole copy elsewhere.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -54,7 +54,7 @@ def set_roots(
     Keep copies of the log's files in these folders from now on.
 
     `streamkit storage repair` copies what is there already. After a disk was replaced, name the same folders again: an empty
-    one is taken for the new disk.
+    one is taken for the new disk. Start again what writes: it keeps the folders and numbers it knows, save those left out.
     """
     with open_existing_log(log) as opened:
         opened.set_storage(roots or [], factor, min_insync, adopt=adopt, force=force)

@@ -14,6 +14,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.manifest import Span
 from streamkit.log.reader import check_columns, placed_schema, read_placed, warn_of_purge
+from streamkit.log.replicated_storage import current_storage
 from streamkit.log.slab import GONE
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
@@ -134,7 +135,8 @@ class Fetcher:
                 except GONE:
                     if extent == missing:
                         raise
-                    missing = extent  # merged or compacted since: the manifest says where the rows are now
+                    missing = extent  # merged or compacted since, or on a new root: the catalog says where the rows are now
+                    self._storage = current_storage(self._storage, self._catalog.replication())
                     break
                 following = min(extent.next_offset, end)
                 yield _Piece(topic, partition, offset, rows, following)

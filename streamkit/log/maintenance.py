@@ -21,6 +21,7 @@ from streamkit.log.heartbeats import Heartbeats
 from streamkit.log.merge import Merged, merge_topic
 from streamkit.log.orphans import collect_silent_producers
 from streamkit.log.pulse import LAPSE_MS
+from streamkit.log.replicated_storage import current_storage
 from streamkit.log.retention import Trim, Trimmed, expired_before, is_all_expired
 from streamkit.log.segment import SegmentWriter
 from streamkit.log.sqlite import SqliteDatabase
@@ -81,6 +82,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in topics]
     bound = throttle or Throttle()
+    log.storage = current_storage(log.storage, log.catalog.replication())  # another process may have added roots
     writer = SegmentWriter(log.storage, log.catalog, bound)
     running = Pass(log, bound, writer, lapsed_holders(log.catalog, log.heartbeats))
     failures: list[CorruptionError | StorageFailedError] = []

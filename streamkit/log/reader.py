@@ -15,6 +15,7 @@ from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
+from streamkit.log.replicated_storage import current_storage
 from streamkit.log.slab import GONE, read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
@@ -130,7 +131,8 @@ class Reader:
         return batch.filter(wanted)
 
     def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
-        """The rows of an extent whose file has gone since the snapshot: they were merged or compacted into others, or dropped."""
+        """The rows of an extent whose file is not found: merged or compacted into others since the snapshot, dropped, or on a new root."""
+        self._storage = current_storage(self._storage, self._catalog.replication())
         first, following = self._bounds_of(extent)
         bounds = self._catalog.offset_bounds([self._topic.id])
         check_offset(self._topic, extent.partition, first, *bounds.get((self._topic.id, extent.partition), (first, following)))

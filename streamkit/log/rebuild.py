@@ -192,7 +192,7 @@ class _Rebuilding:
         reach("rebuild.executed")
         damaged = self._take_its_place()
         self._copy()
-        missing = tuple(sorted(referenced - set(storage.list("slabs"))))
+        missing = tuple(path for path in sorted(referenced) if _is_missing(storage, path))
         return Rebuilt(
             self.base,
             base.commits,
@@ -348,6 +348,14 @@ def _files(root: str, database: SqliteDatabase) -> tuple[set[str], Storage]:
     with database.read() as transaction:
         referenced = {path for (path,) in transaction.execute("SELECT path FROM slab")}
         return referenced, open_storage(root, replication.get(transaction))
+
+
+def _is_missing(storage: Storage, path: str) -> bool:
+    """Whether no root has a slab, those included that a log at a new place may not list; where one cannot tell, it is not missing."""
+    try:
+        return not storage.exists(path)
+    except OSError:
+        return False
 
 
 def _unadopted(storage: Storage, referenced: set[str]) -> tuple[str, ...]:

@@ -218,6 +218,17 @@ class ReplicatedStorage:
         )
 
 
+def current_storage(storage: Storage, replication: Replication) -> Storage:
+    """The storage with the replication that is on record now; the same one unless it has changed since it was opened."""
+    if isinstance(storage, ReplicatedStorage):
+        known = storage.replication
+    elif isinstance(storage, FileStorage):
+        known = Replication()
+    else:
+        return storage
+    return storage if known == replication else open_storage(storage.root, replication)
+
+
 def _sizes(outcomes: Mapping[int, Outcome]) -> dict[int, int]:
     """The sizes of the copies that were made."""
     return {number: outcome for number, outcome in outcomes.items() if isinstance(outcome, int)}

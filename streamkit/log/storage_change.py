@@ -22,8 +22,8 @@ class StorageChange:
     """
     What is wanted: all folders beside the log's own, copies of each file (one per folder unless given), the least that count.
 
-    `adopt`: the log has moved, and roots that belong to it at its old place are its own now. `force`: leave out a root even
-    if slabs have no copy elsewhere.
+    `adopt`: the log has moved, and roots that belong to it at its old place are its own now; so are roots on record that have slabs,
+    but have lost their marker. `force`: leave out a root even if slabs have no whole copy elsewhere.
     """
 
     roots: Sequence[str]

@@ -11,6 +11,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.reader import milliseconds
+from streamkit.log.replicated_storage import current_storage
 from streamkit.log.slab import GONE, read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
@@ -42,7 +43,8 @@ def _first_offset(storage: Storage, catalog: Catalog, topic: Topic, partition: i
         except GONE:
             if extent == missing:
                 raise
-            missing = extent  # merged or compacted since: the manifest says where the rows are now
+            missing = extent  # merged or compacted since, or on a new root: the catalog says where the rows are now
+            storage = current_storage(storage, catalog.replication())
             continue
         found = np.flatnonzero(rows.column(0).view(pa.int64()).to_numpy() >= timestamp_ms)
         if len(found):

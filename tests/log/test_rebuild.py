@@ -328,3 +328,25 @@ def test_journal_that_lacks_the_end_is_made_up_for(folder):
     delete(folder)
     assert rebuild(str(folder)).is_complete
     assert busy.tables_of(folder) == expected
+
+
+def test_a_moved_log_misses_no_slab_that_its_roots_have(tmp_path):
+    """After a move, what only the roots have is not called gone by a rebuild, nor what a failing root may have; what is gone is."""
+    with open_log(tmp_path / "log") as log:
+        log.create_topic("t", "v bigint", partitions=1)
+        log.set_storage([str(tmp_path / "disk")], replication_factor=1)
+        for value in range(14):
+            with log.producer() as producer:
+                producer.send("t", {"v": value})
+    slabs = sorted((tmp_path / "disk").rglob("*.slab"))
+    moved = (tmp_path / "log").rename(tmp_path / "moved")
+    for is_gone in (False, True):
+        (moved / "catalog.db").unlink()
+        if is_gone:
+            slabs[0].unlink()
+        missing = rebuild(str(moved)).missing
+        assert missing == ((slabs[0].relative_to(tmp_path / "disk").as_posix(),) if is_gone else ())
+    (moved / "catalog.db").unlink()
+    (tmp_path / "disk").rename(tmp_path / "away")
+    (tmp_path / "disk").write_text("x")
+    assert rebuild(str(moved)).missing == ()

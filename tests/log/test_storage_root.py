@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 
+import pyarrow.compute as pc
 import pytest
 
 from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFailedError
+from streamkit.log.merge import Merged
 from streamkit.log.opening import open_log
 from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
@@ -51,6 +53,12 @@ def damage(file):
     data[200] = (data[200] + 1) % 256
     file.chmod(0o600)
     file.write_bytes(data)
+
+
+def unusable(log):
+    """Why roots cannot be used now, by folder."""
+    assert isinstance(log.storage, ReplicatedStorage)
+    return log.storage.unusable()
 
 
 def contents(*folders):
@@ -219,11 +227,11 @@ def test_a_root_left_out_is_not_written_to_by_who_had_the_log_open(log, folders)
         other.set_storage(roots[:1], 1)
     for first in range(0, 200, 10):
         send(log, first)
-    assert not slabs_of(folders[2]) and str(folders[2]) in log.storage.unusable()
+    assert not slabs_of(folders[2]) and str(folders[2]) in unusable(log)
     with open_log(folders[0]) as later:
         assert values(later) == list(range(200)) and later.fsck().is_clean
         later.set_storage(roots)
-        assert later.storage.unusable() == {}
+        assert unusable(later) == {}
 
 
 def test_a_root_left_out_that_cannot_be_marked_is_named(log, folders, caplog):
@@ -288,13 +296,13 @@ def test_a_root_that_lost_its_marker_is_adopted(log, folders, marker):
     (folders[1] / MARKER).unlink()
     if marker is not None:
         (folders[1] / MARKER).write_bytes(marker)
-    assert "`streamkit storage set` with the same folders" in log.storage.unusable()[roots[0]]
+    assert "`streamkit storage set` with the same folders" in unusable(log)[roots[0]]
     before = contents(folders[1])
     with pytest.raises(ConfigError, match=r"has files already, such as slabs; .* --adopt"):
         log.set_storage(roots)
     assert contents(folders[1]) == before
     log.set_storage(roots, adopt=True)
-    assert log.storage.unusable() == {} and log.repair().restored == 0 and log.fsck(deep=True).is_clean
+    assert unusable(log) == {} and log.repair().restored == 0 and log.fsck(deep=True).is_clean
 
 
 def test_a_crash_while_a_root_is_made_leaves_it_to_be_made(log, tmp_path):
@@ -303,8 +311,31 @@ def test_a_crash_while_a_root_is_made_leaves_it_to_be_made(log, tmp_path):
     (tmp_path / "fourth" / MARKER).write_bytes(b"")
     (tmp_path / "fourth" / unfinished_file(MARKER, "a" * 32)).write_bytes(b"{")
     log.set_storage([str(tmp_path / "fourth")])
-    assert log.storage.unusable() == {}
+    assert unusable(log) == {}
     (tmp_path / "fifth" / "slabs").mkdir(parents=True)
     (tmp_path / "fifth" / MARKER).write_bytes(b"")
     with pytest.raises(ConfigError, match=r"has files already, such as slabs; expected an empty folder$"):
         log.set_storage([str(tmp_path / "fifth")], adopt=True)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_slabs_on_a_root_added_since_are_found(folders, before):
+    """Whoever opened the log before a root was added reads, consumes, looks up and maintains what lies there alone, with no restart."""
+    roots = [str(folder) for folder in folders[1:]]
+    with open_log(folders[0]) as log:
+        log.create_topic("t", "v bigint", partitions=1)
+        log.set_storage(roots[:before], 1)
+        with open_log(folders[0]) as readers, open_log(folders[0]) as keeper, readers.consumer(topics=["t"]) as consumer:
+            log.set_storage(roots, 1)
+            for first in range(0, 400, 10):
+                send(log, first)
+            assert len(slabs_of(folders[2])) > 0
+            assert values(readers) == list(range(400))
+            times = pc.cast(log.read("t")["_timestamp"], "int64").to_pylist()
+            assert [readers.offsets_for_times("t", time)[0] for time in times] == [times.index(time) for time in times]
+            consumed = []
+            while table := consumer.poll(0):
+                consumed += table["v"].to_pylist()
+            assert sorted(consumed) == list(range(400))
+            assert keeper.maintain().merged != Merged()
+            assert values(log) == list(range(400))
