@@ -197,11 +197,10 @@ class Log:
         """
         Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
 
-        Each slab is written `replication_factor` times (once per root and the log's own folder unless given) and acknowledged when
-        `min_insync_replicas` copies are durable. Producers and applications that are open, of this `Log` too, keep the roots and numbers
-        they know until they are opened anew; nobody writes to a root that was left out. `repair` copies what is there already. A root on
-        record that is empty is taken for a new disk. `adopt`: the log has moved here, or a root with slabs has lost its marker. ConfigError
-        for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
+        Each slab is written `replication_factor` times (once per root and the log's own folder unless given), and acknowledged when
+        `min_insync_replicas` copies are durable; `repair` copies what is there already. Producers that are open, of this `Log` too, keep roots and
+        numbers until they are opened anew; a root left out refuses them. An empty root on record is a new disk; `adopt`: the log has moved, or a root
+        lost its marker. ConfigError for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
         """
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)
