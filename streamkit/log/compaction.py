@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from streamkit.clock import Clock
-from streamkit.errors import ConfigError, EpochFailedError
+from streamkit.errors import ConfigError, EpochFailedError, StorageFailedError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.cleaning import Cleaning
@@ -220,10 +220,12 @@ class _Cleaner:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._pass(begun)
-            except (EpochFailedError, *GONE):
-                if attempt == ATTEMPTS:
+            except (EpochFailedError, *GONE) as error:
+                following = self._range(begun.cleaning.partition, is_background)
+                is_as_before = isinstance(error, StorageFailedError) and following.extents == begun.extents
+                if attempt == ATTEMPTS or is_as_before:
                     raise
-                begun = self._range(begun.cleaning.partition, is_background)
+                begun = following
         raise AssertionError("the last attempt returns or raises")
 
     def _pass(self, begun: _Range) -> int:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, EpochFailedError
+from streamkit.errors import ConfigError, EpochFailedError, StorageFailedError
 from streamkit.failpoints import armed
 from streamkit.log import maintenance, slab
 from streamkit.log.compaction import Report, compact_if_dirty
@@ -20,6 +20,8 @@ from streamkit.log.opening import open_log
 from streamkit.log.settings import Scalar
 from streamkit.log.throttle import StoppedError, Throttle
 from streamkit.log.upkeep import Upkeep
+from streamkit.testing.calls import watched
+from streamkit.testing.faults import FaultyCalls
 
 DAY_MS = 24 * 3_600_000
 NOW_MS = 1_000 * DAY_MS
@@ -293,3 +295,19 @@ def test_a_topic_that_others_keep_changing_does_not_end_a_pass(monkeypatch):
     maintain(log)
 
     assert "u" in reached
+
+
+def test_a_disk_that_fails_is_not_asked_again_in_the_same_pass(tmp_path):
+    """A pass whose slab cannot be written is not made anew while its rows are as they were: the system's error is raised at once."""
+    with open_log(tmp_path / "log") as log:
+        log.create_topic("t", "k string, v bigint", key="k", partitions=1, config={"cleanup.policy": "compact"})
+        for value in range(3):
+            with log.producer() as producer:
+                producer.send("t", {"k": "a", "v": value})
+        faulty = FaultyCalls(["write"])
+        faulty.fault.arm("EIO", 1, lasts=True)
+        with watched(str(tmp_path / "log" / "slabs"), faulty), pytest.raises(StorageFailedError, match="Input/output error"):
+            log.compact("t")
+        assert len(faulty.fault.calls) == 2  # a slab is tried once more by itself
+        log.compact("t")
+        assert log.read("t")["v"].to_pylist() == [2]
