@@ -140,8 +140,7 @@ class _Attempt:
             self._copy_catalog()
             self._take_its_place()
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(self._unfinished)
+            _remove_unfinished(self._folder)  # also what SQLite leaves beside a file that it only read
         removed = self._remove_others(slabs)
         return Backup(
             self._folder, standing.commits, counts["linked"], counts["copied"], counts["kept"], removed, sum(slabs.values())

@@ -49,6 +49,13 @@ def test_backup_opens_as_the_log(log, target):
         assert contents(restored) == contents(log)
 
 
+def test_backup_leaves_nothing_unfinished(log, target):
+    """Beside the backup's own files there are none, whatever was needed to make it."""
+    log.backup(target)
+
+    assert sorted(file.name for file in Path(target).iterdir()) == ["backups", "catalog.db", "slabs"]
+
+
 def test_backup_on_another_file_system_is_copied(log, target, monkeypatch):
     """Where no link can be made, files are copied."""
 
