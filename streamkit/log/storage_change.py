@@ -67,10 +67,13 @@ def change_storage(root: str, catalog: Catalog, change: StorageChange) -> Storag
 
 
 def _check_distinct(root: str, folders: Sequence[str]) -> None:
-    """ConfigError if two of the folders, the log's own included, are one under different names."""
+    """ConfigError if two of the folders, the log's own included, are one under different names, or one lies in the log's own."""
     for first, second in combinations((root, *folders), 2):
         if _is_same(first, second):
             raise ConfigError(f"{first} and {second} are the same folder; name each once, and beside the log's own")
+    for folder in folders:
+        if os.path.realpath(folder).startswith(os.path.join(os.path.realpath(root), "")):
+            raise ConfigError(f"{folder} lies in the log's own folder, and would be lost with it; name one on another disk")
 
 
 def _is_same(first: str, second: str) -> bool:

@@ -278,6 +278,8 @@ def test_one_folder_under_two_names_is_refused(log, folders, tmp_path):
     for roots in (["disk", "link"], ["link/new", "disk/new"], ["home"], ["log"]):
         with pytest.raises(ConfigError, match="are the same folder"):
             log.set_storage([str(tmp_path / root) for root in roots])
+    with pytest.raises(ConfigError, match="lies in the log's own folder"):
+        log.set_storage([str(folders[0] / "copies")])
     assert log.catalog.replication() == before and not list((tmp_path / "disk").iterdir())
 
 
