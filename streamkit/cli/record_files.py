@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -17,7 +18,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from streamkit.cli.record_text import parse_headers, parse_texts
+from streamkit.cli.csv_lines import csv_lines, unclosed_line
+from streamkit.cli.record_text import json_numbers, json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.conversion import convert_python
 from streamkit.log.formats import Format as OpaqueFormat
@@ -78,6 +80,7 @@ class RecordFile:
         self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
         if timestamp_column is not None:
             self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
+        self._topic = topic.name
         self._schema = topic.schema
         self._block_first = 0  # of the JSON read last: the number of its first record, and the line of each
         self._block_lines: Sequence[int] = ()
@@ -100,6 +103,21 @@ class RecordFile:
         reason = str(error).replace(f"row {error.rows[0]}, ", "", 1)  # which nobody could find in the file
         return type(error)(f"{self._name}, {place}: {reason}", error.rows)
 
+    def _complaint(self, found: Sequence[str]) -> str | None:
+        """What is wrong with these names of columns; None if they are the topic's, and perhaps the log's."""
+        missing = [f"no column {name!r}" for name in self._schema.names if name not in found]
+        unknown = [f"the unknown column {name!r}" for name in found if name not in self._columns and name != HEADERS]
+        wrong = [*missing[:1], *unknown[:1]]
+        return f"{' and '.join(wrong)}; found {', '.join(found) or 'none'}; the topic has {self._schema}" if wrong else None
+
+    def _check_names(self, found: Sequence[str]) -> None:
+        twice = [name for name, count in Counter(found).items() if count > 1]
+        if twice:
+            raise SchemaError(f"{self._name}: the column {twice[0]!r} comes twice")
+        complaint = self._complaint(found)
+        if complaint:
+            raise SchemaError(f"{self._name}: topic {self._topic}: the data have {complaint}")
+
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records with their event time under its name, and without where they lay in a log."""
         if self._timestamp_column is not None:
@@ -119,9 +137,10 @@ class RecordFile:
 
     def _read_csv(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         first = 0
+        source = _Quotes(self._file)
         try:
             with pa.csv.open_csv(
-                self._file,
+                pa.PythonFile(source, "r"),
                 pa.csv.ReadOptions(block_size=BLOCK_BYTES),
                 pa.csv.ParseOptions(newlines_in_values=True),
                 pa.csv.ConvertOptions(
@@ -129,11 +148,14 @@ class RecordFile:
                     null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
                 ),
             ) as reader:  # fmt: skip
+                self._check_names(reader.schema.names)
                 for batch in reader:
                     yield self._typed(batch, first), self._file.tell()
                     first += batch.num_rows
         except pa.ArrowInvalid as error:
             raise self._uneven(str(error)) from error
+        if source.count % 2:
+            self._check_closed()
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         try:
@@ -148,26 +170,22 @@ class RecordFile:
         return parse_texts(self._columns[name], texts) if name in self._columns else texts
 
     def _uneven(self, reason: str) -> SchemaError:
-        for line, values, names in self._csv_lines():
+        self._check_closed()
+        for line, values, names in csv_lines(self._file):
             if len(values) != len(names):
                 return SchemaError(
                     f"{self._name}, line {line}: found {len(values)} values, expected {len(names)}: {', '.join(names)}"
                 )
+            for name, value in zip(names, values, strict=True):
+                if not _is_text(value):
+                    data = value.encode(errors="surrogateescape")[:80]
+                    return SchemaError(f"{self._name}, line {line}: column {name!r}: found {data!r}, expected text in UTF-8")
         return SchemaError(f"{self._name} cannot be read as CSV: {reason}")
 
-    def _csv_lines(self) -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
-        """The records of the file read anew: their lines, their values, and the names; nothing of what cannot be read twice."""
-        if not self._file.seekable():
-            return
-        self._file.seek(0)
-        reader = csv.reader(io.TextIOWrapper(self._file, "utf-8-sig", errors="replace", newline=""))
-        names: Sequence[str] | None = None
-        line = 1
-        for values in reader:
-            if values and names is not None:
-                yield line, values, names
-            names = names or values
-            line = reader.line_num + 1
+    def _check_closed(self) -> None:
+        line = unclosed_line(self._file)
+        if line is not None:
+            raise SchemaError(f"{self._name}, line {line}: found a quote that is opened and never closed, expected another one")
 
     # JSON
 
@@ -197,9 +215,18 @@ class RecordFile:
             columns = {name: table[name].combine_chunks() for name in table.schema.names}
             if columns[HEADERS].null_count == len(columns[HEADERS]):
                 del columns[HEADERS]
-            return self._from_json(columns)
+            if self._is_complete(block, columns):
+                return self._from_json(columns)
+            return self._parse_one_by_one(lines)
         except (pa.ArrowInvalid, SchemaError):
             return self._parse_one_by_one(lines)
+
+    def _is_complete(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
+        """Whether each record has just the columns that it may have: whatever is null was written as null."""
+        if any(name not in self._columns and name != HEADERS for name in columns):
+            return False
+        nulls = {name: columns[name].null_count for name in self._schema.names if columns[name].null_count}
+        return all(count == _nulls_written(block, name) for name, count in nulls.items())
 
     def _parse_one_by_one(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         """The long way, which can say which line is wrong."""
@@ -213,29 +240,29 @@ class RecordFile:
     def _row(self, number: int, text: bytes) -> dict[str, Any]:
         shown = text[:80].decode(errors="replace")
         try:
-            row = json.loads(text)
+            row = json.loads(text, object_pairs_hook=_once)
+        except SchemaError as error:
+            raise self.refusal(SchemaError(str(error), (number,)), self._block_first) from None
         except ValueError as error:
             refused = SchemaError(f"found {shown!r}, which is no JSON: {error}", (number,))
             raise self.refusal(refused, self._block_first) from None
         if not isinstance(row, dict):
             refused = SchemaError(f"found {shown!r}, expected an object of names and values", (number,))
             raise self.refusal(refused, self._block_first)
+        complaint = self._complaint(list(row))
+        if complaint:
+            raise self.refusal(SchemaError(f"the record has {complaint}", (number,)), self._block_first)
         return row
 
     def _values(self, name: str, values: list[Any]) -> pa.Array:
         if name == HEADERS:
             return parse_headers(values)
-        column = self._columns.get(name)
-        if column is None:
-            row = next(number for number, value in enumerate(values) if value is not None)
-            raise SchemaError(f"found the unknown column {name!r}; the topic has {self._schema}", (row,))
+        column = self._columns[name]
         if self._opaque is not None and name in self._schema:
             return self._encoded(self._opaque, name, values)
-        if column.type.startswith("decimal") or (column.type == "timestamp" and name not in self._schema):
-            values = [str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value for value in values]
         if _is_text_in_json(column):
-            return convert_python(Column(name, "string"), values)
-        return convert_python(column, values)
+            return json_texts(column, values)
+        return convert_python(column, json_numbers(column, values))
 
     def _encoded(self, opaque: OpaqueFormat, name: str, values: list[Any]) -> pa.Array:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
@@ -264,6 +291,7 @@ class RecordFile:
             file = pq.ParquetFile(source)
         except pa.ArrowInvalid as error:
             raise SchemaError(f"{self._name} cannot be read as Parquet: {error}") from error
+        self._check_names(file.schema_arrow.names)
         rows = 0
         for batch in file.iter_batches():
             rows += batch.num_rows
@@ -273,12 +301,47 @@ class RecordFile:
         if self._form is Format.JSON:
             return self._block_lines[record - self._block_first]
         if self._form is Format.CSV:
-            return next((line for number, (line, _, _) in enumerate(self._csv_lines()) if number == record), None)
+            return next((line for number, (line, _, _) in enumerate(csv_lines(self._file)) if number == record), None)
         return None
 
 
 def _is_text_in_json(column: Column) -> bool:
     return column.type in _TEXT_IN_JSON or column.type.startswith("decimal")
+
+
+def _is_text(value: str) -> bool:
+    return not any("\udc80" <= character <= "\udcff" for character in value)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, each of whose names comes once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        raise SchemaError(f"the name {names.most_common(1)[0][0]!r} comes twice in an object")
+    return found
+
+
+def _nulls_written(block: bytes, name: str) -> int:
+    """How many records of a block of JSON, whose objects do not nest, say that a column is null."""
+    quoted = re.escape(json.dumps(name, ensure_ascii=False).encode())
+    return len(re.findall(rb"[{,\s]" + quoted + rb"\s*:\s*null", block))
+
+
+class _Quotes:
+    """A file of bytes that counts the quotes that are read from it."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data = self._file.read(size)
+        self.count += data.count(b'"')
+        return data
 
 
 def _without(batch: pa.RecordBatch, names: Any) -> pa.RecordBatch:

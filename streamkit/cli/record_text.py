@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
+from streamkit.log.conversion import convert_python
 from streamkit.log.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
 from streamkit.schema import Column, to_arrow
 
+_TIMES = ("timestamp", "timestamp_ntz")
+_EXPECTED = {
+    "binary": "binary, as text in base 64",
+    "date": "date, as ISO text such as 2026-01-31",
+    "timestamp": "timestamp, as ISO text such as 2026-01-31T12:00:00Z, or milliseconds since 1970",
+    "timestamp_ntz": "timestamp_ntz, as ISO text without a zone such as 2026-01-31T12:00:00, or milliseconds since 1970",
+}
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d$"
 _MILLISECONDS = r"^-?\d+$"
@@ -33,8 +43,34 @@ def parse_texts(column: Column, texts: pa.Array) -> pa.Array:
     except (pa.ArrowInvalid, ValueError):
         row = _first_refused(read, texts)
         raise SchemaError(
-            f"row {row}, column {column.name!r}: found {texts[row].as_py()!r}, expected {column.type}", (row,)
+            f"row {row}, column {column.name!r}: found {texts[row].as_py()!r}, expected {_expected(column)}", (row,)
         ) from None
+
+
+def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
+    """
+    Values from JSON of a column that JSON writes as text, as texts; times and decimals may be numbers.
+
+    SchemaError names the first row that is neither.
+    """
+    if column.type in _TIMES or column.type.startswith("decimal"):
+        values = [str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value for value in values]
+    row = next((row for row, value in enumerate(values) if value is not None and not isinstance(value, str)), None)
+    if row is not None:
+        shown = json.dumps(values[row], ensure_ascii=False)[:80]
+        raise SchemaError(f"row {row}, column {column.name!r}: found {shown}, expected {_expected(column)}", (row,))
+    return convert_python(Column(column.name, "string"), values)
+
+
+def json_numbers(column: Column, values: list[Any]) -> list[Any]:
+    """Values from JSON of a column that is no text: NaN and the infinities, for which JSON has no number, are texts in it."""
+    if column.type not in ("float", "double"):
+        return values
+    return [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
+
+
+def _expected(column: Column) -> str:
+    return _EXPECTED.get(column.type, column.type)
 
 
 def parse_headers(rows: Sequence[Any]) -> pa.Array:
@@ -70,19 +106,30 @@ def _decoded(value: str | None) -> bytes | None:
 def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
     if type_name == "timestamp":
         return _times
+    if type_name == "timestamp_ntz":
+        return _local_times
     if type_name == "binary":
         return _bytes
     return lambda texts: pc.cast(texts, to_arrow(type_name))
 
 
 def _times(texts: pa.Array) -> pa.Array:
-    numbers = pc.match_substring_regex(texts, _MILLISECONDS)
     spelled = pc.if_else(pc.match_substring_regex(texts, _DATE), pc.binary_join_element_wise(texts, "T00:00:00", ""), texts)
     zoned = pc.if_else(pc.match_substring_regex(spelled, _ZONE), spelled, pc.binary_join_element_wise(spelled, "Z", ""))
+    return _spelled_or_counted(texts, zoned, to_arrow("timestamp"))
+
+
+def _local_times(texts: pa.Array) -> pa.Array:
+    return _spelled_or_counted(texts, texts, to_arrow("timestamp_ntz"))
+
+
+def _spelled_or_counted(texts: pa.Array, spelled: pa.Array, target: pa.DataType) -> pa.Array:
+    """Times that are written out, as `spelled` has them, or as milliseconds since 1970."""
+    numbers = pc.match_substring_regex(texts, _MILLISECONDS)
     none = pa.scalar(None, pa.string())
-    times = pc.cast(pc.if_else(numbers, none, zoned), to_arrow("timestamp"))
-    stamps = pc.cast(pc.cast(pc.if_else(numbers, texts, none), pa.int64()), pa.timestamp("ms", "UTC"))
-    return pc.if_else(numbers, pc.cast(stamps, to_arrow("timestamp")), times)
+    times = pc.cast(pc.if_else(numbers, none, spelled), target)
+    stamps = pc.cast(pc.cast(pc.if_else(numbers, texts, none), pa.int64()), pa.timestamp("ms", target.tz))
+    return pc.if_else(numbers, pc.cast(stamps, target), times)
 
 
 def _bytes(texts: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import decimal
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -75,23 +75,28 @@ def write_json(records: Iterable[dict[str, Any]]) -> None:
     for record in records:
         if not record.get(DELETED):
             record.pop(DELETED, None)
-        sys.stdout.write(json_text(record) + "\n")
+        sys.stdout.write(json_text(record, _spelled) + "\n")
 
 
-def json_text(value: Any) -> str:
-    """A value as JSON on one line; NaN and infinities, for which JSON has no number, are null."""
+def json_text(value: Any, spelled: Callable[[float], str | None] = lambda number: None) -> str:
+    """A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null."""
     try:
         return json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), default=plain, ensure_ascii=False, allow_nan=False)
+        return json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def _spelled(number: float) -> str:
+    """NaN and infinities in records, as Spark's JSON has them: "NaN", "Infinity", "-Infinity"."""
+    return json.dumps(number)
+
+
+def _finite(value: Any, spelled: Callable[[float], str | None]) -> Any:
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _finite(one, spelled) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [_finite(one, spelled) for one in value]
+    return spelled(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:

@@ -57,7 +57,7 @@ def _naming_row(name: str, expected: str, values: Any, convert: Callable[[Any], 
         row = _first_refused(values, convert)
         value, kind = _shown(values, row)
         raise SchemaError(
-            f"row {first_row + row}, column {name!r}: found {value} ({kind}), expected {expected}; {_reason(error)}",
+            f"row {first_row + row}, column {name!r}: found {value} ({kind}), expected {expected}; {_reason(error, expected)}",
             (first_row + row,),
         ) from error
 
@@ -81,8 +81,12 @@ def _shown(values: Any, row: int) -> tuple[str, str]:
     return text if len(text) <= 80 else f"{text[:77]}...", kind
 
 
-def _reason(error: BaseException) -> str:
-    return str(error).splitlines()[0]
+def _reason(error: BaseException, expected: str) -> str:
+    """Why a value was refused; in our words where the library speaks of its own types."""
+    reason = str(error).splitlines()[0]
+    if isinstance(error, OverflowError) or "was truncated" in reason:
+        return f"it is no whole number that fits {expected}"
+    return reason
 
 
 def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:

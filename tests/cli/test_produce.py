@@ -33,7 +33,8 @@ CSV = (
 )  # fmt: skip
 JSON = (
     '{"name": "ann, \\"the\\nfirst\\"", "n": 1, "x": 0.5, "ok": true, "day": "2013-01-01", "at": "2013-01-01 12:00:00", '
-    '"price": "1.25", "data": "AP8="}\n\n{"name": ""}'
+    '"price": "1.25", "data": "AP8="}\n\n'
+    '{"name": "", "n": null, "x": null, "ok": null, "day": null, "at": null, "price": null, "data": null}'
 )
 
 
@@ -117,7 +118,7 @@ def test_a_bad_record_far_down_leaves_nothing(streamkit, root, topic, tmp_path, 
     """Also when earlier pieces of the file were staged already, nothing of it is visible or left on disk; the line is right."""
     monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_000)
     lines = [json.dumps({"name": f"u{number}", "n": number}) for number in range(500)]
-    (tmp_path / "f.json").write_text("\n".join([*lines, '{"n": true}']))
+    (tmp_path / "f.json").write_text("\n".join([*lines, '{"name": "u", "n": true}']))
     with pytest.raises(sk.StreamKitError, match=r"line 501: column 'n': found True"):
         streamkit("produce", "plain", str(tmp_path / "f.json"))
     assert read(root, "plain") == []

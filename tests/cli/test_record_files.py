@@ -1,0 +1,152 @@
+"""Promises of the files that `produce` reads: what is taken, and what is refused with its line."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+
+import pytest
+
+import streamkit as sk
+
+UTC = dt.timezone.utc
+COLUMNS = "n int, x double, y float, day date, at timestamp, local timestamp_ntz"
+FULL = {"n": 1, "x": 0.5, "y": 0.5, "day": "2026-01-31", "at": "2026-01-31T12:00:00Z", "local": "2026-01-31T12:00:00"}
+
+
+@pytest.fixture
+def topic(root):
+    with sk.open_log(root) as log:
+        log.create_topic("typed", COLUMNS, partitions=1)
+        log.create_topic("plain", "a int, b string", partitions=1)
+        log.create_topic("documents", format="json", partitions=1)
+
+
+def read(root, topic, *columns):
+    with sk.open_log(root) as log:
+        return log.read(topic).select(columns or log.topic(topic).schema.names).to_pylist()
+
+
+def test_what_is_no_finite_number_goes_round(streamkit, root, topic, tmp_path):
+    """NaN and the infinities are printed in JSON as texts, as Spark writes them, and read back as what they were; CSV has them too."""
+    values = [math.nan, math.inf, -math.inf, 1.5, None]
+    with sk.open_log(root) as log, log.producer() as producer:
+        for value in values:
+            producer.send("typed", {"n": None, "x": value, "y": value, "day": None, "at": None, "local": None})
+    printed = streamkit("consume", "typed", "--json")
+    assert [json.loads(line)["x"] for line in printed.splitlines()] == ["NaN", "Infinity", "-Infinity", 1.5, None]
+
+    for form, text in (("json", printed), ("csv", streamkit("consume", "typed", "--format", "csv"))):
+        (tmp_path / f"f.{form}").write_text(text)
+        streamkit("produce", "typed", str(tmp_path / f"f.{form}"))
+    found = read(root, "typed", "x", "y")
+    assert [(str(row["x"]), str(row["y"])) for row in found] == [(str(value), str(value)) for value in values] * 3
+
+
+@pytest.mark.parametrize("name", ["x", "n"])
+def test_other_texts_are_no_numbers(streamkit, root, topic, tmp_path, name):
+    """A text that spells no number is refused, and so is NaN where numbers are whole."""
+    (tmp_path / "f.json").write_text(json.dumps({**FULL, name: "nan" if name == "x" else "NaN"}))
+    with pytest.raises(sk.StreamKitError, match=rf"f.json, line 1: column '{name}': found '"):
+        streamkit("produce", "typed", str(tmp_path / "f.json"))
+
+
+def test_times_may_be_milliseconds(streamkit, root, topic, tmp_path):
+    """Times with and without a zone may be whole numbers of milliseconds, in JSON as numbers or as texts, and in CSV."""
+    (tmp_path / "f.json").write_text(json.dumps({**FULL, "at": 1500, "local": 1500}))
+    (tmp_path / "f.csv").write_text("n,x,y,day,at,local\n,,,,1500,1500\n")
+    for name in ("f.json", "f.csv"):
+        streamkit("produce", "typed", str(tmp_path / name))
+
+    time = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000)
+    assert read(root, "typed", "at", "local") == [{"at": time.replace(tzinfo=UTC), "local": time}] * 2
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ('{"a": 1, "b": "x"}\n{"b": "y"}', r"f, line 2: the record has no column 'a'; found b; the topic has a int, b string"),
+        ('{"a": null, "b": null}\n{"a": 1}', r"f, line 2: the record has no column 'b'"),
+        ('{"b": "x", "zz": 2}', r"line 1: the record has no column 'a' and the unknown column 'zz'; found b, zz; the topic has"),
+        ('{"a": 1, "b": "x", "zz": null}', r"line 1: the record has the unknown column 'zz'"),
+        ('{"a": 1, "b": "\\"a\\": null"}\n{"b": "y"}', r"line 2: the record has no column 'a'"),
+        ('{"a": 1, "b": "x"}\n{"a": 1, "a": 2, "b": "x"}', r"f, line 2: the name 'a' comes twice"),
+        ('{"a": 1.5, "b": "x"}', r"line 1: column 'a': found 1.5 \(float\), expected int; it is no whole number that fits int$"),
+        (
+            '{"a": 99999999999999999999, "b": "x"}',
+            r"line 1: column 'a': found 9+ \(int\), expected int; it is no whole number that fits int$",
+        ),
+        ('{"a": true, "b": "x"}', r"line 1: column 'a': found True \(bool\), expected int"),
+        ('{"a": 1, "b": 5}', r"line 1: column 'b': found 5, expected string$"),
+    ],
+    ids=range(10),
+)
+def test_json_that_is_refused(streamkit, root, topic, tmp_path, data, reason):
+    """A line of JSON has just the columns of the topic, each once and of its type; else its line and column are named."""
+    (tmp_path / "f").write_text(data)
+    with pytest.raises(sk.StreamKitError, match=reason):
+        streamkit("produce", "plain", str(tmp_path / "f"), "--format", "json")
+    assert read(root, "plain") == []
+
+
+def test_nulls_that_are_written_are_taken(streamkit, root, topic, tmp_path):
+    """Null is a value, however it is spaced; only what is not there is refused."""
+    (tmp_path / "f.json").write_text('{"a":null,"b":null}\n{ "b" : null , "a"\t:\tnull }\n{"a":1,"b":"\\"a\\":null"}\n')
+    streamkit("produce", "plain", str(tmp_path / "f.json"))
+
+    assert read(root, "plain", "a", "b") == [{"a": None, "b": None}] * 2 + [{"a": 1, "b": '"a":null'}]
+
+
+def test_documents_are_whole(streamkit, root, topic, tmp_path):
+    """A record of an opaque topic has its key and value, and no name twice at any depth."""
+    for data, reason in (
+        ('{"value": 1}', "line 1: the record has no column 'key'"),
+        ('{"key": "k", "value": {"a": 1, "a": 2}}', "line 1: the name 'a' comes twice"),
+    ):
+        (tmp_path / "f.json").write_text(data)
+        with pytest.raises(sk.StreamKitError, match=reason):
+            streamkit("produce", "documents", str(tmp_path / "f.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("day", 5, "found 5, expected date, as ISO text such as 2026-01-31"),
+        ("at", True, "found true, expected timestamp, as ISO text such as .*, or milliseconds"),
+        ("local", "noon", "found 'noon', expected timestamp_ntz, as ISO text without a zone"),
+    ],
+)
+def test_dates_and_times_that_are_refused(streamkit, root, topic, tmp_path, name, value, reason):
+    """Who writes a date or a time otherwise is told how it is written."""
+    (tmp_path / "f.json").write_text(json.dumps({**FULL, name: value}))
+    with pytest.raises(sk.StreamKitError, match=f"line 1: column '{name}': {reason}"):
+        streamkit("produce", "typed", str(tmp_path / "f.json"))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"a,a\n1,2\n", "f.csv: the column 'a' comes twice"),
+        (b"a\n", "f.csv: topic plain: the data have no column 'b'; found a; the topic has a int, b string"),
+        (b"a,b,zz\n", "f.csv: topic plain: the data have the unknown column 'zz'"),
+        (b'a,b\n1,x\n2,"y\n3,z\n', "f.csv, line 3: found a quote that is opened and never closed"),
+        (b'a,b\n1,x\n"2,y\n', "f.csv, line 3: found a quote that is opened and never closed"),
+        (b"a,b\n1,x\n2,\xff\n", r"f.csv, line 3: column 'b': found b'\\xff', expected text in UTF-8"),
+    ],
+    ids=range(6),
+)
+def test_csv_that_is_refused(streamkit, root, topic, tmp_path, data, reason):
+    """A CSV file has each column once, closes its quotes, and is UTF-8; else its line is named."""
+    (tmp_path / "f.csv").write_bytes(data)
+    with pytest.raises(sk.StreamKitError, match=reason):
+        streamkit("produce", "plain", str(tmp_path / "f.csv"))
+    assert read(root, "plain") == []
+
+
+def test_a_quote_within_a_text_is_a_text(streamkit, root, topic, tmp_path):
+    """A single quote that opens nothing is taken as it is."""
+    (tmp_path / "f.csv").write_text('a,b\n1,5" wide\n')
+    streamkit("produce", "plain", str(tmp_path / "f.csv"))
+
+    assert read(root, "plain", "b") == [{"b": '5" wide'}]
