@@ -54,7 +54,8 @@ WhereOption = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help="Only records for which this holds, as in \"dep_delay > 60 and _timestamp >= '2026-01-31'\".",
+        help="Only records for which this holds, as in \"dep_delay > 60 and _timestamp >= '2026-01-31'\"; bytes, such as keys "
+        "of an opaque topic, are compared with the UTF-8 of a text.",
     ),
 ]
 FollowOption = Annotated[bool, typer.Option("--follow", help="Wait for new records, until interrupted.")]
@@ -118,7 +119,7 @@ def consume(
 
     Without --follow those that are there, from the first one, or from where --group has committed. With --follow those that come.
     Each partition's are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
-    JSON or CSV.
+    JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
     """
     printed_as = _form(form, as_json=as_json)
     position = _position(offset, since, from_beginning=from_beginning, follow=follow)

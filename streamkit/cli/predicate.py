@@ -9,7 +9,7 @@ What `--where` says, as a condition: comparisons of columns, joined by and, or, 
     operand     := COLUMN | `COLUMN` | literal
     literal     := number | 'text' | "text" | TRUE | FALSE
 
-Anything else is refused. Times and dates are written as texts, in ISO 8601.
+Anything else is refused. Times and dates are written as texts, in ISO 8601; bytes are compared with a text's UTF-8.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Parser:
         return least & self._compared(column, "<=", self._literal())
 
     def _pattern(self, column: str) -> Condition:
-        if not pa.types.is_string(self._type(column)):
+        if not _is_text(self._type(column)):
             raise ConfigError(f"--where asks what {column} is like, which is {self._type(column)}; expected a column of texts")
         if self.next.kind != "text":
             self.refuse("a pattern such as 'N1%'")
@@ -226,6 +226,10 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
 def _number(text: str, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_decimal(kind):
         return pa.scalar(decimal.Decimal(text))
@@ -249,6 +253,7 @@ def _time(text: str, kind: pa.DataType) -> pa.Scalar:
 _LITERALS: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[str, pa.DataType], pa.Scalar]], ...] = (
     (_is_number, "number", _number),
     (pa.types.is_string, "text", lambda text, kind: pa.scalar(_unquoted(text))),
+    (pa.types.is_binary, "text", lambda text, kind: pa.scalar(_unquoted(text).encode())),
     (pa.types.is_boolean, "word", lambda text, kind: pa.scalar(text == "true")),
     (pa.types.is_date, "text", _date),
     (pa.types.is_timestamp, "text", _time),
@@ -258,7 +263,7 @@ _LITERALS: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[str, pa.Dat
 def _wanted(kind: pa.DataType) -> str:
     for is_kind, wanted in (
         (_is_number, "a number"),
-        (pa.types.is_string, "a text in quotes"),
+        (_is_text, "a text in quotes"),
         (pa.types.is_boolean, "true or false"),
         (pa.types.is_date, "a date such as '2026-01-31'"),
         (pa.types.is_timestamp, "a time such as '2026-01-31T12:00:00Z'"),

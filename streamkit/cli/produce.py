@@ -59,8 +59,9 @@ def produce(
     Write the records of a file to a topic.
 
     All of them in one transaction, or none; from standard input they go as they come.
-    CSV has a line of names, JSON one object a line; times are ISO 8601 (UTC if there is no zone) or milliseconds, bytes base 64,
-    headers pairs of a name and base 64: what `streamkit consume` prints can be read.
+    CSV has a line of names, JSON one object a line, with every column of the topic. Times are ISO 8601 (UTC if there is no zone) or
+    milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
+    `streamkit consume` prints can be read. Opaque topics take JSON and Parquet only.
     """
     chosen = form or _form_of(file)
     begun = time.monotonic()

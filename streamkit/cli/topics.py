@@ -136,11 +136,13 @@ def alter_topic(
     log: LogOption = None,
 ) -> None:
     """Change partitions, settings or schema of a topic."""
-    settings = {**_settings(config), **dict.fromkeys(delete_config or ())}
+    settings = _altered(_settings(config), delete_config)
     if partitions is None and schema is None and not settings:
         raise ConfigError(f"topic {topic}: found nothing to change; expected --partitions, --config, --delete-config or --schema")
     with open_existing_log(log) as opened:
+        before = opened.describe(topic)
         opened.alter_topic(topic, partitions, settings, schema)
+        _warn(before, partitions)
         _show(opened, topic, as_json=as_json)
 
 
@@ -190,14 +192,37 @@ def _show(log: Log, topic: str, *, as_json: bool) -> None:
 
 
 def _settings(config: list[str] | None) -> dict[str, Any]:
-    """Settings by name; ConfigError for one that is not written NAME=VALUE."""
-    settings = {}
+    """Settings by name; ConfigError for one that is not written NAME=VALUE, or given twice."""
+    settings: dict[str, Any] = {}
     for text in config or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ConfigError(f"found --config {text}; expected NAME=VALUE, as in retention.ms=3600000")
-        settings[name.strip()] = value.strip()
+        _add(settings, name.strip(), value.strip())
     return settings
+
+
+def _altered(given: dict[str, Any], deleted: list[str] | None) -> dict[str, Any]:
+    """The settings that are given, and those that go back to their default as None."""
+    for name in deleted or ():
+        _add(given, name, None)
+    return given
+
+
+def _add(settings: dict[str, Any], name: str, value: str | None) -> None:
+    if name in settings:
+        raise ConfigError(f"the setting {name} is given twice; expected it once, with --config or --delete-config")
+    settings[name] = value
+
+
+def _warn(before: dict[str, Any], partitions: int | None) -> None:
+    """Say on standard error, as Kafka's tool does, that the rows of a key may lie in two partitions from now on."""
+    if before["key"] and before["rows"] and partitions is not None and partitions > len(before["partitions"]):
+        typer.echo(
+            f"warning: topic {before['name']} has a key and {before['rows']:,} records: with more partitions, new records of a key may "
+            "go to another one than those that are there, and are not in order with them",
+            err=True,
+        )
 
 
 def _text_of(path: str) -> str:

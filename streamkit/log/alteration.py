@@ -48,7 +48,8 @@ class Alteration:
 
     def _config(self, topic: Topic) -> tuple[tuple[str, str], ...]:
         given = check_settings({name: value for name, value in self.config.items() if value is not None})
-        kept = [(name, value) for name, value in topic.config if name not in map(check_setting_name, self.config)]
+        named = {check_setting_name(name) for name in self.config}
+        kept = [(name, value) for name, value in topic.config if name not in named]
         return tuple(sorted((*kept, *given)))
 
     def _schema(self, topic: Topic) -> Schema:

@@ -105,6 +105,19 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
+def test_keys_of_opaque_topics_are_asked_for_as_text(streamkit, root):
+    """A condition compares keys and values that are bytes with the UTF-8 of a text."""
+    with sk.open_log(root) as log:
+        log.create_topic("words", format="string", partitions=1)
+        with log.producer() as producer:
+            for key in ("k1", "k2"):
+                producer.send("words", {"key": key, "value": f"ä of {key}"})
+
+    for condition in ("key = 'k2'", "value like 'ä%2'"):
+        records = [json.loads(line) for line in streamkit("consume", "words", "--json", "--where", condition).splitlines()]
+        assert [(record["key"], record["value"]) for record in records] == [("k2", "ä of k2")]
+
+
 def test_json_has_no_number_that_is_none(streamkit, root):
     """NaN and infinities are texts in JSON, as Spark writes them; CSV spells them out."""
     with sk.open_log(root) as log:

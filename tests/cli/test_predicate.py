@@ -82,7 +82,7 @@ BATCH = pa.record_batch(
         "price": pa.array([decimal.Decimal("1.50"), decimal.Decimal("2.00"), None], pa.decimal128(10, 2)),
         "big": pa.array([2**53, 2**53 + 1, 2**53 + 2], pa.int64()),
         "odd name": pa.array(["it's", 'a "b"', "c"]),
-        "raw": pa.array([b"a", b"b", b"c"]),
+        "raw": pa.array([b"a", "ä".encode(), b"\xff"]),
     }
 )
 
@@ -104,11 +104,15 @@ BATCH = pa.record_batch(
         ("big > 9007199254740990.5", [0, 1, 2]),
         ("`odd name` = 'it''s'", [0]),
         ('`odd name` in ("a ""b""", "c")', [1, 2]),
+        ("raw = 'ä'", [1]),
+        ("raw >= 'c'", [1, 2]),
+        ("raw in ('a', 'b')", [0]),
+        ("raw like '_%' and not raw like 'a%'", [1, 2]),
         ("raw is not null AND day = '2026-01-03'", [2]),
     ],
 )
 def test_types_are_those_of_the_columns(text, rows):
-    """Literals are read as the column's type: times in UTC unless they say otherwise, exact numbers."""
+    """Literals are read as the column's type: times in UTC unless they say otherwise, exact numbers, bytes as UTF-8."""
     numbered = BATCH.append_column("row", pa.array(range(3)))
     assert numbered.filter(parse_predicate(text, BATCH.schema).expression).column("row").to_pylist() == rows
 
@@ -121,7 +125,7 @@ def test_types_are_those_of_the_columns(text, rows):
         ("day = 5", "compares day, which is date32.day., with 5; expected a date such as '2026-01-31'"),
         ("day = '2026-13-01'", "has the date '2026-13-01'"),
         ("_timestamp > 'noon'", "found the time 'noon'; expected a date"),
-        ("raw = 'a'", "columns of that type cannot be compared"),
+        ("raw = 5", "compares raw, which is binary, with 5; expected a text in quotes"),
         ("late < 1", "expected true or false"),
         ("day = `odd name`", "expected columns of one type"),
         ("price >> 5", "found '>' at position 7, expected a number"),

@@ -100,6 +100,34 @@ def test_alter_changes_what_is_asked_for(streamkit, root):
         assert log.topic("t").partitions == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--delete-config", "foo"), "a topic has no setting 'foo'; expected one of cleanup.policy, retention.ms"),
+        (("--config", "retention.ms=1", "--delete-config", "retention.ms"), "the setting retention.ms is given twice"),
+        (("--config", "retention.ms=1", "--config", "retention.ms=2"), "the setting retention.ms is given twice"),
+        (("--delete-config", "retention.ms", "--delete-config", "retention.ms"), "the setting retention.ms is given twice"),
+    ],
+)
+def test_alter_refuses_settings_that_contradict_each_other(streamkit, root, arguments, message):
+    """A setting that does not exist, or comes twice, changes nothing."""
+    with pytest.raises(sk.StreamKitError, match=message):
+        streamkit("topics", "alter", "orders", *arguments)
+    with sk.open_log(root) as log:
+        assert log.topic("orders").config == ()
+
+
+def test_alter_warns_of_keys_that_move(streamkit):
+    """More partitions of a topic that has a key and records may send a key elsewhere; one without either is not warned of."""
+    streamkit("topics", "create", "free", "--schema", "n int", "--partitions", "1")
+    streamkit("topics", "create", "empty", "--schema", "n int", "--key", "n", "--partitions", "1")
+
+    assert "new records of a key may go to another one" in streamkit("topics", "alter", "orders", "--partitions", "2")
+    for name in ("free", "empty"):
+        assert "warning" not in streamkit("topics", "alter", name, "--partitions", "2")
+    assert "warning" not in streamkit("topics", "alter", "orders", "--config", "retention.ms=5")
+
+
 def test_delete_asks(streamkit, root):
     """Deleting says how much goes and waits for a yes; a no leaves the topic."""
     assert "Delete orders with its 3 records?" in streamkit("topics", "delete", "orders", answer="n\n", code=1)
