@@ -343,6 +343,9 @@ class _Quotes:
         self.count += data.count(b'"')
         return data
 
+    def close(self) -> None:
+        """Nothing: who opened the file closes it."""
+
 
 def _without(batch: pa.RecordBatch, names: Any) -> pa.RecordBatch:
     return batch.select([name for name in batch.schema.names if name not in names])

@@ -86,7 +86,7 @@ def _show_topics(found: LogStatistics) -> None:
             one.topic,
             len(one.partitions),
             *(one.total(size) for size in SIZES),
-            one.records_per_second,
+            _rate(one.records_per_second),
             _time(one.least("oldest_ms")),
             _time(one.greatest("newest_ms")),
             _time(one.greatest("appended_ms")),
@@ -105,7 +105,7 @@ def _show_partitions(found: TopicStatistics) -> None:
             one.start_offset,
             one.end_offset,
             *(getattr(one, size) for size in SIZES),
-            one.records_per_second,
+            _rate(one.records_per_second),
             *(_time(time) for time in (one.oldest_ms, one.newest_ms, one.appended_ms)),
         )
         for one in found.partitions
@@ -128,7 +128,7 @@ def _show_partitions(found: TopicStatistics) -> None:
 
 def _show_applications(found: tuple[ApplicationStatistics, ...]) -> None:
     rows = [
-        (one.application, one.epoch, topic, lag, one.records_per_second, _time(one.committed_ms))
+        (one.application, one.epoch, topic, lag, _rate(one.records_per_second), _time(one.committed_ms))
         for one in found
         for topic, lag in sorted(one.lag.items())
     ]
@@ -138,6 +138,13 @@ def _show_applications(found: tuple[ApplicationStatistics, ...]) -> None:
 def _show_groups(found: tuple[GroupStatistics, ...]) -> None:
     rows = [(one.group, one.state, one.members, topic, lag) for one in found for topic, lag in sorted(one.lag.items())]
     show_table(("group", "state", "members", "topic", "lag"), rows)
+
+
+def _rate(per_second: float | None) -> float | None:
+    """Two digits say how quick something is; whole numbers from a hundred on."""
+    if per_second is None:
+        return None
+    return float(f"{per_second:.2g}") if per_second < 100 else round(per_second)
 
 
 def _time(time_ms: int | None) -> str | None:

@@ -30,6 +30,16 @@ def test_sizes_of_all_topics(streamkit, root):
     assert row[:9] == ["orders", "1", "3", f"{size:,}", "1", "1", "0.05", "2023-11-14", "22:13:20"]
 
 
+def test_rates_are_rounded(streamkit, root):
+    """A rate has two digits in a table, and all of them in JSON."""
+    append(root, "orders", 1)
+    row = next(row for row in rows_of(streamkit("stats")) if row[:1] == ["orders"])
+
+    assert row[6] == "0.067"
+    orders = next(topic for topic in json.loads(streamkit("stats", "--json"))["topics"] if topic["topic"] == "orders")
+    assert [part["records_per_second"] for part in orders["partitions"]] == [pytest.approx(4 / 60)]
+
+
 def test_partitions_of_a_topic(streamkit, root):
     """A topic is shown by partition, with its offsets; one that does not exist is an error."""
     append(root, "orders", 2)
