@@ -137,7 +137,7 @@ class RecordFile:
 
     def _read_csv(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         first = 0
-        source = _Quotes(self._file)
+        source = _Counted(self._file)
         try:
             with pa.csv.open_csv(
                 pa.PythonFile(source, "r"),
@@ -150,11 +150,11 @@ class RecordFile:
             ) as reader:  # fmt: skip
                 self._check_names(reader.schema.names)
                 for batch in reader:
-                    yield self._typed(batch, first), self._file.tell()
+                    yield self._typed(batch, first), source.read_bytes
                     first += batch.num_rows
         except pa.ArrowInvalid as error:
             raise self._uneven(str(error)) from error
-        if source.count % 2:
+        if source.quotes % 2:
             self._check_closed()
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
@@ -325,22 +325,24 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _nulls_written(block: bytes, name: str) -> int:
     """How many records of a block of JSON, whose objects do not nest, say that a column is null."""
     quoted = re.escape(json.dumps(name, ensure_ascii=False).encode())
-    return len(re.findall(rb"[{,\s]" + quoted + rb"\s*:\s*null", block))
+    return len(re.findall(quoted + rb"(?<=[{,\s]" + quoted + rb")\s*:\s*null", block))
 
 
-class _Quotes:
-    """A file of bytes that counts the quotes that are read from it."""
+class _Counted:
+    """A file of bytes that counts what is read from it: bytes, and quotes among them. A pipe is one too."""
 
     closed = False
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.count = 0
+        self.read_bytes = 0
+        self.quotes = 0
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
         data = self._file.read(size)
-        self.count += data.count(b'"')
+        self.read_bytes += len(data)
+        self.quotes += data.count(b'"')
         return data
 
     def close(self) -> None:

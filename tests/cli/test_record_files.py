@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -150,3 +152,13 @@ def test_a_quote_within_a_text_is_a_text(streamkit, root, topic, tmp_path):
     streamkit("produce", "plain", str(tmp_path / "f.csv"))
 
     assert read(root, "plain", "b") == [{"b": '5" wide'}]
+
+
+def test_csv_comes_through_a_pipe(root, topic):
+    """A pipe, in which nobody can seek, is read as a file is; what is wrong in it is refused without its line."""
+    command = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce", "plain", "-", "--format", "csv"]
+    for data, code, said in ((b"a,b\n1,x\n", 0, ""), (b"a,b\n1,x,y\n", 1, "error: standard input cannot be read as CSV")):
+        done = subprocess.run([*command, "--log", str(root)], input=data, capture_output=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr.decode()[: len(said)]) == (code, said)
+
+    assert read(root, "plain") == [{"a": 1, "b": "x"}]
