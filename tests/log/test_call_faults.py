@@ -111,7 +111,7 @@ def faults_until_none_is_left(prepared, folder, arm, calls, vfs=None, stride=1):
             check_same_client(log, producer)
             log.close()
         del log, producer
-        assert descriptors() == before, f"a fault at call {at} ({calls_of_work[at - 1 : at]}) leaks descriptors; {error}"
+        assert descriptors() <= before, f"a fault at call {at} ({calls_of_work[at - 1 : at]}) leaks descriptors; {error}"
         check_next_client(folder / str(at))
         shutil.rmtree(folder / str(at))
         if not struck:
