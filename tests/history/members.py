@@ -37,7 +37,7 @@ def consume(root: str, group: str, number: int, life: int, bug: str | None = Non
         log.consumer(list(TOPICS), group=group, session_timeout_ms=SESSION_MS, max_poll_records=POLL_RECORDS_MAX) as consumer,
     ):
         journal = Journal(folder / "members" / f"{member}.jsonl")
-        settle = {COUNTERS: _commit, COPIERS: _copy}[group]
+        settle: Settle = commit_copies if group == COPIERS else lambda consumer, _producer, _rows: commit_plainly(consumer)
         while not stopped:
             _step(consumer, producer, journal, group, member, settle)
 
@@ -59,11 +59,13 @@ def _step(consumer: Consumer, producer: Producer, journal: Journal, group: str, 
         journal.committed(Committed(group, member, topic, partition, offset, ended))
 
 
-def _commit(consumer: Consumer, producer: Producer, rows: list[Took]) -> dict[tuple[str, int], int]:
+def commit_plainly(consumer: Consumer) -> dict[tuple[str, int], int]:
+    """Commit the positions of a consumer; returns them."""
     return {(name.topic, name.partition): offset for name, offset in consumer.commit().items()}
 
 
-def _copy(consumer: Consumer, producer: Producer, rows: list[Took]) -> dict[tuple[str, int], int]:
+def commit_copies(consumer: Consumer, producer: Producer, rows: list[Took]) -> dict[tuple[str, int], int]:
+    """Commit copies of what was taken and the positions of the consumer in one transaction; returns the positions."""
     positions = {(name.topic, name.partition): offset for name, offset in consumer.position().items()}
     with producer.transaction():
         producer.send_batch(COPIES, copies_of(rows))

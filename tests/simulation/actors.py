@@ -12,12 +12,11 @@ from typing import Any
 
 from streamkit.errors import FencedError
 from streamkit.log.log import Log
-from streamkit.log.orphans import collect_orphans
 from streamkit.log.producer import Producer
 from streamkit.log.receipt import Receipt
 from tests.history.history import ABORTED, OK, UNKNOWN, Seen, Sent, checksum_of, rows_of
-from tests.simulation.maintainers import Caretaker, Cleaner, Merger
-from tests.simulation.members import POLLS, Copier, Counter
+from tests.simulation.maintainers import Maintainer, collect, compact, maintain, merge
+from tests.simulation.members import copier, counter
 from tests.simulation.topics import TOPICS
 from tests.simulation.twins import TwinSender, TwinWatcher
 from tests.simulation.world import Actor, World
@@ -30,15 +29,15 @@ def cast(batches: int = 8) -> list[Actor]:
     return [
         *(Sender(number, batches) for number in (1, 2, 3)),
         Watcher(9, 12),
-        Collector(15),
+        Maintainer("collector", 15, collect),
         TwinSender(1, batches),
         TwinSender(2, batches),
         TwinWatcher(1, 8),
-        *(Counter(number, POLLS) for number in (1, 2)),
-        *(Copier(number, POLLS) for number in (1, 2)),
-        Merger(1, 6),
-        Cleaner(1, 6),
-        *(Caretaker(number, 4) for number in (1, 2)),
+        *(counter(number) for number in (1, 2)),
+        *(copier(number) for number in (1, 2)),
+        Maintainer("merger", 6, merge),
+        Maintainer("cleaner", 6, compact),
+        *(Maintainer(f"caretaker-{number}", 4, maintain) for number in (1, 2)),
     ]
 
 
@@ -136,24 +135,3 @@ class Watcher:
             for topic in TOPICS
         }
         world.history.seen.append(Seen(self._number, begun, ended, ends, checksums))
-
-
-class Collector:
-    """Someone who deletes what producers staged and nobody will commit, while they work."""
-
-    def __init__(self, rounds: int) -> None:
-        self.name = "collector"
-        self._left = rounds
-
-    def live(self, log: Log, world: World) -> None:
-        """Collect the orphans of every producer, a number of times."""
-        while self._left > 0:
-            self._left -= 1
-            for producer_id, epoch, step in _producers(log):
-                world.events["orphans"] += len(collect_orphans(log.storage, log.catalog, f"p{producer_id}", epoch, step))
-
-
-def _producers(log: Log) -> list[tuple[int, int, int]]:
-    return log.catalog._read(
-        lambda transaction: [(row[0], row[1], row[2]) for row in transaction.execute("SELECT id, epoch, step FROM producer")]
-    )

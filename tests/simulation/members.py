@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from streamkit.errors import FencedError
 from streamkit.log.consumer import Consumer
 from streamkit.log.log import Log
 from streamkit.log.membership import Membership, Subscription
-from tests.history.history import Committed, Took, copies_of, taken
-from tests.simulation.topics import COPIES, TOPICS
+from tests.history.history import Committed, Took, taken
+from tests.history.members import COPIERS, COUNTERS, commit_copies, commit_plainly
+from tests.simulation.topics import TOPICS
 from tests.simulation.world import World
 
-COUNTERS, COPIERS = "counters", "copiers"
 SESSION_MS = 3_000
 POLLS = 25
 POLL_RECORDS_MAX = 7
 
 
-class _Member:
-    """A member of a group; another life of it is another member."""
+Settle = Callable[[Log, Consumer, list[Took]], dict[tuple[str, int], int]]
 
-    group: str
 
-    def __init__(self, number: int, polls: int) -> None:
-        self.name = f"{self.group}-{number}"
-        self._left = polls
+class Member:
+    """A member of a group; another life of it is another member. `settle` commits what it was given, and says which offsets."""
+
+    def __init__(self, group: str, number: int, polls: int, settle: Settle) -> None:
+        self.name = f"{group}-{number}"
+        self._group, self._left, self._settle = group, polls, settle
 
     def live(self, log: Log, world: World) -> None:
         """Poll, and commit what came, a number of times; then leave."""
-        wish = Subscription(self.group, tuple(TOPICS), session_timeout_ms=SESSION_MS)
+        wish = Subscription(self._group, tuple(TOPICS), session_timeout_ms=SESSION_MS)
         membership = Membership(log.catalog, world.heartbeats, wish, world.clock)
-        consumer = Consumer(log.storage, log.catalog, membership, group=self.group, max_poll_records=POLL_RECORDS_MAX)
+        consumer = Consumer(log.storage, log.catalog, membership, group=self._group, max_poll_records=POLL_RECORDS_MAX)
         while self._left > 0:
             self._left -= 1
             self._step(log, world, consumer)
@@ -40,41 +43,25 @@ class _Member:
         table = consumer.poll(timeout=0)
         if table is None:
             return
-        rows = taken(self.group, self.name, table, begun)
+        rows = taken(self._group, self.name, table, begun)
         world.history.took += rows
-        world.events[f"rows given to {self.group}"] += table.num_rows
+        world.events[f"rows given to {self._group}"] += table.num_rows
         try:
-            committed = self._commit(log, consumer, rows)
+            committed = self._settle(log, consumer, rows)
         except FencedError:
             world.events["memberships lost"] += 1
             return
         world.history.committed += [
-            Committed(self.group, self.name, topic, partition, offset, world.now)
+            Committed(self._group, self.name, topic, partition, offset, world.now)
             for (topic, partition), offset in committed.items()
         ]
 
-    def _commit(self, log: Log, consumer: Consumer, rows: list[Took]) -> dict[tuple[str, int], int]:
-        raise NotImplementedError
 
-
-class Counter(_Member):
+def counter(number: int) -> Member:
     """A member that commits what it was given."""
-
-    group = COUNTERS
-
-    def _commit(self, log: Log, consumer: Consumer, rows: list[Took]) -> dict[tuple[str, int], int]:
-        return {(name.topic, name.partition): offset for name, offset in consumer.commit().items()}
+    return Member(COUNTERS, number, POLLS, lambda log, consumer, rows: commit_plainly(consumer))
 
 
-class Copier(_Member):
+def copier(number: int) -> Member:
     """A member that copies what it was given, in one transaction with its positions."""
-
-    group = COPIERS
-
-    def _commit(self, log: Log, consumer: Consumer, rows: list[Took]) -> dict[tuple[str, int], int]:
-        positions = {(name.topic, name.partition): offset for name, offset in consumer.position().items()}
-        producer = log.producer()
-        with producer.transaction():
-            producer.send_batch(COPIES, copies_of(rows))
-            producer.send_offsets(consumer)
-        return positions
+    return Member(COPIERS, number, POLLS, lambda log, consumer, rows: commit_copies(consumer, log.producer(), rows))

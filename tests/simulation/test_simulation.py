@@ -21,10 +21,10 @@ from streamkit.log.producer import Producer
 from tests.history.checker import check
 from tests.history.deliveries import check_deliveries
 from tests.history.history import copied, positions_of, rows_of
-from tests.simulation import actors
+from tests.history.members import COPIERS, COPIES, COUNTERS
+from tests.simulation import maintainers
 from tests.simulation.actors import cast
-from tests.simulation.members import COPIERS, COUNTERS
-from tests.simulation.topics import COPIES, TOPICS, create_topics
+from tests.simulation.topics import TOPICS, create_topics
 from tests.simulation.twins import TwinWatcher
 from tests.simulation.world import World
 
@@ -110,7 +110,7 @@ original_deliver = Outbox._deliver
 
 
 BUGS = {
-    "orphans are judged before they are listed": lambda patch: patch(actors, "collect_orphans", collect_by_age),
+    "orphans are judged before they are listed": lambda patch: patch(maintainers, "collect_orphans", collect_by_age),
     "orphans of the step in work are void": lambda patch: patch(orphans, "_is_void", lambda *_: True),
     "an older life is not fenced": lambda patch: patch(producers, "open_producer", begin_again),
     "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),

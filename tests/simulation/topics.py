@@ -5,9 +5,9 @@ from __future__ import annotations
 from streamkit.log.log import Log
 from streamkit.log.settings import Scalar
 from tests.history.history import create_copies
+from tests.history.members import COPIES
 
 TOPICS = {"orders": 3, "events": 2}
-COPIES = "copies"
 RETENTION_MS, DELETE_RETENTION_MS = 8_000, 8_000
 TWIN_PARTITIONS = 2
 WHOLE, COMPACTED, AGING = "whole", "compacted", "aging"
