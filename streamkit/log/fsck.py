@@ -212,7 +212,7 @@ def _readable_topics(transaction: Transaction) -> Iterable[Topic]:
 
 
 def _check_slabs(storage: Storage, database: Database, references: _References, findings: Findings) -> None:
-    """I6: every slab is there, has its size, and ends in a footer that says of its frames what the manifest says."""
+    """Every slab is there, has its size, and ends in a footer that says of its frames what the manifest says."""
     for path, (size, checksum) in references.slabs.items():
         findings.counts["slabs"] += 1
         findings.counts["slab_bytes"] += size

@@ -58,7 +58,7 @@ def _topics(transaction: Transaction, findings: Findings) -> None:
 
 
 def _manifest(transaction: Transaction, findings: Findings) -> None:
-    """I1: extents are in order, in bounds, and leave no gaps but those of compaction."""
+    """Extents are in order, in bounds, and leave no gaps but those of compaction."""
     ((extents,),) = transaction.execute("SELECT count(*) FROM extent")
     findings.counts["extents"] += extents
     for complaint in manifest.check(transaction):
@@ -82,7 +82,7 @@ def _partitions(transaction: Transaction, findings: Findings) -> None:
 
 
 def _slabs(transaction: Transaction, findings: Findings) -> None:
-    """I7: what is referred to is not in the trash; what nothing refers to is not in the manifest."""
+    """What is referred to is not in the trash; what nothing refers to is not in the manifest."""
     _wrong(
         findings, "trash",
         ((path, "the slab is referred to, and in the trash") for (path,) in transaction.execute(
@@ -101,7 +101,7 @@ def _slabs(transaction: Transaction, findings: Findings) -> None:
 
 
 def _applications(transaction: Transaction, findings: Findings) -> None:
-    """I2: an application has read from 0 to the end at most."""
+    """An application has read from 0 to the end at most."""
     ((count,),) = transaction.execute("SELECT count(*) FROM application")
     findings.counts["applications"] += count
     _positions(
@@ -112,7 +112,7 @@ def _applications(transaction: Transaction, findings: Findings) -> None:
 
 
 def _groups(transaction: Transaction, findings: Findings) -> None:
-    """I2 for groups: none has committed more than there is."""
+    """No group has committed more than there is."""
     ((count,),) = transaction.execute("SELECT count(*) FROM consumer_group")
     findings.counts["groups"] += count
     _positions(
@@ -171,7 +171,7 @@ def _positions(transaction: Transaction, findings: Findings, statement: str, nou
 
 
 def _epochs(transaction: Transaction, findings: Findings) -> None:
-    """I3, I4, I9, I13: epochs are dense up to the application's, generations and stream time never go back, tokens agree."""
+    """Epochs are dense up to the application's, generations and stream time never go back, tokens agree."""
     for application_id, name, generation, epoch, token in transaction.execute(
         "SELECT id, name, generation, epoch, token FROM application ORDER BY id"
     ):
@@ -208,7 +208,7 @@ def _stores(transaction: Transaction, findings: Findings) -> None:
 
 
 def _producers(transaction: Transaction, findings: Findings) -> None:
-    """I12: sequences have offsets that exist and grow, and producers have committed what they remember."""
+    """Sequences have offsets that exist and grow, and producers have committed what they remember."""
     ((count,),) = transaction.execute("SELECT count(*) FROM producer")
     findings.counts["producers"] += count
     ends = {
