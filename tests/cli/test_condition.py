@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streamkit.cli.condition import EVERYTHING, Interval
 from streamkit.cli.predicate import parse_predicate
+from tests.cli.conditions import SIGNS, conditions
 
 SCHEMA = pa.schema(
     [
@@ -29,7 +30,6 @@ ROWS = [
     for second in range(4)
 ]
 BATCH = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
-SIGNS = st.sampled_from(["=", "==", "!=", "<>", "<", "<=", ">", ">="])
 NUMBERS = st.sampled_from(["-1", "0", "1", "1.5", "2", "3", "9", "1e400"])
 TIMES = st.integers(-1, 5).map(lambda second: f"'{dt.datetime.fromtimestamp(second, dt.timezone.utc).isoformat()}'") | st.just(
     "'1970-01-01T00:00:01.000500Z'"
@@ -46,23 +46,12 @@ def comparisons(draw):
     return draw(st.sampled_from([*forms, f"{column} {negation}in ({literal}, {other})", "n is null", "_offset > _partition"]))
 
 
-CONDITIONS = st.recursive(
-    comparisons(),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["AND", "or"]), inner).map(" ".join),
-        inner.map(lambda text: f"NOT ({text})"),
-        inner.map(lambda text: f"({text})"),
-    ),
-    max_leaves=6,
-)
-
-
 def value_of(row, column):
     return int(row[column].timestamp() * SECOND_MS) if column == "_timestamp" else row[column]
 
 
 @settings(max_examples=200, deadline=None)
-@given(CONDITIONS)
+@given(conditions(comparisons()))
 def test_no_record_outside_fits(text):
     """Whatever is asked, every record for which it holds lies within the intervals."""
     condition = parse_predicate(text, SCHEMA)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streamkit.cli.predicate import parse_predicate
 from streamkit.errors import ConfigError
+from tests.cli.conditions import SIGNS, conditions
 
 COLUMNS = {"n": st.integers(-3, 3), "x": st.sampled_from([-1.5, 0.0, 2.0, 2.5]), "s": st.sampled_from(["", "a", "b'", "aB"])}
 TYPES = {"n": pa.int32(), "x": pa.float64(), "s": pa.string()}
@@ -28,7 +29,7 @@ def comparisons(draw):
     """A test of one column, as SQL."""
     name = draw(st.sampled_from(sorted(COLUMNS)))
     literal = COLUMNS[name].map(quoted)
-    sign = draw(st.sampled_from(["=", "==", "!=", "<>", "<", "<=", ">", ">="]))
+    sign = draw(SIGNS)
     negation = draw(st.sampled_from(["", "NOT "]))
     return draw(
         st.one_of(
@@ -42,19 +43,8 @@ def comparisons(draw):
     )
 
 
-CONDITIONS = st.recursive(
-    comparisons(),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["AND", "or"]), inner).map(" ".join),
-        inner.map(lambda text: f"NOT ({text})"),
-        inner.map(lambda text: f"({text})"),
-    ),
-    max_leaves=6,
-)
-
-
 @settings(max_examples=300, deadline=None)
-@given(rows=ROWS, text=CONDITIONS)
+@given(rows=ROWS, text=conditions(comparisons()))
 def test_it_means_what_sql_means(rows, text):
     """A condition holds for the rows for which SQLite says so, nulls and precedence included."""
     connection = apsw.Connection(":memory:")

@@ -19,6 +19,7 @@ import pytest
 from streamkit.errors import StreamKitError
 from streamkit.log import tables
 from streamkit.log.database import OutcomeUnknownError
+from tests.forked import outcome_in_child
 from tests.places import SHARED_KINDS
 
 shared = pytest.mark.parametrize("place", SHARED_KINDS, indirect=True)
@@ -291,23 +292,6 @@ def test_a_closed_database_says_so(database):
         count(database)
     with pytest.raises(StreamKitError, match="is closed; open the log again"):
         database.settle()
-
-
-def outcome_in_child(work):
-    """What `work` returns in a forked child, as text."""
-    reading, writing = os.pipe()
-    if not (child := os.fork()):
-        try:
-            os.write(writing, str(work()).encode())
-        except BaseException as error:
-            os.write(writing, f"{type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        text = pipe.read().decode()
-    os.waitpid(child, 0)
-    return text
 
 
 def test_a_forked_child_cannot_use_the_connection(database):

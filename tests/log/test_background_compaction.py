@@ -6,7 +6,6 @@ import threading
 import time
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
@@ -22,6 +21,7 @@ from streamkit.log.throttle import StoppedError, Throttle
 from streamkit.log.upkeep import Upkeep
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
+from tests.log.keyed import fill, layout
 
 DAY_MS = 24 * 3_600_000
 NOW_MS = 1_000 * DAY_MS
@@ -45,22 +45,8 @@ def values(log):
     return log.read("t")["v"].to_pylist()
 
 
-def layout(log):
-    topic_id = log.topic("t").id
-    return [extent for partition in log.end_offsets("t") for extent in log.catalog.extents(topic_id, partition)]
-
-
 def background(log, **options):
     return compact_if_dirty(log.storage, log.catalog, log.clock, log.topic("t"), **options).partitions
-
-
-def fill(log, keys, rows_each, times):
-    """Commits of `rows_each` rows of 1 KiB, with keys from 0 to `keys`."""
-    with log.producer() as producer:
-        for _ in range(times):
-            chosen = [f"k{n % keys}" for n in range(rows_each)]
-            producer.send_batch("t", pa.table({"k": chosen, "v": [b"x" * 1024] * rows_each}))
-            producer.flush()
 
 
 def test_the_newest_segment_is_left_alone():

@@ -21,6 +21,7 @@ from streamkit.log.producer import Producer
 from streamkit.log.settings import Scalar
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, SlabName
 from streamkit.testing.faults import FaultyStorage
+from tests.log.keyed import fill, layout
 
 RETENTION_MS = 1000
 CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
@@ -66,11 +67,6 @@ def newest(found, key):
 
 def same(left, right):
     return repr(left) == repr(right)  # NaN is not equal to itself
-
-
-def layout(log):
-    topic_id = log.topic("t").id
-    return [extent for partition in log.end_offsets("t") for extent in log.catalog.extents(topic_id, partition)]
 
 
 def strays(log):
@@ -230,15 +226,6 @@ def test_both_policies_go_together():
     put(log, ("a", 1), ("a", 2))
     log.compact("t")
     assert [row["v"] for row in rows(log)] == [2]
-
-
-def fill(log, keys, rows_each, times):
-    """Commits of `rows_each` rows of 1 KiB, with keys from 0 to `keys`."""
-    with log.producer() as producer:
-        for _ in range(times):
-            chosen = [f"k{n % keys}" for n in range(rows_each)]
-            producer.send_batch("t", pa.table({"k": chosen, "v": [b"x" * 1024] * rows_each}))
-            producer.flush()
 
 
 def test_old_schemas_become_the_present_one():

@@ -30,8 +30,13 @@ def folder(tmp_path):
     return tmp_path / "log"
 
 
-def delete(folder):
+def lose_and_rebuild(folder):
+    """Delete the catalog of a log and rebuild it whole; returns what was done."""
+    expected = busy.tables_of(folder)
     (folder / "catalog.db").unlink()
+    done = rebuild(str(folder))
+    assert done.is_complete and busy.tables_of(folder) == expected
+    return done
 
 
 def test_copying_the_catalog_prunes_the_journal(folder):
@@ -43,10 +48,7 @@ def test_copying_the_catalog_prunes_the_journal(folder):
             log.copy_catalog()
     assert len(catalog_copies(str(folder))) == 2
     assert {path.name.split("-")[1] for path in (folder / "journal").iterdir()} != {"1"}
-    expected = busy.tables_of(folder)
-    delete(folder)
-    assert rebuild(str(folder)).is_complete
-    assert busy.tables_of(folder) == expected
+    lose_and_rebuild(folder)
 
 
 def test_writer_notices_that_its_file_was_pruned(tmp_path):
@@ -57,10 +59,7 @@ def test_writer_notices_that_its_file_was_pruned(tmp_path):
         keeper.copy_catalog()
         assert read_journal(str(tmp_path)).entries == ()
         busy.work(writer, random.Random(11), 5)
-    expected = busy.tables_of(tmp_path)
-    delete(tmp_path)
-    assert rebuild(str(tmp_path)).is_complete
-    assert busy.tables_of(tmp_path) == expected
+    lose_and_rebuild(tmp_path)
 
 
 def test_commit_without_room_for_its_entry_fails(tmp_path, monkeypatch):
@@ -76,11 +75,8 @@ def test_commit_without_room_for_its_entry_fails(tmp_path, monkeypatch):
         monkeypatch.undo()
         assert log.topics() == topics
         log.create_topic("more", busy.SCHEMA, "key")
-    expected = busy.tables_of(tmp_path)
-    delete(tmp_path)
-    done = rebuild(str(tmp_path))
-    assert done.is_complete and any("is damaged at byte" in note for note in done.notes)
-    assert busy.tables_of(tmp_path) == expected
+    done = lose_and_rebuild(tmp_path)
+    assert any("is damaged at byte" in note for note in done.notes)
 
 
 def _full():
@@ -94,10 +90,7 @@ def test_processes_share_a_journal_file(folder):
             busy.append(log, random.Random(seed), "one", 0)
             busy.append(other, random.Random(seed), "other", 0)
     assert len(list((folder / "journal").iterdir())) == 1
-    expected = busy.tables_of(folder)
-    delete(folder)
-    assert rebuild(str(folder)).is_complete
-    assert busy.tables_of(folder) == expected
+    lose_and_rebuild(folder)
 
 
 def test_processes_of_several_hosts_have_files_of_their_own(tmp_path):
@@ -110,10 +103,7 @@ def test_processes_of_several_hosts_have_files_of_their_own(tmp_path):
             busy.append(log, random.Random(seed), "one", 0)
             busy.append(other, random.Random(seed), "other", 0)
     assert len(list((tmp_path / "journal").iterdir())) == 2
-    expected = busy.tables_of(tmp_path)
-    delete(tmp_path)
-    assert rebuild(str(tmp_path)).is_complete
-    assert busy.tables_of(tmp_path) == expected
+    lose_and_rebuild(tmp_path)
 
 
 def test_small_journal_is_left_alone(folder):
@@ -131,10 +121,7 @@ def test_journal_goes_to_a_new_file_when_one_is_full(tmp_path):
         busy.work(log, random.Random(12), 30)
     sizes = [file.stat().st_size for file in (tmp_path / "journal").iterdir()]
     assert len(sizes) > 2 and max(sizes) < 20_000
-    expected = busy.tables_of(tmp_path)
-    delete(tmp_path)
-    assert rebuild(str(tmp_path)).is_complete
-    assert busy.tables_of(tmp_path) == expected
+    lose_and_rebuild(tmp_path)
 
 
 def test_statement_that_no_journal_can_hold_is_refused(folder):

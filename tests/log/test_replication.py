@@ -26,21 +26,11 @@ from streamkit.log.system_error import full_error
 from streamkit.log.trash import empty_trash
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import FaultyCalls
+from tests.log.replicated import damage, folders, log, values
+
+__all__ = ["folders", "log"]
 
 PATH = f"slabs/p1/1/1-{'a' * 32}.slab"
-
-
-@pytest.fixture
-def folders(tmp_path):
-    return [tmp_path / name for name in ("log", "second", "third")]
-
-
-@pytest.fixture
-def log(folders):
-    with open_log(folders[0]) as log:
-        log.create_topic("t", "v bigint", partitions=2)
-        log.set_storage([str(folder) for folder in folders[1:]])
-        yield log
 
 
 def storage_of(folders, factor=3, min_insync=1):
@@ -54,21 +44,10 @@ def send(log, first=0, count=10):
         producer.send_batch("t", [{"v": value} for value in range(first, first + count)])
 
 
-def values(log):
-    return sorted(log.read("t")["v"].to_pylist())
-
-
 def copies_of(folders, path=None):
     """Where copies of a slab, or of all, lie."""
     found = [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
     return [file for file in found if path is None or str(file).endswith(path)]
-
-
-def damage(file):
-    data = bytearray(file.read_bytes())
-    data[200] = (data[200] + 1) % 256
-    file.chmod(0o600)
-    file.write_bytes(data)
 
 
 def unmount(folder):

@@ -15,6 +15,7 @@ import pytest
 from streamkit.errors import CorruptionError, SetupError, StorageFullError
 from streamkit.log import tables
 from streamkit.log.sqlite import SqliteDatabase, check_version
+from tests.forked import outcome_in_child
 
 
 @pytest.fixture
@@ -80,23 +81,6 @@ def test_what_is_no_catalog_is_refused(path):
         SqliteDatabase(path)
     with open(path, "rb") as file:
         assert file.read() == b"something else" * 100
-
-
-def outcome_in_child(work):
-    """What `work` returns in a forked child, as text."""
-    reading, writing = os.pipe()
-    if not (child := os.fork()):
-        try:
-            os.write(writing, str(work()).encode())
-        except BaseException as error:
-            os.write(writing, f"{type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        text = pipe.read().decode()
-    os.waitpid(child, 0)
-    return text
 
 
 def test_a_forked_child_cannot_open_the_same_file(database, path):

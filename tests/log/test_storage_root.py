@@ -18,20 +18,9 @@ from streamkit.log.storage_root import MARKER, Marker, Owner, claim_root, place_
 from streamkit.names import identity_path, unfinished_file
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
+from tests.log.replicated import damage, folders, log, values
 
-
-@pytest.fixture
-def folders(tmp_path):
-    return [tmp_path / name for name in ("log", "second", "third")]
-
-
-@pytest.fixture
-def log(folders):
-    """A log with copies of everything on two further roots."""
-    with open_log(folders[0]) as log:
-        log.create_topic("t", "v bigint", partitions=2)
-        log.set_storage([str(folder) for folder in folders[1:]])
-        yield log
+__all__ = ["folders", "log"]
 
 
 def send(log, first=0, producer=None):
@@ -40,19 +29,8 @@ def send(log, first=0, producer=None):
         opened.send_batch("t", [{"v": value} for value in range(first, first + 10)])
 
 
-def values(log):
-    return sorted(log.read("t")["v"].to_pylist())
-
-
 def slabs_of(*folders):
     return [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
-
-
-def damage(file):
-    data = bytearray(file.read_bytes())
-    data[200] = (data[200] + 1) % 256
-    file.chmod(0o600)
-    file.write_bytes(data)
 
 
 def unusable(log):
