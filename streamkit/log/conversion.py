@@ -2,6 +2,7 @@
 Values to the types of a schema, without loss: what is refused is named by its row.
 
 Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
+What Arrow takes on trust is looked at first: that texts are UTF-8, decimals within their precision, indexes within their dictionary.
 A timestamp without zone counts as UTC. Values from Python and pandas may also go from double to float, and from whole
 doubles to integers, since that is how both hold such columns.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,25 +27,23 @@ _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 def convert_arrow(column: Column, values: pa.Array, first_row: int = 0) -> pa.Array:
     """An Arrow array in the type of a column; SchemaError names the first row that does not fit."""
     target = column.arrow.type
-    if values.type == target:
-        return values
-    return _with_row(column, values, lambda part: _cast(part, target, is_loose=False), first_row)
+    return _with_row(column, values, lambda part: _cast(_sound(part), target, is_loose=False), first_row)
 
 
 def convert_python(column: Column, values: Any) -> pa.Array:
     """A pandas Series or a list in the type of a column, NaN of a Series as null; SchemaError names the first row that does not fit."""
     target = column.arrow.type
-    return _with_row(
-        column, values, lambda part: _cast(pa.array(part, from_pandas=not isinstance(part, list)), target, is_loose=True), 0
-    )
+    if not len(values):
+        return pa.array([], target)  # whatever type pandas gives to nothing
+    return _with_row(column, values, lambda part: _cast(_sound(_array(part)), target, is_loose=True), 0)
 
 
 def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
     """Headers as they are stored, from an Arrow array or from lists of pairs of a name and bytes; SchemaError as above."""
     what, expected = HEADERS, "pairs of a name and bytes"
     if isinstance(values, pa.Array):
-        return _naming_row(what, expected, values, lambda part: part.cast(HEADERS_TYPE), first_row)
-    return _naming_row(what, expected, list(values), lambda part: pa.array(part, HEADERS_TYPE), first_row)
+        return _naming_row(what, expected, values, lambda part: _named(_sound(part).cast(HEADERS_TYPE)), first_row)
+    return _naming_row(what, expected, list(values), lambda part: _named(pa.array(map(_pairs, part), HEADERS_TYPE)), first_row)
 
 
 def _with_row(column: Column, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
@@ -54,6 +54,8 @@ def _naming_row(name: str, expected: str, values: Any, convert: Callable[[Any], 
     try:
         return convert(values)
     except _REFUSED as error:
+        if not len(values):
+            raise SchemaError(f"column {name!r}: found no rows of {values.type}, expected {expected}; {error}") from error
         row = _first_refused(values, convert)
         value, kind = _shown(values, row)
         raise SchemaError(
@@ -75,23 +77,78 @@ def _first_refused(values: Any, convert: Callable[[Any], pa.Array]) -> int:
 
 
 def _shown(values: Any, row: int) -> tuple[str, str]:
-    value = values[row] if isinstance(values, pa.Array | list) else values.iloc[row]
+    value = values[row] if isinstance(values, pa.Array | list) else _element(values, row)
     kind = str(value.type) if isinstance(value, pa.Scalar) else type(value).__name__
-    text = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
+    text = repr(_python(value) if isinstance(value, pa.Scalar) else value)
     return text if len(text) <= 80 else f"{text[:77]}...", kind
+
+
+def _element(series: Any, row: int) -> Any:
+    try:
+        return series.iloc[row]
+    except (UnicodeDecodeError, pa.ArrowException):
+        return _array(series.iloc[row : row + 1])[0]
+
+
+def _python(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return (value.value if isinstance(value, pa.DictionaryScalar) else value).as_buffer().to_pybytes()
+    except pa.ArrowIndexError:
+        return value.index.as_py()
 
 
 def _reason(error: BaseException, expected: str) -> str:
     """Why a value was refused; in our words where the library speaks of its own types."""
     reason = str(error).splitlines()[0]
+    if "UTF8" in reason:
+        return "it is not UTF-8"
     if isinstance(error, OverflowError) or "was truncated" in reason:
         return f"it is no whole number that fits {expected}"
     return reason
 
 
-def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
+def _array(values: Any) -> pa.Array:
+    """A Series or a list in the type that Arrow finds for it."""
+    array = pa.array(values, from_pandas=not isinstance(values, list))
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _sound(values: pa.Array) -> pa.Array:
+    """The array without a dictionary, if all its values are what their type promises; ArrowInvalid or ValueError else."""
     if pa.types.is_dictionary(values.type):
+        _check_indexes(values)
         values = values.dictionary_decode()
+    values.validate(full=True)
+    return values
+
+
+def _check_indexes(values: pa.DictionaryArray) -> None:
+    bounds = pc.min_max(values.indices).as_py()
+    if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(values.dictionary):
+        raise ValueError(f"its index is outside of its dictionary of {len(values.dictionary)} values")
+
+
+def _pairs(headers: Any) -> Any:
+    """The headers of a row, if they are none or pairs of a name and bytes or null."""
+    if headers is not None and not (isinstance(headers, list | tuple | np.ndarray) and all(map(_is_header, headers))):
+        raise TypeError("a header is a text and bytes, or a text and None")
+    return headers
+
+
+def _is_header(header: Any) -> bool:
+    name, value = (header.get("key"), header.get("value")) if isinstance(header, dict) else header
+    return isinstance(name, str) and isinstance(value, bytes | bytearray | memoryview | None)
+
+
+def _named(headers: pa.Array) -> pa.Array:
+    if headers.flatten().field("key").null_count:
+        raise ValueError("a header has no name")
+    return headers
+
+
+def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
     source = values.type
     if source == target:
         return values

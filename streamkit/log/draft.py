@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
+from streamkit.errors import EpochFailedError
 from streamkit.log.buffer import Buffer, Split, split
 from streamkit.log.groups import GroupCommit
 from streamkit.log.producers import ProducerCommit, SequencedBatch
@@ -18,23 +20,23 @@ from streamkit.log.topic import Topic
 
 
 class Run:
-    """Python rows of one topic that were sent one after the other, and become one batch."""
+    """Python rows of one topic that were sent one after the other, each with its event time, and become one batch."""
 
-    __slots__ = ("keyless", "placement", "reader", "rows", "times_ms")
+    __slots__ = ("keyless", "placement", "reader", "rows")
 
     def __init__(self, reader: RowReader, placement: Placement, keyless: int) -> None:
         self.reader = reader
         self.placement = placement
         self.keyless = keyless
-        self.rows: list[Values] = []
-        self.times_ms: list[int] = []
+        self.rows: list[tuple[Values, int]] = []
 
 
 class Draft:
     """
     What becomes visible in one commit: rows that wait, slabs that hold those before them, and who is told of the outcome.
 
-    Not safe for several threads by itself.
+    Not safe for several threads by itself. An interrupt (Ctrl-C) may strike between any two of its lines: what takes long changes
+    nothing, and a draft that was interrupted in one of its short changes is torn, and fails as a whole.
     """
 
     def __init__(self, settlement: Settlement, frame_rows: int) -> None:
@@ -48,6 +50,7 @@ class Draft:
         self.compressions: dict[int, str] = {}
         self.commit: ProducerCommit | None = None
         self.is_uncertain = False  # its commit was tried and may have taken effect
+        self._is_torn = False
         self._frame_rows = frame_rows
         self._buffer = Buffer(frame_rows)
         self._stamped: set[int] = set()  # the ids of topics whose event time is that of staging
@@ -65,9 +68,7 @@ class Draft:
         if run is None or run.reader is not reader:
             self._close_run(reader.topic.id, time_ms)
             run = self._open_run(reader, next(keyless))
-        run.rows.append(values)
-        if not reader.has_times:
-            run.times_ms.append(time_ms)
+        run.rows.append((values, time_ms))
         receipt = Receipt(run.placement, len(run.rows) - 1)
         if len(run.rows) >= self._frame_rows:
             self._close_run(reader.topic.id, time_ms)
@@ -77,12 +78,13 @@ class Draft:
         """Take the rows of a batch in, after the Python rows of its topic."""
         self._close_run(topic.id, now_ms)
         placement = Placement(self.settlement, topic.name, topic.id, sequence)
-        placement.places = self._buffer.add(topic.id, splits)
         receipt = Receipt(placement)
-        self.bytes += size
-        self._began(topic)
-        if sequence is not None:
-            self.sequenced.append((topic, receipt))
+        with self._change():
+            placement.places = self._buffer.add(topic.id, splits)
+            self.bytes += size
+            self._began(topic)
+            if sequence is not None:
+                self.sequenced.append((topic, receipt))
         return receipt
 
     def add_offsets(self, commit: GroupCommit) -> None:
@@ -106,8 +108,10 @@ class Draft:
         """
         The rows that are in no slab yet, as (topic id, partition, rows of a frame); they are about to be staged, now.
 
-        Under `message.timestamp.type=LogAppendTime` that is their event time, however they were sent.
+        Under `message.timestamp.type=LogAppendTime` that is their event time, however they were sent. EpochFailedError if the
+        draft is torn.
         """
+        self._check_whole()
         for topic_id in list(self._runs):
             self._close_run(topic_id, now_ms)
         return [
@@ -117,9 +121,10 @@ class Draft:
 
     def staged(self, slab: SlabReference) -> None:
         """The rows of `frames` lie in a slab now."""
-        self.slabs.append(slab)
-        self._buffer.clear()
-        self.bytes = 0
+        with self._change():
+            self.slabs.append(slab)
+            self._buffer.clear()
+            self.bytes = 0
 
     def sequences(self) -> tuple[SequencedBatch, ...]:
         """The sequenced batches, as the catalog remembers them."""
@@ -128,6 +133,21 @@ class Draft:
             for topic, receipt in self.sequenced
             if receipt.sequence is not None
         )
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """What happens in the block happens whole, or the draft is torn."""
+        self._check_whole()
+        self._is_torn = True
+        yield
+        self._is_torn = False
+
+    def _check_whole(self) -> None:
+        if self._is_torn:
+            raise EpochFailedError(
+                "the producer was interrupted while it took rows in, so that it is not known which of them it has; nothing of "
+                "what was sent since the last commit becomes visible; send it again"
+            )
 
     def _began(self, topic: Topic) -> None:
         self.compressions[topic.id] = topic.compression
@@ -143,10 +163,12 @@ class Draft:
         return run
 
     def _close_run(self, topic_id: int, now_ms: int) -> None:
-        run = self._runs.pop(topic_id, None)
+        run = self._runs.get(topic_id)
         if run is None:
             return
-        batch = run.reader.batch(run.rows, run.times_ms or None, now_ms)
+        batch = run.reader.batch(run.rows, now_ms)
         found = split(run.reader.topic, batch, run.keyless)
-        run.placement.places = self._buffer.add(topic_id, [found])
-        run.placement.chosen = found.chosen
+        with self._change():
+            run.placement.places = self._buffer.add(topic_id, [found])
+            run.placement.chosen = found.chosen
+            del self._runs[topic_id]

@@ -255,6 +255,8 @@ class Outbox:
     def _next_draft(self) -> Draft | None:
         """What is to be committed now: what an error left, else what has gathered, if anything."""
         with self._lock:
+            if self._leaving is not None and self._leaving.settlement.is_done.is_set():
+                self._leaving = None  # an interrupt has kept it here
             if self._leaving is None and not self._draft.is_empty and not self._in_transaction:
                 self._leaving, self._draft = self._draft, self._new_draft()
                 self._is_short = False
@@ -263,26 +265,29 @@ class Outbox:
 
     def _deliver(self, draft: Draft) -> None:
         """Stage and commit a draft that is leaving. Errors that a later attempt cannot overcome end it."""
-        self._set_busy(True)
-        if time.monotonic() > self._topics_until:
-            self._forget_topics()
-            self._topics_until = time.monotonic() + METADATA_MAX_AGE_SECONDS
         try:
+            self._set_busy(True)
+            self._forget_old_topics()
             self.session.stage(draft)
             self._set_busy(True)  # its rows are out of memory
             bases = self.session.commit(draft)
-        except _FINAL as error:
-            self._end_draft(draft, error)
-            raise
         except Exception as error:
-            self._hindrance = error
+            if _is_final(error, draft):
+                self._end_draft(draft, error)
+            else:
+                self._hindrance = error
             raise
         else:
             self._hindrance = None
-            self._leave(draft)
             draft.settlement.succeed(bases)
+            self._leave(draft)
         finally:
             self._set_busy(False)
+
+    def _forget_old_topics(self) -> None:
+        if time.monotonic() > self._topics_until:
+            self._forget_topics()
+            self._topics_until = time.monotonic() + METADATA_MAX_AGE_SECONDS
 
     def _set_busy(self, is_busy: bool) -> None:
         with self._lock:
@@ -296,11 +301,11 @@ class Outbox:
             self._report_change()
 
     def _end_draft(self, draft: Draft, error: Exception) -> None:
-        """Forget a draft that does not become visible."""
+        """Forget a draft that does not become visible: first of all no attempt may be made any more to commit what is dropped."""
+        draft.settlement.fail(error)
         self.session.drop(draft)
         self._forget_topics()
         self._leave(draft)
-        draft.settlement.fail(error)
 
     # Transactions
 
@@ -325,10 +330,10 @@ class Outbox:
             try:
                 if not draft.is_empty:
                     self._deliver(draft)
-            except Exception as error:
+            except BaseException as error:
                 # After a commit that may have taken effect it stays, for a flush to settle it.
                 if not draft.is_uncertain and not draft.settlement.is_done.is_set():
-                    self._end_draft(draft, error)
+                    self._end_draft(draft, error if isinstance(error, Exception) else _interrupted(error))
                 raise
             finally:
                 _call_back(draft)
@@ -374,13 +379,13 @@ class Outbox:
             return seconds
         try:
             self._flush_until(settlement, None)
-        except _FINAL as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, the next call raises it, or the rows wait for the next attempt
+            if not settlement.is_done.is_set():
+                _log.warning("rows wait for a commit that failed and is tried again: %s", error)
+                return RETRY_SECONDS
             with self._lock:
                 self._trouble = error
                 self._report_change()
-        except Exception as error:  # noqa: BLE001  whatever it is, the rows wait for the next attempt
-            _log.warning("rows wait for a commit that failed and is tried again: %s", error)
-            return RETRY_SECONDS
         return 0.0
 
     def _seconds_left(self) -> float | None:
@@ -412,6 +417,17 @@ class Outbox:
         self._departure = StreamKitError(
             "the producer was opened by the process that forked this one; open the log and a producer anew in a spawned process"
         )
+
+
+def _is_final(error: Exception, draft: Draft) -> bool:
+    """Whether another attempt to commit would meet the same error: those of our own making are not overcome by waiting."""
+    return isinstance(error, _FINAL) or not (draft.is_uncertain or isinstance(error, StreamKitError | OSError | MemoryError))
+
+
+def _interrupted(error: BaseException) -> StreamKitError:
+    return StreamKitError(
+        f"the transaction was interrupted by {type(error).__name__} before its commit; nothing of it becomes visible"
+    )
 
 
 def _call_back(draft: Draft | None) -> None:

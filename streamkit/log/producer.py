@@ -24,7 +24,7 @@ from streamkit.log.producer_session import ProducerSession
 from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
-from streamkit.log.records import records_of, tombstone_of
+from streamkit.log.records import TIME_MS_MAX, event_time_ms, records_of, tombstone_of
 from streamkit.log.storage import Storage
 
 ROW_OVERHEAD_BYTES = 160  # of a Python row that waits, beside its values
@@ -97,6 +97,8 @@ class Producer:
         size += ROW_OVERHEAD_BYTES
         if timestamp_ms is None:
             timestamp_ms = 0 if reader.has_times else self._clock.now_ms()
+        elif type(timestamp_ms) is not int or abs(timestamp_ms) > TIME_MS_MAX:
+            timestamp_ms = event_time_ms(reader.topic, timestamp_ms)
         return self._outbox.add_row(reader, values, size, timestamp_ms, callback)
 
     def send_batch(
@@ -120,6 +122,8 @@ class Producer:
         known = self._known(reader, sequence)
         if known is not None:
             return known
+        if timestamp_ms is not None:
+            timestamp_ms = event_time_ms(reader.topic, timestamp_ms)
         batches = records_of(reader.topic, data, self._clock.now_ms(), timestamp_ms)
         return self._append(reader, batches, sequence, callback)
 
@@ -128,7 +132,7 @@ class Producer:
     ) -> Receipt:
         """Buffer a tombstone: the row that deletes a key, given as key columns and values."""
         reader = self._readers.get(topic) or self._reader(topic)
-        stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
+        stamp = self._clock.now_ms() if timestamp_ms is None else event_time_ms(reader.topic, timestamp_ms)
         return self._append(reader, [tombstone_of(reader.topic, key, stamp)], None, callback)
 
     def flush(self) -> None:
@@ -207,8 +211,8 @@ class Producer:
         """The receipt of a batch that was sent before."""
         if sequence is None:
             return None
-        if type(sequence) is not int or sequence < 0:
-            raise ConfigError(f"sequence={sequence!r}; expected a whole number from 0")
+        if type(sequence) is not int or not 0 <= sequence < 1 << 63:
+            raise ConfigError(f"sequence={sequence!r}; expected a whole number from 0 to {(1 << 63) - 1}")
         topic = reader.topic
         with self._outbox.turn():
             waiting = self._outbox.waiting(topic.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from streamkit.errors import ConfigError
@@ -40,5 +41,5 @@ def _check(name: str, value: float | None, least: int) -> None:
     if value is None and name == "linger_ms":
         return
     kinds = (int, float) if name.endswith("_ms") else (int,)
-    if value is None or type(value) not in kinds or not value >= least:
-        raise ConfigError(f"{name}={value!r}; expected a number of at least {least}")
+    if value is None or type(value) not in kinds or not least <= value < math.inf:
+        raise ConfigError(f"{name}={value!r}; expected a finite number of at least {least}")

@@ -84,12 +84,14 @@ class RowReader:
                 return None
         return (values, size) if 0 < size <= self._limit else None
 
-    def batch(self, rows: Sequence[Values], times_ms: Sequence[int] | None, now_ms: int) -> pa.RecordBatch:
-        """Rows that were read, as a batch of the topic; `times_ms` are their event times where no column has them."""
+    def batch(self, rows: Sequence[tuple[Values, int]], now_ms: int) -> pa.RecordBatch:
+        """Rows that were read, with their event times in ms where no column has them, as a batch of the topic."""
+        values = list(map(itemgetter(0), rows))
         columns = {
-            column.name: pa.array(list(map(itemgetter(position), rows)), to_arrow(column.type))
+            column.name: pa.array(list(map(itemgetter(position), values)), to_arrow(column.type))
             for position, column in enumerate(self.topic.schema)
         }
+        times_ms = None if self.has_times else list(map(itemgetter(1), rows))
         return rows_of(self.topic, columns, times_ms, now_ms)
 
     def _form(self, types: tuple[type, ...]) -> _Form | None:

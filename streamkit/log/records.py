@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.schema import Column
 
 _EXTRA = (TIMESTAMP, DELETED, HEADERS)
+TIME_MS_MAX = ((1 << 63) - 1) // 1000  # event times pass through Arrow's microseconds
 _STAMP = Column(TIMESTAMP, "timestamp")
 _FLAG = Column(DELETED, "boolean")
 Boolean = npt.NDArray[np.bool_]
@@ -63,6 +65,16 @@ def _listing(error: SchemaError, convert: Callable[[Any], Any], data: Any) -> Sc
         return error
     which = f"the first {ROWS_NAMED} rows" if len(rows) == ROWS_NAMED else "the rows"
     return type(error)(f"{error}; {which} that do not fit are {', '.join(map(str, rows))}", rows)
+
+
+def event_time_ms(topic: Topic, found: Any) -> int:
+    """An event time that a caller hands in: whole ms since 1970, of Python or NumPy; SchemaError for anything else."""
+    if hasattr(found, "__index__") and not isinstance(found, bool) and -TIME_MS_MAX <= (time_ms := index(found)) <= TIME_MS_MAX:
+        return time_ms
+    raise SchemaError(
+        f"topic {topic.name}: timestamp_ms={found!r} ({type(found).__name__}); expected whole milliseconds since 1970, at most "
+        f"{TIME_MS_MAX} before or after it"
+    )
 
 
 def rows_of(topic: Topic, columns: Mapping[str, pa.Array], times_ms: Sequence[int] | None, now_ms: int) -> pa.RecordBatch:

@@ -290,7 +290,8 @@ def test_a_result_can_time_out(log):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"linger_ms": -1}, "linger_ms=-1; expected a number of at least 0"),
+        ({"linger_ms": -1}, "linger_ms=-1; expected a finite number of at least 0"),
+        ({"linger_ms": float("inf")}, "linger_ms=inf; expected a finite number"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"batch_size": 1.5}, "batch_size=1.5"),
         ({"max_block_ms": None}, "max_block_ms=None"),

@@ -47,12 +47,12 @@ def test_both_ways_agree_on_every_value(type_name):
             assert found is None, value
             continue
         if found is not None:
-            batch = reader.batch([found[0]], [7], 0)
+            batch = reader.batch([(found[0], 7)], 0)
             assert batch.equals(expected) or (batch.to_pylist()[0]["v"] != value and str(batch) == str(expected)), value
             assert record_bytes(topic, expected).tolist() == [found[1]], value
             taken.append(found)
     assert len(taken) > 1
-    together = reader.batch([values for values, _ in taken], [7] * len(taken), 0)
+    together = reader.batch([(values, 7) for values, _ in taken], 0)
     assert together.num_rows == len(taken)
 
 

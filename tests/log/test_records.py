@@ -227,3 +227,59 @@ def test_headers_are_kept():
 
     (batch,) = records_of(one_column("int"), pa.table({"v": [1], "_headers": headers}), 0)
     assert batch.column("_headers").to_pylist() == [[{"key": "trace", "value": b"1"}]]
+
+
+NOT_UTF8 = pa.array([b"good", b"caf\xe9", b"good"], pa.binary()).view(pa.string())
+TOO_LARGE = pa.array([decimal.Decimal(1), decimal.Decimal(10**10)], pa.decimal128(38, 0)).view(pa.decimal128(3, 0))
+UNSOUND = [
+    ("string", NOT_UTF8, "row 1, column 'v': found b'caf.xe9' .string., expected string; it is not UTF-8"),
+    ("string", NOT_UTF8.cast(pa.binary()).view(pa.string()).slice(1), "row 0, column 'v'.*it is not UTF-8"),
+    ("string", pa.DictionaryArray.from_arrays(pa.array([0, 1]), NOT_UTF8, safe=False), "column 'v'.*it is not UTF-8"),
+    (
+        "string",
+        pa.DictionaryArray.from_arrays(pa.array([0, 9]), pa.array(["a"]), safe=False),
+        "row 1.*outside of its dictionary of 1 values",
+    ),
+    ("decimal(3,0)", TOO_LARGE, "row 1, column 'v'.*does not fit in precision"),
+]
+
+
+@pytest.mark.parametrize(("type_name", "values", "message"), UNSOUND, ids=range(len(UNSOUND)))
+def test_what_no_reader_could_read_is_refused(type_name, values, message):
+    """Arrow takes on trust that texts are UTF-8 and the like; a row for which that is not so would spoil all rows beside it."""
+    topic = one_column(type_name)
+    for data in (pa.table({"v": values}), pa.record_batch({"v": values})):
+        with pytest.raises(SchemaError, match=message):
+            records_of(topic, data, 0)
+    with pytest.raises(SchemaError, match="column 'v'"):
+        records_of(topic, pd.DataFrame({"v": pd.array(values, dtype=pd.ArrowDtype(values.type))}), 0)
+
+
+@pytest.mark.parametrize(
+    "series", [pd.Series(["a", "b", None], dtype="category"), pd.Series(["a", "b", None], dtype="string[pyarrow]")], ids=str
+)
+def test_pandas_arrays_of_all_kinds_are_taken(series):
+    """Categories and arrays that Arrow backs are texts like others."""
+    assert values_of(one_column("string"), pd.DataFrame({"v": series})) == ["a", "b", None]
+
+
+@pytest.mark.parametrize(
+    "data", [pd.DataFrame({"v": []}), pd.DataFrame({"v": pd.Series([], dtype="float64")}), [], pa.table({"v": []})]
+)
+def test_no_rows_have_any_type(data):
+    """A frame that a filter has emptied is taken, whatever type pandas gives to nothing."""
+    assert sum(batch.num_rows for batch in records_of(one_column("string"), data, 0)) == 0
+
+
+@pytest.mark.parametrize("headers", [[(None, b"x")], [("a", "text")], [("a", b"x", 3)], [1], "text", {"a": b"x"}], ids=repr)
+def test_headers_of_other_kinds_are_refused(headers):
+    """A header has a name, and its value is bytes or null; the row is named."""
+    with pytest.raises(SchemaError, match=r"row 1, column '_headers'.*expected pairs of a name and bytes"):
+        records_of(one_column("int"), [{"v": 1, "_headers": [("a", None)]}, {"v": 2, "_headers": headers}], 0)
+
+
+def test_headers_without_a_name_are_refused_in_arrow_too():
+    """What Arrow holds is held to the same."""
+    headers = pa.array([[{"key": "a", "value": b"1"}], [{"key": None, "value": b"1"}]])
+    with pytest.raises(SchemaError, match="row 1, column '_headers'"):
+        records_of(one_column("int"), pa.table({"v": [1, 2], "_headers": headers}), 0)
