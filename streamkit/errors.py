@@ -112,7 +112,29 @@ class EvaluationError(StreamKitError):
 
 
 class CorruptionError(StreamKitError):
-    """Stored bytes are not what was written; nothing of the frame is handed out."""
+    """
+    Stored bytes are not what was written; nothing of the frame is handed out.
+
+    Of a topic's rows, `offset` is the first that cannot be read, and from `next_offset` on the partition may be readable again;
+    all four are None where the bytes are not those of a known topic.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        next_offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+
+    def __reduce__(self) -> tuple[type[CorruptionError], tuple[Any, ...]]:
+        return type(self), (str(self), self.topic, self.partition, self.offset, self.next_offset)
 
 
 class CatalogLostError(StreamKitError):

@@ -110,6 +110,8 @@ class Consumer:
         `_deleted`; each partition's rows are in the order of their offsets. At most `max_poll_records` rows, of one snapshot.
         Callbacks run in here, and what they raise is raised once the change is made. OffsetOutOfRangeError where
         `auto_offset_reset` is `none` and there is nowhere to begin; FencedError if another has taken the instance id.
+        CorruptionError for a frame that cannot be read, once the rows before it were returned: it names the partition, and where
+        the next frame begins, so that a program can `seek` there or `pause` the partition. Polls go on with the other partitions.
         """
         self._check_open()
         deadline = time.monotonic() + timeout

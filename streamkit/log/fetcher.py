@@ -9,6 +9,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from streamkit.errors import CorruptionError, StreamKitError
 from streamkit.log.assignors import Place
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
@@ -34,13 +35,14 @@ class Fetched:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Rows of one frame from `offset` on, and the offset after the frame."""
+    """Rows of one frame from `offset` on, and the offset after the frame; or why there are none, and the partition stays at `offset`."""
 
     topic: Topic
     partition: int
     offset: int
     rows: pa.RecordBatch | None
     following: int
+    failure: StreamKitError | None = None
 
     @property
     def place(self) -> Place:
@@ -51,7 +53,8 @@ class Fetcher:
     """
     Takes frames from partitions in turn, at most `max_records` rows at a time, and no further frame once 64 MiB are gathered.
 
-    The frame that a table ends in is kept, so that it is read once however small the tables are.
+    The frame that a table ends in is kept, so that it is read once however small the tables are. A frame that cannot be read
+    stops its own partition alone: rows that were gathered before it are given first, and so are those of the partitions after it.
     """
 
     def __init__(self, storage: Storage, catalog: Catalog, columns: Sequence[str] | None, max_records: int) -> None:
@@ -60,11 +63,15 @@ class Fetcher:
         self._columns = columns
         self._max_records = max_records
         self._rest: _Piece | None = None
-        self._last: Place = (0, -1)
+        self._next: Place = (0, 0)  # whose turn it is
         self._purged: dict[Place, int] = {}  # below where deletions had left the partition when it was looked at last
 
     def fetch(self, positions: Mapping[Place, int], ends: Mapping[Place, int]) -> Fetched | None:
-        """The next rows between the positions and the ends, of one topic; None if there are none."""
+        """
+        The next rows between the positions and the ends, of one topic; None if there are none.
+
+        What is wrong with a frame is raised when its turn comes before anything else was found; the next call begins behind its partition.
+        """
         waiting = [place for place in self._in_turn(positions) if positions[place] < ends[place]]
         if not waiting:
             return None
@@ -73,24 +80,30 @@ class Fetcher:
         batches: list[pa.RecordBatch] = []
         after: dict[Place, int] = {}
         left, bytes_left = self._max_records, FETCH_BYTES_MAX
+        failed: Place | None = None
         for piece in self._pieces(topic, columns, [place for place in waiting if place[0] == topic.id], positions, ends):
+            if piece.failure is not None:
+                if not after:
+                    raise piece.failure
+                failed = failed or piece.place
+                continue
             taken = self._take(piece, left)
             after[piece.place] = piece.following if self._rest is None else self._rest.offset
             if taken is not None:
                 batches.append(taken)
                 left, bytes_left = left - taken.num_rows, bytes_left - taken.nbytes
-            self._last = piece.place
             if left <= 0 or bytes_left <= 0:
                 break
+        self._next = failed or self._next  # a failure that was held back is the first thing of the next call
         return Fetched(_table(topic, columns, batches), after)
 
     def _in_turn(self, positions: Mapping[Place, int]) -> list[Place]:
-        """The partitions, beginning with the one whose frame is not finished, else after the one that was last."""
+        """The partitions, beginning with the one whose frame is not finished, else with the one whose turn it is."""
         rest = self._rest
         if rest is not None and positions.get(rest.place) == rest.offset:
             first = rest.place
         else:
-            first, self._rest = (self._last[0], self._last[1] + 1), None
+            first, self._rest = self._next, None
         places = sorted(positions)
         return [place for place in places if place >= first] + [place for place in places if place < first]
 
@@ -119,6 +132,7 @@ class Fetcher:
         while waiting:
             frames = waiting.popleft()
             for piece in islice(frames, 1):
+                self._next = (topic.id, piece.partition + 1)
                 yield piece
                 waiting.append(frames)
 
@@ -132,9 +146,10 @@ class Fetcher:
             for extent in span.extents:
                 try:
                     rows = read_placed(self._storage, topic, columns, extent, offset, end)
-                except GONE:
-                    if extent == missing:
-                        raise
+                except StreamKitError as error:
+                    if not isinstance(error, GONE) or extent == missing:
+                        yield _Piece(topic, partition, offset, None, offset, _with_advice(error))
+                        return
                     missing = extent  # merged or compacted since, or on a new root: the catalog says where the rows are now
                     self._storage = current_storage(self._storage, self._catalog.replication())
                     break
@@ -152,6 +167,18 @@ class Fetcher:
         if span.purged_below > self._purged.get(place, 0):
             self._purged[place] = span.purged_below
             warn_of_purge(topic, partition, offset, span.start_offset, span.purged_below)
+
+
+def _with_advice(failure: StreamKitError) -> StreamKitError:
+    """The failure, with what a program can do that wants to read on."""
+    if not isinstance(failure, CorruptionError) or failure.next_offset is None:
+        return failure
+    topic, partition, following = failure.topic, failure.partition, failure.next_offset
+    message = (
+        f"{failure}; until then a consumer reads on behind it after seek({topic!r}, {partition}, {following}), and everything "
+        f"else after pause([({topic!r}, {partition})])"
+    )
+    return type(failure)(message, topic, partition, failure.offset, following)
 
 
 def _table(topic: Topic, columns: Sequence[str], batches: Sequence[pa.RecordBatch]) -> pa.Table | None:

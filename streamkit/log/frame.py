@@ -352,10 +352,13 @@ class _FrameReader:
     def refuse(self, reason: str) -> NoReturn:
         extent = self.extent
         topic = self.topic.name if self.topic else f"with id {extent.topic_id}"
-        raise CorruptionError(
+        message = (
             f"the frame of topic {topic}, partition {extent.partition}, offset {extent.base_offset}, "
             f"in {extent.path} at position {extent.position} is damaged: {reason}; restore the file from a copy"
         )
+        if self.topic is None:
+            raise CorruptionError(message)
+        raise CorruptionError(message, topic, extent.partition, extent.base_offset, extent.next_offset)
 
 
 def _kind(data_type: pa.DataType) -> pa.DataType:

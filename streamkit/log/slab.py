@@ -197,10 +197,17 @@ def read_frame(
             return decode(file, extent, columns, topic)
         except CorruptionError as error:
             failure = failure or error
-    raise failure or SlabMissingError(
+    raise failure or _missing(extent, topic)
+
+
+def _missing(extent: Extent, topic: Declared | None) -> SlabMissingError:
+    message = (
         f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
         f"{topic.name if topic else extent.topic_id} is missing; {RESTORE}"
     )
+    if topic is None:
+        return SlabMissingError(message)
+    return SlabMissingError(message, topic.name, extent.partition, extent.base_offset, extent.next_offset)
 
 
 def read_rows(
