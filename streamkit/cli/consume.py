@@ -20,6 +20,7 @@ from streamkit.cli.position import EARLIEST, LATEST, Position, parse_offset
 from streamkit.cli.predicate import parse_predicate
 from streamkit.cli.rendering import JsonOption, plain, show_table, write_csv, write_json
 from streamkit.cli.wanted import Wanted, check_offset, consumer_of, standing_records
+from streamkit.errors import CorruptionError
 from streamkit.log.consumer import Consumer
 from streamkit.log.formats import Format as OpaqueFormat
 from streamkit.log.formats import rows_of
@@ -184,9 +185,22 @@ def _followed(consumer: Consumer, interrupted: threading.Event) -> Iterator[pa.T
 
 
 def _drained(consumer: Consumer) -> Iterator[pa.Table]:
-    """What is there, until nothing comes any more."""
-    while (table := consumer.poll(_PATIENCE_S)) is not None:
+    """What is there, until nothing comes any more; then the error of the first frame that could not be read, if there was one."""
+    failure = None
+    while True:
+        try:
+            table = consumer.poll(_PATIENCE_S)
+        except CorruptionError as error:
+            if error.topic is None or error.partition is None:
+                raise
+            failure = failure or error
+            consumer.pause([(error.topic, error.partition)])
+            continue
+        if table is None:
+            break
         yield table
+    if failure is not None:
+        raise failure
 
 
 def _polled(
@@ -258,7 +272,7 @@ class _Output:
         elif self.form is Format.CSV:
             write_csv((*self.columns, *RECORD_COLUMNS), records)
         else:
-            self._show(list(records), total)
+            self._show(records, total)
 
     def write_each(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Print batches as they come: as many tables."""
@@ -276,7 +290,17 @@ class _Output:
                 record[HEADERS] = record[HEADERS] and [(header["key"], header["value"]) for header in record[HEADERS]]
         return records
 
-    def _show(self, records: list[dict[str, Any]], total: int | None) -> None:
+    def _show(self, records: Iterator[dict[str, Any]], total: int | None) -> None:
+        """Print a table of all records, also of those that came before an error."""
+        found: list[dict[str, Any]] = []
+        try:
+            found.extend(records)  # keeps those that came before an error
+        except CorruptionError:
+            self._caption(found, total)
+            raise
+        self._caption(found, total)
+
+    def _caption(self, records: list[dict[str, Any]], total: int | None) -> None:
         is_cut = len(records) == self.limit if total is None else len(records) < total
         more = "; --max N shows more, --json or --format csv all" if is_cut else ""
         of = "" if total is None else f" of {total:,}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from streamkit.cli.condition import EVERYTHING, Condition, Interval
 from streamkit.cli.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
-from streamkit.errors import ConfigError, OffsetOutOfRangeError
+from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from streamkit.log.consumer import Consumer, TopicPartition
 from streamkit.log.log import Log
 from streamkit.log.topic import Topic
@@ -59,19 +59,38 @@ def check_offset(log: Log, wanted: Wanted) -> None:
 
 
 def standing_records(log: Log, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """What is there, a frame at a time; frames in which the condition cannot hold are not read."""
+    """
+    What is there, a frame at a time; frames in which the condition cannot hold are not read.
+
+    The CorruptionError of a frame is raised last: the rows before it come first, and those of all other partitions.
+    """
     chosen = range(wanted.topic.partitions) if wanted.partitions is None else wanted.partitions
-    end, times = wanted.interval(OFFSET).end, wanted.interval(TIMESTAMP)
-    batches = log.scan(
-        wanted.topic.name,
-        wanted.columns,
-        [partition for partition in chosen if partition in wanted.interval(PARTITION)],
-        start=_starts(log, wanted),
-        end=None if end is None else max(end, 0),
-        start_time=times.start,
-        end_time=times.end,
-    )
+    times = wanted.interval(TIMESTAMP)
+    start, end = _starts(log, wanted), _ends(log, wanted)
+
+    def scan(partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        return log.scan(wanted.topic.name, wanted.columns, partitions, start, end, times.start, times.end)
+
+    batches = _each_as_far_as_sound(scan, [partition for partition in chosen if partition in wanted.interval(PARTITION)])
     return (wanted.matching(batch) for batch in batches)
+
+
+def _each_as_far_as_sound(
+    scan: Callable[[Sequence[int]], Iterator[pa.RecordBatch]], partitions: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """What a scan, which goes from partition to partition, gives of each before a frame that cannot be read; then its error, if there was one."""
+    failure = None
+    while True:
+        try:
+            yield from scan(partitions)
+            break
+        except CorruptionError as error:
+            if error.partition is None:
+                raise
+            failure, reached = failure or error, error.partition
+            partitions = [partition for partition in partitions if partition > reached]
+    if failure is not None:
+        raise failure
 
 
 def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
@@ -95,6 +114,13 @@ def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
     if wanted.partitions is not None:
         consumer.assign([(name, partition) for partition in wanted.partitions])
     return consumer
+
+
+def _ends(log: Log, wanted: Wanted) -> dict[int, int]:
+    """The offset before which each partition is read, so that several scans are of one moment."""
+    most = wanted.interval(OFFSET).end
+    ends = log.end_offsets(wanted.topic.name)
+    return ends if most is None else {partition: max(min(end, most), 0) for partition, end in ends.items()}
 
 
 def _starts(log: Log, wanted: Wanted) -> Mapping[int, int] | None:
