@@ -112,7 +112,7 @@ class Victim:
         storage = MemoryStorage() if self.folder is None else FileStorage(self.folder)
         storage.create(self.slab.reference.path, [damaged])
         try:
-            return self._verdict(storage, _changed(self.slab.data, damaged))
+            return self._verdict(storage, changed_bytes(self.slab.data, damaged))
         finally:
             storage.delete(self.slab.reference.path)
 
@@ -144,7 +144,7 @@ class Victim:
         return "harmless"
 
 
-def _changed(data: bytes, damaged: bytes) -> tuple[int, int]:
+def changed_bytes(data: bytes, damaged: bytes) -> tuple[int, int]:
     """The bytes between the first and the last that differ; what is missing differs."""
     common = min(len(data), len(damaged))
     differing = np.flatnonzero(np.frombuffer(data, np.uint8, common) != np.frombuffer(damaged, np.uint8, common))
