@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamkit.clock import Clock, MonotonicClock
+from streamkit.errors import ConfigError
 from streamkit.log.assignors import Place
 from streamkit.log.catalog import Catalog
 
@@ -122,6 +123,17 @@ class WholeTopics:
 
     def leave(self) -> None:
         """Nothing to give up."""
+
+
+def topic_names(topics: object) -> tuple[str, ...]:
+    """The names of the topics that are asked for, each once, none for None; ConfigError for anything but a name or several."""
+    names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else [topics]
+    if topics is None:
+        return ()
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(f"topics={topics!r}; expected the name of a topic, or several in a list")
+    return tuple(dict.fromkeys(names))
 
 
 def committed_at(catalog: Catalog, group: str | None, places: Iterable[Place]) -> dict[Place, int | None]:

@@ -33,6 +33,7 @@ from streamkit.log.storage import Storage
 from streamkit.log.survivors import MEMORY_BYTES, Progress, Selection, select_survivors
 from streamkit.log.throttle import Throttle
 from streamkit.log.topic import Topic
+from streamkit.log.whole_number import whole_number
 
 RUN_BYTES_MAX = 64 * 1024 * 1024  # of what stays, as it is stored, written and swapped at once
 RUN_EXTENTS_MAX = EXTENTS_PER_SWAP
@@ -97,7 +98,8 @@ def compact(
     `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents.
     """
     _check_policy(topic)
-    cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, Throttle(), progress)
+    room = whole_number("memory_bytes", memory_bytes, 1)
+    cleaner = _Cleaner(storage, catalog, clock, topic, room, Throttle(), progress)
     return cleaner.report(is_background=False)
 
 

@@ -11,6 +11,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from numbers import Real
+from threading import TIMEOUT_MAX
 from types import TracebackType
 from typing import NamedTuple, TypeAlias, final
 
@@ -24,8 +26,10 @@ from streamkit.log.fetcher import Fetcher
 from streamkit.log.groups import GroupCommit
 from streamkit.log.manifest import Offsets
 from streamkit.log.membership import Heart, Membership
+from streamkit.log.reader import check_partition, milliseconds
 from streamkit.log.storage import Storage
 from streamkit.log.time_lookup import offsets_for_times
+from streamkit.log.whole_number import offset_of, whole_number
 
 MAX_POLL_RECORDS = 65_536
 RESETS = ("earliest", "latest", "none")
@@ -38,6 +42,27 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+def names_of(partitions: object) -> list[TopicPartition]:
+    """The partitions by name; ConfigError for anything but pairs of a topic and a whole number."""
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions={partitions!r}; expected pairs of a topic and a partition, such as [('orders', 0)]")
+    return [_name_of(partition) for partition in partitions]
+
+
+def _name_of(partition: object) -> TopicPartition:
+    match partition:
+        case (str(topic), number):
+            return TopicPartition(topic, whole_number(f"topic {topic}: partition", number))
+    raise ConfigError(f"found the partition {partition!r}; expected a pair of a topic and a partition, such as ('orders', 0)")
+
+
+def _seconds(timeout: float) -> float:
+    """The timeout, bounded by what a clock can add; ConfigError for what is no number from 0, as in Kafka."""
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not timeout >= 0:  # NaN neither
+        raise ConfigError(f"timeout={timeout!r}; expected seconds from 0, such as 1.0")
+    return float(min(timeout, TIMEOUT_MAX))
 
 
 Partitions: TypeAlias = Iterable[tuple[str, int]]
@@ -69,14 +94,12 @@ class Consumer:
     ) -> None:
         if auto_offset_reset not in RESETS:
             raise ConfigError(f"auto_offset_reset={auto_offset_reset!r}; expected one of {', '.join(RESETS)}")
-        if type(max_poll_records) is not int or max_poll_records < 1:
-            raise ConfigError(f"max_poll_records={max_poll_records!r}; expected a whole number of at least 1")
         self._storage = storage
         self._catalog = catalog
         self._assignment = assignment
         self._group = group
         self._reset = auto_offset_reset
-        self._fetcher = Fetcher(storage, catalog, columns, max_poll_records)
+        self._fetcher = Fetcher(storage, catalog, columns, whole_number("max_poll_records", max_poll_records, 1))
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._names: dict[int, str] = {}
         self._positions: dict[Place, int | None] = {}  # None: where to begin is not decided yet
@@ -114,7 +137,7 @@ class Consumer:
         the next frame begins, so that a program can `seek` there or `pause` the partition. Polls go on with the other partitions.
         """
         self._check_open()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + _seconds(timeout)
         wait = _WAIT_MIN_S
         while True:
             self._follow()
@@ -135,7 +158,7 @@ class Consumer:
         self._check_open()
         if not isinstance(self._assignment, FixedAssignment):
             raise ConfigError("this consumer was given topics; leave them out of log.consumer(…) to assign partitions by hand")
-        places = [self._existing(topic, partition) for topic, partition in partitions]
+        places = [self._existing(name) for name in names_of(partitions)]
         self._drop(frozenset(self._positions))
         self._assignment = FixedAssignment(self._catalog, places, self._group)
         self._follow()
@@ -174,10 +197,8 @@ class Consumer:
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Read on from this offset. One that is not there is answered by the next poll as `auto_offset_reset` says."""
-        if type(offset) is not int or offset < 0:
-            raise ConfigError(f"offset={offset!r}; expected a whole number from 0")
         (place,) = self._chosen([(topic, partition)])
-        self._positions[place] = offset
+        self._positions[place] = offset_of(topic, partition, offset)
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Read on from the earliest offset of these partitions (all, unless given)."""
@@ -193,7 +214,7 @@ class Consumer:
 
         A partition that has none such is read on from its end, as it is now.
         """
-        chosen = self._chosen(partitions)
+        chosen, moment = self._chosen(partitions), milliseconds(moment)
         for topic_id in sorted({topic_id for topic_id, _ in chosen}):
             topic = self._catalog.topic_by_id(topic_id)
             found = offsets_for_times(self._storage, self._catalog, topic, moment)
@@ -228,6 +249,8 @@ class Consumer:
         self._check_open()
         if self._group is None:
             raise ConfigError("this consumer has no group to commit for; give log.consumer(…) a group")
+        if offsets is not None and not isinstance(offsets, Mapping):
+            raise ConfigError(f"offsets={offsets!r}; expected next offsets by topic and partition, such as {{('orders', 0): 17}}")
         if offsets is not None and partitions is not None:
             raise ConfigError("commit takes either offsets or partitions; offsets name their partitions themselves")
         self._assignment.check_alive()
@@ -237,7 +260,7 @@ class Consumer:
         """What the group has committed at these partitions (all that are read now, unless given); None where it has not yet."""
         if self._group is None:
             raise ConfigError("this consumer has no group that could have committed; give log.consumer(…) a group")
-        places = self._positions if partitions is None else [self._existing(*partition) for partition in partitions]
+        places = self._positions if partitions is None else [self._existing(name) for name in names_of(partitions)]
         found = self._catalog.committed_offsets(self._group)
         return {self._name(place): found.get(place[0], {}).get(place[1]) for place in sorted(places)}
 
@@ -362,7 +385,7 @@ class Consumer:
         if offsets is None:
             chosen = {place: self._positions[place] for place in self._chosen(partitions)}
         else:
-            chosen = {place: offset for name, offset in offsets.items() for place in self._chosen([name])}
+            chosen = {place: offset_of(*name, offset) for name, offset in offsets.items() for place in self._chosen([name])}
         found: Offsets = {}
         for (topic_id, partition), offset in sorted(chosen.items()):
             if offset is not None:
@@ -379,7 +402,7 @@ class Consumer:
         known = {self._name(place): place for place in self._positions}
         if partitions is None:
             return set(known.values())
-        chosen = [TopicPartition(*partition) for partition in partitions]
+        chosen = names_of(partitions)
         for name in chosen:
             if name not in known:
                 raise ConfigError(
@@ -388,12 +411,10 @@ class Consumer:
                 )
         return {known[name] for name in chosen}
 
-    def _existing(self, topic: str, partition: int) -> Place:
-        found = self._catalog.topic(topic)
-        if partition not in self._catalog.end_offsets(found.id):
-            raise ConfigError(f"topic {topic} has no partition {partition!r}; it has 0 to {found.partitions - 1}")
+    def _existing(self, name: TopicPartition) -> Place:
+        found = self._catalog.topic(name.topic)
         self._names[found.id] = found.name
-        return found.id, partition
+        return found.id, check_partition(found, name.partition)
 
     def _name(self, place: Place) -> TopicPartition:
         return TopicPartition(self._names[place[0]], place[1])

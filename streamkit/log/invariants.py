@@ -163,10 +163,10 @@ def _replication(transaction: Transaction, findings: Findings) -> None:
 
 def _positions(transaction: Transaction, findings: Findings, statement: str, noun: str) -> None:
     for name, topic_id, partition, offset, end in transaction.execute(statement):
-        if not 0 <= offset <= end:
+        if type(offset) is not int or not 0 <= offset <= end:
             findings.error(
                 "position", f"{noun} {name}, topic id {topic_id}, partition {partition}",
-                f"it stands at offset {offset}; expected one from 0 to the end, {end}", REBUILD,
+                f"it stands at offset {offset!r}; expected a whole number from 0 to the end, {end}", REBUILD,
             )  # fmt: skip
 
 

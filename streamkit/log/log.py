@@ -16,7 +16,7 @@ from streamkit.config import Settings
 from streamkit.errors import ConfigError
 from streamkit.log import compaction, findings, maintenance
 from streamkit.log.alteration import Alteration
-from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics
+from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
 from streamkit.log.backup import Backup, back_up
 from streamkit.log.catalog import Catalog
 from streamkit.log.consumer import MAX_POLL_RECORDS, Callback, Consumer
@@ -43,6 +43,7 @@ from streamkit.log.storage_change import StorageChange, change_storage
 from streamkit.log.survivors import MEMORY_BYTES
 from streamkit.log.time_lookup import offsets_for_times
 from streamkit.log.topic import Topic, declare_topic
+from streamkit.log.whole_number import offsets_by_topic
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -240,8 +241,7 @@ class Log:
         OffsetOutOfRangeError for an offset behind the end.
         """
         found = self.catalog.topic(topic)
-        deletion = RecordDeletion(self.catalog, self.storage, found, lapsed_holders(self.catalog, self.heartbeats), force)
-        return deletion.run(dict.fromkeys(range(found.partitions), before) if isinstance(before, int) else before)
+        return RecordDeletion(self.catalog, self.storage, found, lapsed_holders(self.catalog, self.heartbeats), force).run(before)
 
     def pin(self, topic: str, start: Bounds = None) -> Pin:
         """
@@ -298,7 +298,7 @@ class Log:
         `session_timeout_ms`. Callbacks get a list of (topic, partition): `on_assigned` before the first rows, `on_revoked`
         while they can still be committed, `on_lost` when it is too late. TopicNotFoundError, ConfigError for bad arguments.
         """
-        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics or ()))
+        names = topic_names(topics)
         for name in names:
             check_columns(self.catalog.topic(name), columns)
         assignment: Assignment = FixedAssignment(self.catalog, [], group)
@@ -337,7 +337,7 @@ class Log:
         FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
         TopicNotFoundError for what does not exist.
         """
-        found = {self.catalog.topic(topic).id: dict(at) for topic, at in offsets.items()}
+        found = {self.catalog.topic(topic).id: at for topic, at in offsets_by_topic(offsets).items()}
         self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))
 
     def delete_group(self, group: str) -> None:

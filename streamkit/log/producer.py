@@ -26,6 +26,7 @@ from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
 from streamkit.log.records import TIME_MS_MAX, event_time_ms, records_of, tombstone_of
 from streamkit.log.storage import Storage
+from streamkit.log.whole_number import offsets_by_topic
 
 ROW_OVERHEAD_BYTES = 160  # of a Python row that waits, beside its values
 FRAME_ROWS = 65_536
@@ -245,4 +246,6 @@ class Producer:
     def _group_commit(self, group: str, offsets: Mapping[str, Mapping[int, int]] | None) -> GroupCommit:
         if not offsets:
             raise ConfigError(f"send_offsets({group!r}) has no offsets; expected {{topic: {{partition: next offset}}}}")
-        return GroupCommit(group, None, {self._catalog.topic(topic).id: dict(ends) for topic, ends in offsets.items()})
+        return GroupCommit(
+            group, None, {self._catalog.topic(topic).id: ends for topic, ends in offsets_by_topic(offsets).items()}
+        )

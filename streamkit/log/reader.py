@@ -19,6 +19,7 @@ from streamkit.log.replicated_storage import current_storage
 from streamkit.log.slab import GONE, read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
+from streamkit.log.whole_number import LEAST, MOST, as_whole_number, whole_number
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 Bounds = int | Mapping[int, int] | None
@@ -44,13 +45,14 @@ EVER = Times()
 
 
 def milliseconds(moment: int | dt.datetime) -> int:
-    """The moment in milliseconds since 1970, UTC; ConfigError for a time without a zone."""
+    """The moment in milliseconds since 1970, UTC; ConfigError for a time without a zone, and for what is no time."""
     if not isinstance(moment, dt.datetime):
-        if isinstance(moment, bool) or not isinstance(moment, int):
+        number = as_whole_number(moment)
+        if number is None or not LEAST <= number <= MOST:
             raise ConfigError(
-                f"found the time {moment!r}, expected whole milliseconds since 1970, UTC, or a datetime with a zone"
+                f"found the time {moment!r}, expected whole milliseconds since 1970, UTC (63 bits), or a datetime with a zone"
             )
-        return moment
+        return number
     if moment.tzinfo is None:
         raise ConfigError(f"the time {moment} has no zone; give one, such as {moment}+00:00")
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(milliseconds=1)
@@ -206,21 +208,27 @@ def check_columns(topic: Topic, columns: Sequence[str] | None) -> tuple[str, ...
     return tuple(dict.fromkeys(name for name in chosen if name not in _PLACE))
 
 
-def _check_partitions(topic: Topic, partitions: Iterable[int] | None) -> frozenset[int]:
-    chosen = range(topic.partitions) if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
-    for partition in chosen:
-        if partition not in range(topic.partitions):
-            raise ConfigError(f"topic {topic.name} has no partition {partition!r}; it has 0 to {topic.partitions - 1}")
-    return frozenset(chosen)
+def _check_partitions(topic: Topic, partitions: Iterable[int] | int | None) -> frozenset[int]:
+    if partitions is None:
+        return frozenset(range(topic.partitions))
+    several = partitions if isinstance(partitions, Iterable) and not isinstance(partitions, str) else [partitions]
+    return frozenset(check_partition(topic, partition) for partition in several)
+
+
+def check_partition(topic: Topic, partition: object) -> int:
+    """The number of a topic's partition; ConfigError for one that it has not."""
+    number = as_whole_number(partition)
+    if number is None or number not in range(topic.partitions):
+        raise ConfigError(f"topic {topic.name} has no partition {partition!r}; it has 0 to {topic.partitions - 1}")
+    return number
 
 
 def check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
+    """Offsets by partition, of all partitions if one was given for all; ConfigError for what is no offset of the topic."""
     if bounds is None:
         return {}
-    chosen = dict.fromkeys(range(topic.partitions), bounds) if isinstance(bounds, int) else dict(bounds)
-    for partition, offset in chosen.items():
-        if partition not in range(topic.partitions) or type(offset) is not int or offset < 0:
-            raise ConfigError(
-                f"{what}={bounds!r} does not fit topic {topic.name}; expected an offset from 0, or offsets by partition 0 to {topic.partitions - 1}"
-            )
-    return chosen
+    given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(range(topic.partitions), bounds)
+    return {
+        check_partition(topic, partition): whole_number(f"topic {topic.name}, partition {partition}: {what}", offset)
+        for partition, offset in given.items()
+    }

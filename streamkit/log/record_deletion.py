@@ -13,6 +13,7 @@ from streamkit.log.segment import SegmentWriter
 from streamkit.log.slab import read_rows
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
+from streamkit.log.whole_number import as_whole_number
 from streamkit.names import TIMESTAMP
 
 END = -1
@@ -30,9 +31,9 @@ class RecordDeletion:
     lapsed: frozenset[str]
     is_forced: bool = False
 
-    def run(self, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete what lies before these offsets, by partition; returns the earliest offsets left."""
-        wanted = self._checked(before)
+    def run(self, before: int | Mapping[int, int]) -> dict[int, int]:
+        """Delete what lies before an offset, of all partitions or by partition; returns the earliest offsets left."""
+        wanted = self._checked(before if isinstance(before, Mapping) else dict.fromkeys(range(self.topic.partitions), before))
         for partition, offset in wanted.items():
             self._check_needs(partition, offset)
         for partition, offset in wanted.items():
@@ -44,12 +45,13 @@ class RecordDeletion:
         if self.topic.internal:
             raise ConfigError(f"topic {self.topic.name} backs a store; its records cannot be deleted: reset the application")
         bounds = {partition: found for (_, partition), found in self.catalog.offset_bounds([self.topic.id]).items()}
-        return {partition: self._checked_offset(partition, offset, bounds) for partition, offset in before.items()}
+        return dict(self._checked_offset(partition, offset, bounds) for partition, offset in before.items())
 
-    def _checked_offset(self, partition: int, offset: int, bounds: Mapping[int, tuple[int, int]]) -> int:
-        if partition not in bounds or type(offset) is not int or offset < END:
+    def _checked_offset(self, given: int, before: int, bounds: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+        partition, offset = as_whole_number(given), as_whole_number(before)
+        if partition is None or partition not in bounds or offset is None or offset < END:
             raise ConfigError(
-                f"topic {self.topic.name}: records cannot be deleted before offset {offset!r} of partition {partition!r}; expected a "
+                f"topic {self.topic.name}: records cannot be deleted before offset {before!r} of partition {given!r}; expected a "
                 f"partition from 0 to {self.topic.partitions - 1}, and a whole number from 0, or -1 for the end"
             )
         start, end = bounds[partition]
@@ -59,7 +61,7 @@ class RecordDeletion:
                 f"offset is {start}, the end {end}"
             )
             raise OffsetOutOfRangeError(message, self.topic.name, partition, offset, start, end)
-        return end if offset == END else offset
+        return partition, end if offset == END else offset
 
     def _check_needs(self, partition: int, offset: int) -> None:
         floors = self.catalog.floors(self.topic.id, partition, self.lapsed)

@@ -7,7 +7,6 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 
-from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
 from streamkit.log.reader import milliseconds
@@ -24,10 +23,6 @@ def offsets_for_times(storage: Storage, catalog: Catalog, topic: Topic, moment: 
 
     The manifest knows the times that each frame spans, so that one frame a partition is read, and of it one column.
     """
-    if isinstance(moment, bool) or not isinstance(moment, int | dt.datetime):
-        raise ConfigError(
-            f"the time {moment!r} cannot be looked up; expected whole milliseconds since 1970, UTC, or a datetime with a zone"
-        )
     timestamp_ms = milliseconds(moment)
     starts = catalog.start_offsets(topic.id)
     return {

@@ -256,7 +256,7 @@ def test_what_does_not_fit_is_refused(log):
         log.consumer("x")
     for arguments, message in (
         ({"auto_offset_reset": "newest"}, "auto_offset_reset='newest'; expected one of earliest, latest, none"),
-        ({"max_poll_records": 0}, "max_poll_records=0; expected a whole number of at least 1"),
+        ({"max_poll_records": 0}, "max_poll_records=0; expected a whole number from 1"),
         ({"group": "g", "assignor": "round"}, "assignor='round'; expected one of cooperative-sticky, range"),
         ({"group": "g", "session_timeout_ms": 1}, "session_timeout_ms=1; expected a whole number of at least 3"),
         ({"group": "a/b"}, "the group name 'a/b' cannot be used"),

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import CorruptionError
+from streamkit.errors import CorruptionError, SchemaError, StorageFailedError
+from streamkit.log import fetcher
 from streamkit.log.opening import open_log
 from streamkit.log.slab import SlabMissingError
 
@@ -171,6 +172,27 @@ def test_a_slab_that_is_lost_is_passed_over_too(log):
         (extent.partition, extent.base_offset, extent.next_offset) for extent in lost
     ]
     assert {type(error) for error in errors_of(found)} == {SlabMissingError}
+
+
+@pytest.mark.parametrize("error", [StorageFailedError("no more open files"), SchemaError("a newer version")])
+def test_whatever_keeps_a_frame_from_being_read_stops_its_partition_alone(log, monkeypatch, error):
+    """Not only damage: a refusal of the system or rows of a newer schema come as they are, once what is before them was given."""
+    refused = frames_of(log, 2)[1]
+    read = fetcher.read_placed
+
+    def refusing(storage, topic, columns, extent, *bounds):
+        if extent == refused:
+            raise error
+        return read(storage, topic, columns, extent, *bounds)
+
+    monkeypatch.setattr(fetcher, "read_placed", refusing)
+    with log.consumer("a") as consumer:
+        first = places_in(consumer.poll(0))
+        with pytest.raises(type(error)) as raised:
+            consumer.poll(0)
+
+    assert sorted(first) == everything_but(log, *frames_of(log, 2)[1:])
+    assert raised.value is error
 
 
 def test_a_file_that_is_restored_is_read_on(log):
