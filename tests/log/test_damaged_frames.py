@@ -132,12 +132,13 @@ def test_a_program_reads_on(log, choice):
     assert len(errors_of(found)) == 1
 
 
-def test_the_error_alternates_with_what_comes(log):
+@pytest.mark.parametrize("maximum", [10, 1000])
+def test_the_error_alternates_with_what_comes(log, maximum):
     """While rows go on coming elsewhere, neither are they kept back by the error nor is the error by them."""
     for partition in (1, 2):
         flip(log, frames_of(log, partition)[0])
     kinds = []
-    with log.consumer("a", max_poll_records=10) as consumer:
+    with log.consumer("a", max_poll_records=maximum) as consumer:
         for _ in range(30):
             commit(log, "a", 1)
             kinds += [type(found).__name__ for found in polled(consumer, 1)]
