@@ -10,7 +10,7 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import CorruptionError, SchemaError, StorageFailedError
-from streamkit.log import fetcher
+from streamkit.log import fetcher, reader
 from streamkit.log.opening import open_log
 from streamkit.log.slab import SlabMissingError
 
@@ -179,7 +179,7 @@ def test_a_slab_that_is_lost_is_passed_over_too(log):
 def test_whatever_keeps_a_frame_from_being_read_stops_its_partition_alone(log, monkeypatch, error):
     """Not only damage: a refusal of the system or rows of a newer schema come as they are, once what is before them was given."""
     refused = frames_of(log, 2)[1]
-    read = fetcher.read_placed
+    read = reader.read_placed
 
     def refusing(storage, topic, columns, extent, *bounds):
         if extent == refused:
