@@ -63,29 +63,31 @@ class Fetcher:
         self._columns = columns
         self._max_records = max_records
         self._rest: _Piece | None = None
-        self._next: Place = (0, 0)  # whose turn it is
+        self._topic_id = 0  # the topic that was last
+        self._next: dict[int, int] = {}  # of each topic, the partition whose turn it is
         self._purged: dict[Place, int] = {}  # below where deletions had left the partition when it was looked at last
 
     def fetch(self, positions: Mapping[Place, int], ends: Mapping[Place, int]) -> Fetched | None:
         """
         The next rows between the positions and the ends, of one topic; None if there are none.
 
-        What is wrong with a frame is raised when its turn comes before anything else was found; the next call begins behind its partition.
+        What is wrong with a frame is raised when its turn comes before anything else was found; the topic's next turn begins behind it.
         """
         waiting = [place for place in self._in_turn(positions) if positions[place] < ends[place]]
         if not waiting:
             return None
-        topic = self._catalog.topic_by_id(waiting[0][0])
+        self._topic_id = waiting[0][0]
+        topic = self._catalog.topic_by_id(self._topic_id)
         columns = check_columns(topic, self._columns)
         batches: list[pa.RecordBatch] = []
         after: dict[Place, int] = {}
         left, bytes_left = self._max_records, FETCH_BYTES_MAX
-        failed: Place | None = None
+        failed: int | None = None
         for piece in self._pieces(topic, columns, [place for place in waiting if place[0] == topic.id], positions, ends):
             if piece.failure is not None:
                 if not after:
                     raise piece.failure
-                failed = failed or piece.place
+                failed = piece.partition if failed is None else failed
                 continue
             taken = self._take(piece, left)
             after[piece.place] = piece.following if self._rest is None else self._rest.offset
@@ -94,18 +96,19 @@ class Fetcher:
                 left, bytes_left = left - taken.num_rows, bytes_left - taken.nbytes
             if left <= 0 or bytes_left <= 0:
                 break
-        self._next = failed or self._next  # a failure that was held back is the first thing of the next call
+        if failed is not None:
+            self._next[topic.id] = failed  # so that what was held back is the first thing of the topic's next turn
         return Fetched(_table(topic, columns, batches), after)
 
     def _in_turn(self, positions: Mapping[Place, int]) -> list[Place]:
-        """The partitions, beginning with the one whose frame is not finished, else with the one whose turn it is."""
+        """The partition whose frame is not finished; else all: topics take turns, and within each its partitions."""
         rest = self._rest
         if rest is not None and positions.get(rest.place) == rest.offset:
-            first = rest.place
-        else:
-            first, self._rest = self._next, None
-        places = sorted(positions)
-        return [place for place in places if place >= first] + [place for place in places if place < first]
+            return [rest.place]
+        self._rest = None
+        return sorted(
+            positions, key=lambda place: (place[0] <= self._topic_id, place[0], place[1] < self._next.get(place[0], 0), place[1])
+        )
 
     def _take(self, piece: _Piece, count: int) -> pa.RecordBatch | None:
         """The first rows of a piece; what is left of it is kept."""
@@ -132,7 +135,7 @@ class Fetcher:
         while waiting:
             frames = waiting.popleft()
             for piece in islice(frames, 1):
-                self._next = (topic.id, piece.partition + 1)
+                self._next[topic.id] = piece.partition + 1
                 yield piece
                 waiting.append(frames)
 
