@@ -335,7 +335,7 @@ class Log:
         Commit offsets, by topic and partition, for a group that nobody is in, so that it goes on from there.
 
         FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
-        TopicNotFoundError for what does not exist.
+        TopicNotFoundError for what does not exist, ConfigError for what is no whole number.
         """
         found = {self.catalog.topic(topic).id: at for topic, at in offsets_by_topic(offsets).items()}
         self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))

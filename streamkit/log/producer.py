@@ -172,7 +172,7 @@ class Producer:
 
         `group` is a consumer, whose positions and membership count; or the name of a group without members, and `offsets` are
         its next offsets by topic and partition. If the consumer has lost a partition, the transaction fails. ConfigError
-        outside a transaction.
+        outside a transaction, and for an offset that is no whole number; nothing of them is taken then.
         """
         commit = self._group_commit(group, offsets) if isinstance(group, str) else group.group_commit()
         self._outbox.add_offsets(commit)
