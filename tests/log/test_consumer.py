@@ -106,22 +106,6 @@ def test_a_table_is_of_one_topic(log):
     assert {"t", "u"} == {table["_topic"][0].as_py() for table in tables[:6]}
 
 
-def test_topics_take_turns(log):
-    """However the frames of a long backlog fall into tables, another topic waits for one table at most."""
-    produce(log, "t", range(11))
-    first, second = sorted({row["_partition"]: row["n"] for row in log.read("t").to_pylist()}.items())[:2]
-    with log.consumer(["t", "u"], max_poll_records=40) as consumer:
-        drain(consumer)
-        for number, count in ((first[1], 20), (second[1], 10), *[(first[1], 10), (second[1], 10)] * 20):
-            produce(log, "t", [number] * count, frame_rows=1000)
-        topics = []
-        for number in range(8):
-            produce(log, "u", [number])
-            topics.append(consumer.poll(0)["_topic"][0].as_py())
-
-    assert topics in (["t", "u"] * 4, ["u", "t"] * 4)
-
-
 @pytest.mark.parametrize("maximum", [3, 5, 7, 10, 16])
 def test_partitions_take_turns(log, maximum):
     """A partition with a long backlog does not keep others, and other topics, waiting for longer than one of its frames."""

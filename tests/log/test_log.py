@@ -193,8 +193,8 @@ def test_an_empty_topic_reads_as_no_rows(log):
         ({"columns": ["x"]}, SchemaError, "no column 'x'; it has user string, n bigint"),
         ({"partitions": [2]}, ConfigError, "no partition 2; it has 0 to 1"),
         ({"start": -1}, ConfigError, "start=-1"),
-        ({"end": {5: 1}}, ConfigError, "partition 0 to 1"),
-        ({"start": {0: "1"}}, ConfigError, "expected an offset"),
+        ({"end": {5: 1}}, ConfigError, "no partition 5; it has 0 to 1"),
+        ({"start": {0: "1"}}, ConfigError, "partition 0: start='1'; expected a whole number from 0"),
     ],
 )
 def test_what_cannot_be_read_is_refused(log, arguments, error, reason):
