@@ -1,5 +1,5 @@
 """
-The same with the catalog on PostgreSQL, and with a server that dies too: at any moment, commits included.
+The same with the catalog on PostgreSQL, and with a server that dies too, at any moment, and connections that break inside commits.
 
 Acknowledged records are there once, in order; the application comes to the same results.
 """
@@ -21,7 +21,7 @@ from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish
-from tests.crash.processes import IS_TORTURE
+from tests.crash.processes import IS_TORTURE, ROOT
 from tests.places import open_postgres
 
 POINTS = {  # and how often they are passed before
@@ -35,23 +35,12 @@ POINTS = {  # and how often they are passed before
     "epoch.returned": 1,
 }
 WRITERS, FLUSHES, DEATHS = (8, 600, 40) if IS_TORTURE else (4, 80, 4)
-WRITER = """
-import sys
-from streamkit.errors import StreamKitError
-from streamkit.log.opening import open_log
-
-log = open_log(sys.argv[1])
-producer = log.producer()
-for number in range(int(sys.argv[3])):
-    producer.send("t", {"writer": int(sys.argv[2]), "n": number})
-    while True:
-        try:
-            producer.flush()
-            break
-        except StreamKitError as error:
-            print("failed:", error, flush=True)
-    print("acknowledged", number, flush=True)
-"""
+LOSSES = ("ConnectionLostError", "OutcomeUnknownError")
+BUGS = {  # and in which of two programs they show
+    "positions are committed before what was made of them": "run",
+    "a commit that failed is taken for done": "writers",
+    "writers do not wait for each other": "writers",
+}
 
 
 @pytest.fixture
@@ -74,7 +63,7 @@ def test_death_at_a_point(point, sales_url, processes, expected):
     """Killed at the point, and again by the run that recovers, started again: the same results."""
     for _ in range(2):
         assert processes.is_killed("run", folder=sales_url, point=point, at=POINTS[point])
-    assert finish(sales_url) == expected
+    check_finished(sales_url, expected)
 
 
 class Killer(threading.Thread):
@@ -134,23 +123,38 @@ def test_the_server_dies_under_writers(url, postgres, killer, record_property):
     """Acknowledged records are there once, in each writer's order, without gaps, however often the server died."""
     with open_log(url) as log:
         log.create_topic("t", "writer int, n int", partitions=2)
-    arguments = [[sys.executable, "-c", WRITER, url, str(writer), str(FLUSHES)] for writer in range(WRITERS)]
-    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in arguments]
+    writers = started_writers(url, WRITERS, FLUSHES)
     killer.start()
     while killer.deaths < DEATHS and any(writer.poll() is None for writer in writers):
         time.sleep(0.05)
     killer.stop()
     record_property("tried", {"deaths of PostgreSQL under writers": killer.deaths, "flushes acknowledged": WRITERS * FLUSHES})
-    said = [writer.communicate()[0].splitlines() for writer in writers]
+    check_written(url, said_by(writers), FLUSHES)
 
-    assert [writer.returncode for writer in writers] == [0] * WRITERS
+
+def started_writers(url, count, flushes, *bug):
+    command = [sys.executable, "-m", "tests.crash.postgres_writer", url]
+    arguments = [[*command, str(writer), str(flushes), *bug] for writer in range(count)]
+    return [subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) for words in arguments]
+
+
+def said_by(writers):
+    """The lines of each writer, once all have come to their ends."""
+    said = [writer.communicate()[0].splitlines() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * len(writers)
+    return said
+
+
+def check_written(url, said, flushes):
+    """All was acknowledged and is there, and nothing failed but for a server that was not."""
     with open_log(url) as log:
         table, problems = log.read("t"), log.catalog.check_manifest()
     assert problems == ()
     for writer, lines in enumerate(said):
         acknowledged = [int(line.split()[1]) for line in lines if line.startswith("acknowledged")]
+        assert [line for line in lines if line.startswith("failed") and line.split()[1] not in LOSSES] == []
         mine = [row for row in table.to_pylist() if row["writer"] == writer]
-        assert sorted(row["n"] for row in mine) == acknowledged == list(range(FLUSHES))
+        assert sorted(row["n"] for row in mine) == acknowledged == list(range(flushes))
         for partition in (0, 1):
             found = [row["n"] for row in mine if row["_partition"] == partition]
             assert found == sorted(found)
@@ -158,3 +162,31 @@ def test_the_server_dies_under_writers(url, postgres, killer, record_property):
         assert [row["_offset"] for row in table.to_pylist() if row["_partition"] == partition] == list(
             range(sum(row["_partition"] == partition for row in table.to_pylist()))
         )
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_catalog_is_caught(bug, request):
+    """A catalog on PostgreSQL that is wrong in one way shows when its client dies, or loses its connection."""
+    harness = {"run": leave_a_wrong_run, "writers": leave_wrong_rows}[BUGS[bug]]
+    check_what_is_left = harness(bug, request.getfixturevalue)
+
+    with pytest.raises((AssertionError, StreamKitError)):
+        check_what_is_left()
+
+
+def leave_a_wrong_run(bug, fixture):
+    url, expected, point = fixture("sales_url"), fixture("expected"), "commit.before_commit"
+    assert fixture("processes").is_killed("run", folder=url, point=point, at=POINTS[point], bug=bug)
+    return lambda: check_finished(url, expected)
+
+
+def leave_wrong_rows(bug, fixture):
+    url = fixture("url")
+    with open_log(url) as log:
+        log.create_topic("t", "writer int, n int", partitions=2)
+    said = said_by(started_writers(url, 2, 25, bug))
+    return lambda: check_written(url, said, 25)
+
+
+def check_finished(url, expected):
+    assert finish(url) == expected
