@@ -1,7 +1,7 @@
 """
 A producer whose server, or whose connection to it, dies again and again.
 
-    python -m tests.crash.postgres_writer LOG WRITER FLUSHES [BUG]        says which rows were acknowledged
+    python -m tests.crash.postgres_writer LOG WRITER FLUSHES [BUG]        begins when told to, and says which rows were acknowledged
 
 Of every few of its commits the connection breaks, by turns before the server hears of it and after: whether it was done is to be found out.
 """
@@ -33,7 +33,7 @@ def break_connections() -> None:
             connection.close()
         original(database, connection)
 
-    PostgresDatabase._commit = commit  # type: ignore[method-assign]
+    PostgresDatabase._commit = commit  # type: ignore[assignment, method-assign]
 
 
 def main(url: str, writer: str, flushes: str, *bug: str) -> None:
@@ -42,6 +42,8 @@ def main(url: str, writer: str, flushes: str, *bug: str) -> None:
     log = open_log(url)
     break_connections()
     producer = log.producer()
+    print("ready", flush=True)
+    sys.stdin.readline()
     for number in range(int(flushes)):
         producer.send("t", {"writer": int(writer), "n": number})
         while True:

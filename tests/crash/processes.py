@@ -185,7 +185,7 @@ def flush_every_write() -> None:
         original(store, *arguments)
         store.flush()
 
-    RocksStore.write = write  # type: ignore[method-assign]
+    RocksStore.write = write  # type: ignore[assignment, method-assign]
 
 
 def commit(*, folder: str, reports: str, kind: str, at: int, bug: str = "") -> None:
