@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ from streamkit.log import epochs
 from streamkit.log.catalog import Catalog
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.postgres import PostgresDatabase
-from streamkit.log.storage import Storage
+from streamkit.log.replacements import Replacement
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import FileStorage, Storage
 from streamkit.state import task_state
 from streamkit.state.changelog import Changes
 from streamkit.state.store import Store
@@ -76,6 +79,19 @@ def restore_nothing(patch: Patch) -> None:
     patch(task_state, "catch_up", catch_up)
 
 
+def delete_before_the_swap(patch: Patch) -> None:
+    original = Catalog.replace_extents
+
+    def replace_extents(catalog: Catalog, replacement: Replacement) -> object:
+        assert isinstance(catalog.database, SqliteDatabase)
+        storage = FileStorage(os.path.dirname(catalog.database.path))
+        for extent in replacement.removed:
+            storage.delete(extent.path)
+        return original(catalog, replacement)
+
+    patch(Catalog, "replace_extents", replace_extents)
+
+
 def begin_at_once(patch: Patch) -> None:
     original = PostgresDatabase._begun
 
@@ -90,5 +106,6 @@ BUGS: dict[str, Callable[[Patch], None]] = {
     "a commit that failed is taken for done": take_failures_for_done,
     "a store says that it has caught up before it has": arrive_early,
     "a store that was lost begins empty": restore_nothing,
+    "files go before the swap": delete_before_the_swap,
     "writers do not wait for each other": begin_at_once,
 }

@@ -200,8 +200,10 @@ def commit(*, folder: str, reports: str, kind: str, at: int, bug: str = "") -> N
     os._exit(0)  # without the checkpoint of a close
 
 
-def maintain(*, folder: str, now_ms: int, point: str | None = None, at: int = 1) -> None:
+def maintain(*, folder: str, now_ms: int, point: str | None = None, at: int = 1, bug: str = "") -> None:
     """Two passes of maintenance, the second when the trash may be emptied, or until it has come `at` times to `point`."""
+    if bug:
+        plant(bug)
     clock = HandClock(now_ms)
     with open_log(folder, clock) as log, ExitStack() as stack:
         if point is not None:

@@ -24,8 +24,8 @@ from streamkit.log import compaction, manifest, replacements
 from streamkit.log.catalog import Catalog
 from streamkit.log.opening import open_log
 from streamkit.log.settings import Scalar
-from streamkit.log.storage import FileStorage
 from streamkit.testing.faults import FaultyVfs
+from tests.crash.bugs import delete_before_the_swap
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 SEEDS = range(50 if IS_TORTURE else 1)
@@ -203,18 +203,6 @@ def swap_before_the_slab_is_durable(patch):
         late.write()
 
     patch(compaction._Cleaner, "_swap", swap)
-
-
-def delete_before_the_swap(patch):
-    original = Catalog.replace_extents
-
-    def replace_extents(catalog, replacement):
-        storage = FileStorage(os.path.dirname(catalog.database.path))
-        for extent in replacement.removed:
-            storage.delete(extent.path)
-        return original(catalog, replacement)
-
-    patch(Catalog, "replace_extents", replace_extents)
 
 
 def swap_in_two_transactions(patch):
