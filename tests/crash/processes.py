@@ -36,8 +36,10 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic
 from streamkit.state import task_state
+from streamkit.state.rocksdb import RocksStore
 from streamkit.testing.faults import FaultyVfs, end_process
 from tests.crash import sales
+from tests.crash.bugs import plant
 
 ROOT = Path(__file__).parents[2]
 VFS = "streamkit-crash"
@@ -105,12 +107,19 @@ def run(
     commit_fails: bool = False,
     attempts: int = 1,
     compacts: bool = False,
+    flushes: bool = False,
+    bug: str = "",
 ) -> None:
     """
     Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends.
 
-    With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too.
+    With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too. With `flushes`, each
+    write to a store is on its disk at once, as it is when a buffer is full, and so outlives the process. A `bug` makes it wrong.
     """
+    if bug:
+        plant(bug)
+    if flushes:
+        flush_every_write()
     task_state.CHANGES_PER_WRITE = 1
     vfs = FaultyVfs(VFS)
     actions: dict[str, Callable[[], None]] = {}
@@ -169,8 +178,20 @@ def run_every_kernel_twice() -> None:
     vars(local).update(run_inner_kernel=run_inner_twice, run_last_kernel=run_last_twice)
 
 
-def commit(*, folder: str, reports: str, kind: str, at: int) -> None:
+def flush_every_write() -> None:
+    original = RocksStore.write
+
+    def write(store: RocksStore, *arguments: Any) -> None:
+        original(store, *arguments)
+        store.flush()
+
+    RocksStore.write = write  # type: ignore[assignment, method-assign]
+
+
+def commit(*, folder: str, reports: str, kind: str, at: int, bug: str = "") -> None:
     """Commit an epoch by its reports, while the catalog's disk fails at call number `at` from COMMIT on."""
+    if bug:
+        plant(bug)
     found = [TaskReport.from_json(report) for report in json.loads(Path(reports).read_text(encoding="utf-8"))]
     vfs = FaultyVfs(VFS)
     log = open_log(folder, vfs=VFS)
@@ -179,8 +200,10 @@ def commit(*, folder: str, reports: str, kind: str, at: int) -> None:
     os._exit(0)  # without the checkpoint of a close
 
 
-def maintain(*, folder: str, now_ms: int, point: str | None = None, at: int = 1) -> None:
+def maintain(*, folder: str, now_ms: int, point: str | None = None, at: int = 1, bug: str = "") -> None:
     """Two passes of maintenance, the second when the trash may be emptied, or until it has come `at` times to `point`."""
+    if bug:
+        plant(bug)
     clock = HandClock(now_ms)
     with open_log(folder, clock) as log, ExitStack() as stack:
         if point is not None:

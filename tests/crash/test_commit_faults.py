@@ -18,10 +18,15 @@ from streamkit.failpoints import armed
 from streamkit.log.opening import open_log
 from streamkit.testing.faults import FaultyVfs
 from tests.crash import sales
+from tests.crash.bugs import BUGS as PLANTS
 from tests.crash.outcome import check, finish, outcome_of
 from tests.crash.processes import IS_TORTURE
 
 VFS = "streamkit-crash-commit"
+BUGS = {  # and what the disk does when they show
+    "positions are committed before what was made of them": "kill",
+    "a commit that failed is taken for done": "io",
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +74,14 @@ def test_death_inside_commit(kind, staged, calls, copied, processes, expected):
 @pytest.mark.parametrize("kind", ["io", "full", "late"])
 def test_a_disk_that_fails_inside_commit(kind, staged, calls, copied, fault, expected):
     """A commit that reports an error left nothing, one that returns left all of it; the same generation then goes on."""
+    outcomes = fail_inside_commit(kind, chosen(calls), staged, copied, fault, expected)
+    assert 2 in outcomes
+
+
+def fail_inside_commit(kind, calls, staged, copied, fault, expected):
+    """Commit with a fault at each of these calls; the epochs that there were after it."""
     outcomes = set()
-    for at in chosen(calls):
+    for at in calls:
         with open_log(copied(staged.folder), vfs=VFS) as log:
             with armed("commit.before_commit", partial(fault.arm, kind, at)):
                 epoch = committed_epoch(log, staged)
@@ -80,7 +91,7 @@ def test_a_disk_that_fails_inside_commit(kind, staged, calls, copied, fault, exp
             run_available(staged.planner(log))
             check(log)
             assert outcome_of(log) == expected
-    assert 2 in outcomes
+    return outcomes
 
 
 def committed_epoch(log, staged):
@@ -90,3 +101,20 @@ def committed_epoch(log, staged):
     except StreamKitError:
         return 2
     return 3
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_commit_is_caught(bug, staged, copied, processes, fault, expected, monkeypatch):
+    """A commit that is wrong in one way shows when its process dies, or its disk fails."""
+    folder, kind = copied(staged.folder), BUGS[bug]
+    if kind == "kill":
+        reports = str(staged.folder / "reports.json")
+        assert processes.is_killed("commit", folder=str(folder), reports=reports, kind=kind, at=1, bug=bug)
+    else:
+        PLANTS[bug](monkeypatch.setattr)
+
+    with pytest.raises((AssertionError, StreamKitError)):
+        if kind == "kill":
+            assert finish(folder) == expected
+        else:
+            fail_inside_commit(kind, (1,), staged, copied, fault, expected)

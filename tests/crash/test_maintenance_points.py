@@ -14,6 +14,7 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.engine.local import run_maintained, run_next
 from streamkit.engine.start import start
+from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import check, finish
@@ -136,3 +137,16 @@ def test_maintenance_between_epochs(loaded, copied, expected):
         check(log)
 
     assert finish(folder) == expected
+
+
+BUGS = {"files go before the swap": ("journal.entered", 2)}  # and where the process dies that has them
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_maintenance_is_caught(bug, many_files, copied, processes, expected):
+    """Maintenance that is wrong in one way costs the application something when it dies."""
+    (point, at), folder = BUGS[bug], copied(many_files)
+    assert processes.is_killed("maintain", folder=str(folder), now_ms=NOW_MS, point=point, at=at, bug=bug)
+
+    with pytest.raises((AssertionError, StreamKitError)):
+        assert finish(folder, records_max=EPOCH_RECORDS) == expected

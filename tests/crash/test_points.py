@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from streamkit.errors import StreamKitError
 from streamkit.failpoints import POINTS
 from tests.crash.outcome import finish
 from tests.crash.processes import IS_TORTURE
@@ -38,7 +39,7 @@ SCENARIOS = {
     "orphans.between_deletions": Scenario((3,), at=2),
     "epoch.planned": Scenario((4,), at=2),
     "state.before_open": Scenario((7,), at=6, again_at=2),
-    "state.between_writes": Scenario((8,), at=3, again_at=5),
+    "state.between_writes": Scenario((8,), at=3, again_at=5, order={"flushes": True}),
     "kernel.in_operator": Scenario((9,), at=20, again_at=50),
     "storage.half_written": Scenario((10,), at=9, again_at=30),
     "storage.before_fsync": Scenario((11,), at=4, again_at=2),
@@ -57,6 +58,10 @@ SCENARIOS = {
     "compaction.slab_durable": Scenario((31,), at=3, again_at=20, order={"compacts": True}),
     "compaction.run_swapped": Scenario((), at=5, again_at=9, order={"compacts": True}),
     "compaction.swapped": Scenario((), at=8, again_at=30, order={"compacts": True}),
+}
+BUGS = {  # and where they show
+    "positions are committed before what was made of them": "commit.before_commit",
+    "a store says that it has caught up before it has": "state.between_writes",
 }
 OF_COMMANDS = ("backup.between_slabs", "backup.before_catalog", "rebuild.executed", "rebuild.set_aside")  # in tests/log
 ROOT = Path(__file__).parents[2]
@@ -123,6 +128,16 @@ def test_death_at_a_point_and_again_in_the_recovery(point, halfway, copied, proc
     for at in (scenario.at, scenario.again_at):
         assert processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order)
     assert finish(folder) == expected
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_engine_is_caught(bug, halfway, copied, processes, expected):
+    """What an engine that is wrong in one way leaves when it dies shows in what a sound one makes of it."""
+    point, folder = BUGS[bug], copied(halfway)
+    assert processes.is_killed("run", folder=str(folder), point=point, at=SCENARIOS[point].at, bug=bug, **SCENARIOS[point].order)
+
+    with pytest.raises((AssertionError, StreamKitError)):
+        assert finish(folder) == expected
 
 
 def prepared(scenario, folder):

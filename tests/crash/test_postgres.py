@@ -1,5 +1,5 @@
 """
-The same with the catalog on PostgreSQL, and with a server that dies too: at any moment, commits included.
+The same with the catalog on PostgreSQL, and with a server that dies too, at any moment, and connections that break inside commits.
 
 Acknowledged records are there once, in order; the application comes to the same results.
 """
@@ -21,7 +21,7 @@ from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish
-from tests.crash.processes import IS_TORTURE
+from tests.crash.processes import IS_TORTURE, ROOT
 from tests.places import open_postgres
 
 POINTS = {  # and how often they are passed before
@@ -35,23 +35,8 @@ POINTS = {  # and how often they are passed before
     "epoch.returned": 1,
 }
 WRITERS, FLUSHES, DEATHS = (8, 600, 40) if IS_TORTURE else (4, 80, 4)
-WRITER = """
-import sys
-from streamkit.errors import StreamKitError
-from streamkit.log.opening import open_log
-
-log = open_log(sys.argv[1])
-producer = log.producer()
-for number in range(int(sys.argv[3])):
-    producer.send("t", {"writer": int(sys.argv[2]), "n": number})
-    while True:
-        try:
-            producer.flush()
-            break
-        except StreamKitError as error:
-            print("failed:", error, flush=True)
-    print("acknowledged", number, flush=True)
-"""
+LOSSES = ("ConnectionLostError", "OutcomeUnknownError")
+BUGS = ("a commit that failed is taken for done", "writers do not wait for each other")
 
 
 @pytest.fixture
@@ -132,25 +117,48 @@ def test_the_server_dies_under_a_run(sales_url, processes, expected, killer):
 @pytest.mark.timeout(3_600)
 def test_the_server_dies_under_writers(url, postgres, killer, record_property):
     """Acknowledged records are there once, in each writer's order, without gaps, however often the server died."""
-    with open_log(url) as log:
-        log.create_topic("t", "writer int, n int", partitions=2)
-    arguments = [[sys.executable, "-c", WRITER, url, str(writer), str(FLUSHES)] for writer in range(WRITERS)]
-    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in arguments]
+    writers = started_writers(url, WRITERS, FLUSHES)
     killer.start()
     while killer.deaths < DEATHS and any(writer.poll() is None for writer in writers):
         time.sleep(0.05)
     killer.stop()
     record_property("tried", {"deaths of PostgreSQL under writers": killer.deaths, "flushes acknowledged": WRITERS * FLUSHES})
-    said = [writer.communicate()[0].splitlines() for writer in writers]
+    check_written(url, said_by(writers), FLUSHES)
 
-    assert [writer.returncode for writer in writers] == [0] * WRITERS
+
+def started_writers(url, count, flushes, *bug):
+    """Writers that begin to write at the same time."""
+    with open_log(url) as log:
+        log.create_topic("t", "writer int, n int", partitions=2)
+    command = [sys.executable, "-m", "tests.crash.postgres_writer", url]
+    arguments = [[*command, str(writer), str(flushes), *bug] for writer in range(count)]
+    writers = [subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for words in arguments]
+    for writer in writers:
+        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("begin\n")
+        writer.stdin.flush()
+    return writers
+
+
+def said_by(writers):
+    """The lines of each writer, once all have come to their ends."""
+    said = [writer.communicate()[0].splitlines() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * len(writers)
+    return said
+
+
+def check_written(url, said, flushes):
+    """All was acknowledged and is there, and nothing failed but for a server that was not."""
     with open_log(url) as log:
         table, problems = log.read("t"), log.catalog.check_manifest()
     assert problems == ()
     for writer, lines in enumerate(said):
         acknowledged = [int(line.split()[1]) for line in lines if line.startswith("acknowledged")]
+        assert [line for line in lines if line.startswith("failed") and line.split()[1] not in LOSSES] == []
         mine = [row for row in table.to_pylist() if row["writer"] == writer]
-        assert sorted(row["n"] for row in mine) == acknowledged == list(range(FLUSHES))
+        assert sorted(row["n"] for row in mine) == acknowledged == list(range(flushes))
         for partition in (0, 1):
             found = [row["n"] for row in mine if row["_partition"] == partition]
             assert found == sorted(found)
@@ -158,3 +166,12 @@ def test_the_server_dies_under_writers(url, postgres, killer, record_property):
         assert [row["_offset"] for row in table.to_pylist() if row["_partition"] == partition] == list(
             range(sum(row["_partition"] == partition for row in table.to_pylist()))
         )
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_catalog_is_caught(bug, url):
+    """A catalog on PostgreSQL that is wrong in one way shows when writers meet, or lose their connections, without a server that dies."""
+    said = said_by(started_writers(url, 2, 30, bug))
+
+    with pytest.raises(AssertionError):
+        check_written(url, said, 30)

@@ -90,9 +90,13 @@ def test_power_fails_at_any_moment_of_a_run(recorded, expected, fast_folder, rec
         assert finish(log) == expected, number
 
 
-def test_lost_names_are_caught(halfway, fast_folder, monkeypatch):
+BUGS = {"no sync of folders": lambda patch: patch(storage, "sync_folder", lambda folder: None)}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_lost_names_are_caught(bug, halfway, fast_folder, monkeypatch):
     """Without the sync of folders, some image lacks a slab that the catalog names."""
-    monkeypatch.setattr(storage, "sync_folder", lambda folder: None)
+    BUGS[bug](monkeypatch.setattr)
     folder = fast_folder / "power-without-sync"
     folder.mkdir()
     shutil.copytree(halfway, folder / "log")

@@ -16,6 +16,7 @@ from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
 from streamkit.log.rebuild import rebuild
 from streamkit.log.sqlite import SqliteDatabase
+from streamkit.state import check as state_check
 from streamkit.state.rocksdb import RocksStore
 from tests.crash import sales
 from tests.crash.outcome import finish
@@ -130,3 +131,21 @@ def test_application_goes_on_from_a_backup(folder, expected, tmp_path):
     run_to_the_end(folder)
     assert finish(tmp_path / "backup") == expected
     assert check_folder(str(tmp_path / "backup"), deep=True).is_clean
+
+
+def compare_no_stores(patch):
+    patch(state_check, "_compare", lambda *_: None)
+
+
+BUGS = {  # and which promise they break
+    "stores are not compared": (compare_no_stores, test_store_that_differs_is_found),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_check_is_caught(bug, folder, monkeypatch):
+    """A check of what an application left that is wrong in one way passes over damage on purpose."""
+    plant, promise = BUGS[bug]
+    plant(monkeypatch.setattr)
+    with pytest.raises(AssertionError):
+        promise(folder)

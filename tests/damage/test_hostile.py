@@ -42,11 +42,15 @@ def test_hostile_payloads_crash_nothing(record_property):
     assert tally.counts["refused"] > COUNT / 2 > tally.counts["used"] > COUNT / 20
 
 
-def test_an_unchecked_payload_is_caught(monkeypatch, tmp_path):
+BUGS = {
+    "columns are not checked": "from streamkit.log import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_an_unchecked_payload_is_caught(bug, monkeypatch, tmp_path):
     """Without the check of columns the same payloads end the process, so the attempts are those that matter."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "from streamkit.log import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
-    )
+    (tmp_path / "sitecustomize.py").write_text(BUGS[bug])
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
 
     child = subprocess.run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.errors import FencedError
-from streamkit.log import manifest
+from streamkit.log import groups, manifest
 from streamkit.log.assignment import Change
 from streamkit.log.catalog import Catalog
 from streamkit.log.consumer import Consumer
@@ -21,7 +21,7 @@ from streamkit.log.reference import SlabReference
 
 def plant(bug: str) -> None:
     """Make this process wrong."""
-    (BUGS | MEMBER_BUGS)[bug]()
+    (BUGS | MEMBER_BUGS | GROUP_BUGS)[bug]()
 
 
 def _forget_sequences() -> None:
@@ -97,6 +97,15 @@ def _begin_behind() -> None:
     _replace(Membership, _compared=compared)
 
 
+def _trust_the_own_membership() -> None:
+    _replace(Membership, check_alive=lambda membership: None)
+
+
+def _let_anybody_commit() -> None:
+    _trust_the_own_membership()
+    _replace(groups, _check_owner=lambda *_: None)
+
+
 def _commit_offsets_apart() -> None:
     count = iter(range(1, 1_000_000))
 
@@ -132,6 +141,10 @@ BUGS = {
     "what is taken back is committed": _commit_what_is_taken_back,
     "offsets are assigned outside the transaction": _assign_offsets_outside,
     "readers keep an old manifest": _read_an_old_manifest,
+}
+GROUP_BUGS = {  # of processes that are stopped until they have lost their membership
+    "a member does not look how long it was silent": _trust_the_own_membership,
+    "whoever has been a member may commit": _let_anybody_commit,
 }
 MEMBER_BUGS = {
     "a member that takes over passes over a row": _begin_behind,

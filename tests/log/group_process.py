@@ -1,7 +1,7 @@
 """
 A member of a group in a process of its own, which does what it is told.
 
-    python -m tests.log.group_process LOG TOPIC OPTIONS        OPTIONS: those of log.consumer, as JSON
+    python -m tests.log.group_process LOG TOPIC OPTIONS [BUG]        OPTIONS: those of log.consumer, as JSON
 
 Orders are lines on stdin (`poll`, `commit`, `close`), answers lines of JSON on stdout. `work` reads and commits until the end
 of the input, and appends what it has processed to a file before it commits.
@@ -18,9 +18,12 @@ from pathlib import Path
 from streamkit.errors import FencedError
 from streamkit.log.consumer import Consumer
 from streamkit.log.opening import open_log
+from tests.history.bugs import plant
 
 
-def main(folder: str, topic: str, options: str) -> None:
+def main(folder: str, topic: str, options: str, *bugs: str) -> None:
+    for bug in bugs:
+        plant(bug)
     with open_log(folder) as log, log.consumer(topic, **json.loads(options)) as consumer:
         for line in sys.stdin:
             order, *arguments = line.split()

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.errors import ConfigError, CorruptionError
+from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log import backup
 from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
 from tests.log import busy
@@ -230,3 +231,40 @@ def test_backup_of_a_catalog_in_postgresql_is_refused(postgres, tmp_path):
             with pytest.raises(ConfigError, match="SQLite"):
                 refused()
     assert not (tmp_path / "backup").exists()
+
+
+def trust_names(patch):
+    """A slab that is there is not measured."""
+    original = backup._Attempt._bring
+
+    def bring(attempt, path, size):
+        return "kept" if os.path.exists(os.path.join(attempt._folder, path)) else original(attempt, path, size)
+
+    patch(backup._Attempt, "_bring", bring)
+
+
+def tidy_up_first(patch):
+    original = backup._Attempt.run
+
+    def run(attempt):
+        attempt._remove_others(())
+        return original(attempt)
+
+    patch(backup._Attempt, "run", run)
+
+
+BUGS = {  # and which promise they break
+    "a torn copy is kept": (trust_names, test_torn_copy_of_a_dead_backup_is_made_anew),
+    "the earlier backup goes first": (
+        tidy_up_first, lambda log, target: test_killed_backup_leaves_the_earlier_one(log, target, "backup.between_slabs")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_backup_is_caught(bug, log, target, monkeypatch):
+    """A backup that is wrong in one way breaks a promise."""
+    plant, promise = BUGS[bug]
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError)):
+        promise(log, target)

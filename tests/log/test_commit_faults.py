@@ -26,6 +26,7 @@ from streamkit.log.storage import FileStorage
 from streamkit.log.topic import declare_topic
 from streamkit.names import SlabName, application_writer
 from streamkit.testing.faults import SYNC, FaultyVfs
+from tests.crash.bugs import move_positions_first, take_failures_for_done
 
 VFS = "streamkit-commit-faults"
 OLD, NEW = (1, "token-1", 2, 1), (2, "token-2", 5, 2)
@@ -248,3 +249,39 @@ def test_whatever_comes_next_settles_first(case, fault):
     recovered = open_catalog(copied, vfs=None)
     assert recovered.application("app").program_hash == ""
     recovered.close()
+
+
+def report_failures(patch):
+    """What cannot be found out is said to have failed."""
+    original = Catalog._settled
+
+    def settled(catalog, unknown, is_done):
+        try:
+            return original(catalog, unknown, is_done)
+        except OutcomeUnknownError:
+            return False
+
+    patch(Catalog, "_settled", settled)
+
+
+def never_settle(patch):
+    patch(SqliteDatabase, "settle", lambda database: setattr(database, "_is_settled", True))
+
+
+BUGS = {  # and which promise they break, with which fault
+    "a commit that failed is taken for done": (take_failures_for_done, test_what_a_failed_commit_reports_is_true, "io"),
+    "a commit that failed is not laid to rest": (never_settle, test_what_a_failed_commit_reports_is_true, "late"),
+    "what cannot be found out counts as failed": (
+        report_failures, test_a_disk_that_stays_broken_leaves_the_outcome_open, "io"
+    ),
+    "positions are committed before the rows": (move_positions_first, test_death_inside_a_commit_is_all_or_nothing, "kill"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_commit_is_caught(bug, case, fault, monkeypatch):
+    """A commit that is wrong in one way breaks a promise when the disk fails inside it, or the process dies."""
+    plant, promise, kind = BUGS[bug]
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError)):
+        promise(case, fault, kind)

@@ -20,10 +20,12 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import compaction
+from streamkit.log import compaction, manifest, replacements
+from streamkit.log.catalog import Catalog
 from streamkit.log.opening import open_log
 from streamkit.log.settings import Scalar
 from streamkit.testing.faults import FaultyVfs
+from tests.crash.bugs import delete_before_the_swap
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 SEEDS = range(50 if IS_TORTURE else 1)
@@ -113,6 +115,13 @@ def survives(place, expected, ends):
 @pytest.mark.parametrize("point", POINTS)
 def test_death_at_any_step(prepared, point, record_property):
     """Dead at each visit of the point, and dead there again in the pass that recovers: old or new, never both, never neither."""
+    visits = die_at_each_visit(prepared, point)
+    record_property("tried", {"deaths in a compaction": visits})
+    assert visits > 1
+
+
+def die_at_each_visit(prepared, point):
+    """How often a pass comes to the point."""
     with opened(prepared) as log:
         expected, ends = fold(log), log.end_offsets("t")
     for at in count(1):
@@ -126,15 +135,21 @@ def test_death_at_any_step(prepared, point, record_property):
                 except SimulatedCrash:
                     deaths += 1
             survives(copy, expected, ends)
-            if not deaths:
-                break
-    record_property("tried", {"deaths in a compaction": at - 1})
-    assert at > 2
+        if not deaths:
+            return at - 1
+    raise AssertionError("no pass came to its end")
 
 
 @pytest.mark.parametrize("kind", ["io", "late", "full"])
 def test_a_commit_that_fails(prepared, kind, record_property):
     """Whichever write of the catalog fails within the first swap: the swap is made or not, whole, and the next pass completes it."""
+    writes = fail_each_write(prepared, kind, None if IS_TORTURE else 8)
+    record_property("tried", {"writes of a compaction's commit that failed": writes})
+    assert writes > 3
+
+
+def fail_each_write(prepared, kind, writes_max):
+    """How many writes of the catalog failed."""
     vfs = FaultyVfs(VFS)
     try:
         for at in count(1):
@@ -153,9 +168,68 @@ def test_a_commit_that_fails(prepared, kind, record_property):
                 vfs.fault.arm(None)
                 log.close()
                 survives(copy, expected, ends)
-            if not struck or (at == 8 and not IS_TORTURE):
+            if not struck or at == writes_max:
                 break
-        record_property("tried", {"writes of a compaction's commit that failed": at - 1})
-        assert at > 4
+        return at - 1
     finally:
         vfs.unregister()
+
+
+class LateStorage:
+    """A storage that keeps new files to itself until it is told to write them."""
+
+    def __init__(self, storage):
+        self._storage = storage
+        self._files = {}
+
+    def __getattr__(self, name):
+        return getattr(self._storage, name)
+
+    def create(self, path, parts):
+        self._files[path] = b"".join(memoryview(part).cast("B") for part in parts)
+        return len(self._files[path])
+
+    def write(self):
+        for path, data in self._files.items():
+            self._storage.create(path, [data])
+
+
+def swap_before_the_slab_is_durable(patch):
+    original = compaction._Cleaner._swap
+
+    def swap(cleaner, run):
+        late = cleaner._writer._storage = LateStorage(cleaner._storage)
+        original(cleaner, run)
+        late.write()
+
+    patch(compaction._Cleaner, "_swap", swap)
+
+
+def swap_in_two_transactions(patch):
+    original = Catalog.replace_extents
+
+    def replace_extents(catalog, replacement):
+        catalog._write(lambda transaction: manifest.remove(transaction, replacement.removed, 0))
+        return original(catalog, replacement)
+
+    patch(replacements, "_check_removed", lambda *_: None)
+    patch(Catalog, "replace_extents", replace_extents)
+
+
+BUGS = {  # and where they show
+    "runs are swapped before their slabs are durable": (
+        swap_before_the_slab_is_durable, lambda prepared: die_at_each_visit(prepared, "storage.before_fsync")
+    ),
+    "files go before the swap": (delete_before_the_swap, lambda prepared: fail_each_write(prepared, "io", 8)),
+    "a swap is two transactions": (swap_in_two_transactions, lambda prepared: fail_each_write(prepared, "full", None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("prepared", [0], indirect=True)
+def test_a_wrong_compaction_is_caught(bug, prepared, monkeypatch):
+    """A compaction that is wrong in one way loses something when it dies, or the catalog fails."""
+    plant, harness = BUGS[bug]
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError)):
+        harness(prepared)

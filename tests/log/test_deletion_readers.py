@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from streamkit.clock import HandClock
+from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
-from streamkit.log.cleaning import OFFSETS_RETENTION_MS
+from streamkit.log import cleaning, replacements
+from streamkit.log.cleaning import OFFSETS_RETENTION_MS, Cleaning
 from streamkit.log.opening import open_log
 from streamkit.log.settings import Scalar
 
@@ -241,3 +243,67 @@ def test_groups_end_where_the_model_is():
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def read_behind_a_deletion(machine):
+    """A group reads a value, and goes on when the deletion behind it may long have gone."""
+    machine.put("a")
+    machine.put("b")
+    machine.read_slowly()
+    machine.delete("a")
+    machine.purge()
+
+
+def read_between_two_passes(machine):
+    """A group begins to read when a pass has put the horizon behind a deletion, and little time has gone by since."""
+    machine.put("a")
+    machine.put("b")
+    machine.read_slowly()
+    machine.read_quickly(6)
+    machine.delete("a")
+    machine.compact()
+    machine.compact()
+
+
+def play(script):
+    """A sequence of steps that was chosen by hand, with all that the machine looks at."""
+    machine = ReadersMachine()
+    machine.open()
+    try:
+        script(machine)
+        machine.log_is_the_model()
+    finally:
+        machine.teardown()
+
+
+def forget_groups(patch):
+    original = cleaning.readers
+    patch(cleaning, "readers", lambda *place: [found for found in original(*place) if not found[0].startswith("consumer group")])
+
+
+def begin_a_pass_once(patch):
+    """Who reads is asked when a pass begins, and not when what it wrote is swapped in."""
+    patch(replacements, "_check_readers", lambda *_: None)
+
+
+def drop_at_once(patch):
+    patch(Cleaning, "droppable_below", lambda cleaning, *_: cleaning.next_offset)
+
+
+BUGS = {  # and where they show
+    "groups are not asked what they have read": (forget_groups, lambda log: play(read_behind_a_deletion)),
+    "groups that come during a pass are not asked": (begin_a_pass_once, test_a_group_that_comes_meanwhile_counts),
+    "deletions go at once": (drop_at_once, lambda log: play(read_between_two_passes)),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_compaction_is_caught(bug, log, monkeypatch):
+    """A compaction that is wrong in one way is found out by steps that a sound one takes."""
+    plant, harness = BUGS[bug]
+    play(read_behind_a_deletion)
+    play(read_between_two_passes)
+
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError)):
+        harness(log)

@@ -252,13 +252,13 @@ def test_any_sequence_of_members(record_property):
 
 
 def skip_the_owner_check(patch):
-    patch.setattr(groups, "_check_owner", lambda *arguments: None)
+    patch(groups, "_check_owner", lambda *arguments: None)
 
 
 def take_before_release(patch):
     """A rebalance gives a partition to its target while the owner still has it."""
     real = groups._assigned
-    patch.setattr(
+    patch(
         groups,
         "_assigned",
         lambda *arguments: {place: (target or owner, target) for place, (owner, target) in real(*arguments).items()},
@@ -274,22 +274,27 @@ def begin_at_the_end(patch):
         ends = self._catalog.offset_bounds({topic_id for topic_id, _ in change.assigned})
         return type(change)(change.lost, change.revoked, {place: ends[place][1] for place in change.assigned})
 
-    patch.setattr(membership.Membership, "_compared", compared)
+    patch(membership.Membership, "_compared", compared)
 
 
 def never_bury(patch):
     """Nobody is ever taken for dead."""
-    patch.setattr(membership, "dead_members", lambda *arguments: [])
+    patch(membership, "dead_members", lambda *arguments: [])
 
 
 PHASES = [Phase.generate]  # a failure is enough, its smallest example is not asked for
-DEFECTS = (skip_the_owner_check, take_before_release, begin_at_the_end, never_bury)
+BUGS = {
+    "a commit does not ask for the owner": skip_the_owner_check,
+    "a partition is given before it is released": take_before_release,
+    "a new owner begins at the end": begin_at_the_end,
+    "nobody is ever taken for dead": never_bury,
+}
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_a_defect_is_found(defect, monkeypatch):
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_group_is_caught(bug, monkeypatch):
     """With the ownership check taken out of the commit, or another part of the protocol broken, the machine above fails."""
-    defect(monkeypatch)
+    BUGS[bug](monkeypatch.setattr)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(
             GroupMachine, settings=settings(QUICK, max_examples=200, derandomize=True, report_multiple_bugs=False, phases=PHASES)

@@ -26,11 +26,13 @@ ROWS = 4_000
 
 
 class Member:
-    """A member of the group g in a process of its own."""
+    """A member of the group g in a process of its own, in which `bugs` are planted."""
+
+    bugs: tuple[str, ...] = ()
 
     def __init__(self, folder, **options):
         arguments = {"group": "g", "session_timeout_ms": SESSION_MS, "max_poll_records": 50, **options}
-        command = [sys.executable, "-m", "tests.log.group_process", str(folder), "t", json.dumps(arguments)]
+        command = [sys.executable, "-m", "tests.log.group_process", str(folder), "t", json.dumps(arguments), *self.bugs]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def tell(self, order):
@@ -159,15 +161,21 @@ def generation_of(folder):
 @pytest.mark.timeout(3_600)
 def test_work_goes_on_when_members_are_killed_and_stopped(folder, tmp_path, record_property):
     """Whoever dies or sleeps at whatever moment: every row is processed at least once, and in the end all is committed."""
+    record_property("tried", {"members killed or stopped": BLOWS})
+    sent, done = work_under_blows(folder, tmp_path, 3, BLOWS)
+    assert sent <= done
+
+
+def work_under_blows(folder, tmp_path, members, blows):
+    """The numbers that were sent, and those that some member has processed, once everything is committed."""
     chance = random.Random(20)
     end = tmp_path / "end"
     with ExitStack() as stack:
         playing: list[Member] = []
-        record_property("tried", {"members killed or stopped": BLOWS})
-        for number in range(3 + BLOWS):
-            if len(playing) == 3:
+        for number in range(members + blows):
+            if len(playing) == members:
                 time.sleep(chance.uniform(0.1, 0.8))
-                victim = playing.pop(chance.randrange(3))
+                victim = playing.pop(chance.randrange(members))
                 if chance.random() < 0.5:
                     victim.kill()
                 else:
@@ -184,7 +192,7 @@ def test_work_goes_on_when_members_are_killed_and_stopped(folder, tmp_path, reco
     done = [line for file in tmp_path.glob("done-*") for line in file.read_text().splitlines()]
     with open_log(folder) as log:
         sent = set(log.read("t", ["n"])["n"].to_pylist())
-    assert sent <= {int(line) for line in done if line.isdigit()}
+    return sent, {int(line) for line in done if line.isdigit()}
 
 
 def produce(folder, start):
@@ -242,3 +250,23 @@ def seconds_to_settle(folder, count):
                 if found.state == "Stable" and [member.partitions for member in found.members] == [32 // count] * count:
                     return time.monotonic() - started
     return float("inf")
+
+
+def one_member_reads_all(folder):
+    sent, done = work_under_blows(folder, folder.parent, 1, 0)
+    assert sent <= done
+
+
+BUGS = {  # and which promise they break
+    "a member does not look how long it was silent": test_a_lone_member_stopped_past_its_session_cannot_commit,
+    "whoever has been a member may commit": test_a_member_stopped_past_its_session_cannot_commit,
+    "a member that takes over passes over a row": one_member_reads_all,
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_member_is_caught(bug, folder, monkeypatch):
+    """Members that are wrong in one way break a promise."""
+    monkeypatch.setattr(Member, "bugs", (bug,))
+    with pytest.raises((AssertionError, KeyError)):  # no "error" where one was due
+        BUGS[bug](folder)

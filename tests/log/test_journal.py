@@ -10,7 +10,9 @@ import time
 
 import pytest
 
-from streamkit.errors import StorageFullError
+from streamkit.errors import StorageFullError, StreamKitError
+from streamkit.log import journal
+from streamkit.log.catalog import Catalog
 from streamkit.log.copies import catalog_copies
 from streamkit.log.journal import Journal, read_journal
 from streamkit.log.opening import open_log
@@ -40,7 +42,7 @@ def lose_and_rebuild(folder):
 
 
 def test_copying_the_catalog_prunes_the_journal(folder):
-    """Two copies are kept; journal files that the older covers go; the rest still rebuilds the log."""
+    """Two copies are kept; journal files that the older covers go; the rest still rebuilds the log, from the older copy too."""
     with open_log(folder) as log:
         log.catalog._journal = Journal(str(folder), file_bytes=2_000)
         for seed in (8, 9, 10):
@@ -48,6 +50,8 @@ def test_copying_the_catalog_prunes_the_journal(folder):
             log.copy_catalog()
     assert len(catalog_copies(str(folder))) == 2
     assert {path.name.split("-")[1] for path in (folder / "journal").iterdir()} != {"1"}
+    (_, newest), _ = catalog_copies(str(folder))
+    (folder / newest).unlink()
     lose_and_rebuild(folder)
 
 
@@ -62,18 +66,18 @@ def test_writer_notices_that_its_file_was_pruned(tmp_path):
     lose_and_rebuild(tmp_path)
 
 
-def test_commit_without_room_for_its_entry_fails(tmp_path, monkeypatch):
+def test_commit_without_room_for_its_entry_fails(tmp_path):
     """If the journal cannot be written the commit fails whole; with room again, the torn line harms nobody."""
     with open_log(tmp_path) as log:
         busy.create_topics(log)
         topics, write = log.topics(), os.write
-        monkeypatch.setattr(
-            "streamkit.log.journal.os.write", lambda file, data: write(file, data[:10]) if len(data) > 100 else _full()
-        )
-        with pytest.raises(StorageFullError):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(StorageFullError):
+            patch.setattr(
+                "streamkit.log.journal.os.write", lambda file, data: write(file, data[:10]) if len(data) > 100 else _full()
+            )
             log.create_topic("more", busy.SCHEMA, "key")
-        monkeypatch.undo()
         assert log.topics() == topics
+        log.delete_topic("other")  # by statements that no line before has
         log.create_topic("more", busy.SCHEMA, "key")
     done = lose_and_rebuild(tmp_path)
     assert any("is damaged at byte" in note for note in done.notes)
@@ -160,3 +164,32 @@ def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
             assert busy.tables_of(copied) == expected
         else:  # one died with its last entry written and not committed
             assert done.standing.commits == expected["history"][0][1] + 1 and any("not marked" in note for note in done.notes)
+
+
+def write_where_it_was_opened(patch):
+    patch(journal, "_FLAGS", journal._FLAGS & ~os.O_APPEND)
+
+
+def leave_torn_lines(patch):
+    patch(journal._File, "_line_end", lambda file: b"")
+
+
+def prune_up_to_the_newest_copy(patch):
+    original = Catalog.prune_journal
+    patch(Catalog, "prune_journal", lambda catalog, root, _: original(catalog, root, catalog.standing().place))
+
+
+BUGS = {  # and which promise they break
+    "files are not opened to append": (write_where_it_was_opened, test_processes_share_a_journal_file),
+    "a torn line is not ended": (leave_torn_lines, lambda folder: test_commit_without_room_for_its_entry_fails(folder / "new")),
+    "files go that the newest copy covers": (prune_up_to_the_newest_copy, test_copying_the_catalog_prunes_the_journal),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_journal_is_caught(bug, folder, monkeypatch):
+    """A journal that is wrong in one way does not give back the catalog."""
+    plant, promise = BUGS[bug]
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError)):
+        promise(folder)

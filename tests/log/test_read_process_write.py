@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, FencedError, StreamKitError
+from streamkit.log import groups
 from streamkit.log.opening import open_log
+from streamkit.log.outbox import Outbox
 
+ROOT = Path(__file__).parents[2]
 KILLS = 40 if os.environ.get("STREAMKIT_TORTURE") else 6
 RECORDS = 3_000 if os.environ.get("STREAMKIT_TORTURE") else 600
 
@@ -86,6 +91,9 @@ LOOP = """
 import sys
 from streamkit.errors import FencedError, MembershipLostError
 from streamkit.log.opening import open_log
+from tests.history.bugs import plant
+for bug in sys.argv[2:]:
+    plant(bug)
 with open_log(sys.argv[1]) as log:
     producer = log.producer("copy")
     with log.consumer("input", group="copiers", instance_id="copy", max_poll_records=7) as consumer:
@@ -104,29 +112,76 @@ with open_log(sys.argv[1]) as log:
 @pytest.mark.timeout(3_600)
 def test_a_loop_that_is_killed_copies_every_row_once(tmp_path, record_property):
     """A process that reads, copies and commits is killed again and again at any moment: in the end every row is there exactly once."""
-    log = open_log(tmp_path)
+    record_property("tried", {"kills of a loop that reads, processes and writes": KILLS})
+    chance = random.Random(4)
+    with open_log(tmp_path) as log:
+        prepare(log, RECORDS)
+        for _ in range(KILLS):
+            with loop(tmp_path):
+                time.sleep(chance.uniform(0.0, 0.4))
+        with loop(tmp_path) as last:
+            wait_until_read(log, last)
+        assert sorted(log.read("output")["n"].to_pylist()) == list(range(RECORDS))
+
+
+def prepare(log, records):
     log.create_topic("input", "n bigint", key="n", partitions=3)
     log.create_topic("output", "n bigint, source bigint", partitions=2)
     with log.producer() as producer:
-        producer.send_batch("input", pa.table({"n": range(RECORDS)}))
-    record_property("tried", {"kills of a loop that reads, processes and writes": KILLS})
-    chance = random.Random(4)
-    command = [sys.executable, "-c", LOOP, str(tmp_path)]
-    for turn in range(KILLS + 1):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None and child.stdout.readline() == b"ready\n"
-            if turn < KILLS:
-                time.sleep(chance.uniform(0.0, 0.4))
-            else:
-                _wait_for(lambda: log.read("output").num_rows >= RECORDS)
+        producer.send_batch("input", pa.table({"n": range(records)}))
+
+
+@contextmanager
+def loop(folder, *bug):
+    """A process that copies rows, until it is killed."""
+    with subprocess.Popen([sys.executable, "-c", LOOP, str(folder), *bug], cwd=ROOT, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+        try:
+            yield child
+        finally:
             child.send_signal(signal.SIGKILL)
-    assert sorted(log.read("output")["n"].to_pylist()) == list(range(RECORDS))
-    assert committed(log, "copiers") == log.end_offsets("input")
-    log.close()
 
 
-def _wait_for(condition):
+def wait_until_read(log, child):
+    """Wait until all input was read, or the process has ended."""
     deadline = time.monotonic() + 120
-    while not condition():
+    while committed(log, "copiers") != log.end_offsets("input") and child.poll() is None:
         assert time.monotonic() < deadline, "the loop does not come to its end"
-        time.sleep(0.1)
+        time.sleep(0.05)
+
+
+def commit_what_is_taken_back(patch):
+    patch(Outbox, "discard", Outbox.end)
+
+
+def ask_no_member(patch):
+    patch(groups, "_check_unattended", lambda *_: None)
+
+
+IN_PROCESSES = ("offsets are committed before the rows of their transaction",)  # tests.history.bugs
+BUGS = {  # and which promise they break
+    "what is taken back is committed": (commit_what_is_taken_back, test_offsets_and_rows_are_one_commit),
+    "whoever knows its name may commit for a group": (ask_no_member, test_a_lost_partition_ends_the_transaction),
+}
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *IN_PROCESSES])
+def test_a_wrong_log_is_caught(bug, log, tmp_path, monkeypatch):
+    """Each way to be wrong breaks a promise, in a process that dies of it too."""
+    if bug in BUGS:
+        plant, promise = BUGS[bug]
+        plant(monkeypatch.setattr)
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            promise(log)
+    else:
+        assert copied_by_wrong_loops(tmp_path, bug) != list(range(30))
+
+
+def copied_by_wrong_loops(folder, bug):
+    """The rows that arrive when the loop dies of its bug and is begun again."""
+    with open_log(folder) as log:
+        prepare(log, 30)
+        while committed(log, "copiers") != log.end_offsets("input"):
+            with loop(folder, bug) as child:
+                wait_until_read(log, child)
+        return sorted(log.read("output")["n"].to_pylist())

@@ -9,8 +9,9 @@ import shutil
 import apsw
 import pytest
 
-from streamkit.errors import CatalogLostError, ConfigError, CorruptionError
+from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log import rebuild as rebuilding
 from streamkit.log.copies import catalog_copies, copy_catalog
 from streamkit.log.journal import last_commits
 from streamkit.log.opening import open_log
@@ -350,3 +351,41 @@ def test_a_moved_log_misses_no_slab_that_its_roots_have(tmp_path):
     (tmp_path / "disk").rename(tmp_path / "away")
     (tmp_path / "disk").write_text("x")
     assert rebuild(str(moved)).missing == ()
+
+
+def follow_only(is_wanted):
+    """A rebuild that knows only some of the entries."""
+    original = rebuilding.follow
+    return lambda patch: patch(
+        rebuilding, "follow", lambda entries, base: original([one for one in entries if is_wanted(one, entries)], base)
+    )
+
+
+def is_first_of_its_number(entry, entries):
+    return entry == next(one for one in entries if one.place == entry.place)
+
+
+def check_nothing(patch):
+    patch(rebuilding._Rebuilding, "_check", lambda *_: None)
+
+
+BUGS = {  # and which promise they break
+    "of two entries of one number the first counts": (
+        follow_only(is_first_of_its_number), lambda folder: test_commit_that_was_rolled_back_is_not_made(folder / "new")
+    ),
+    "entries without a mark are left out": (
+        follow_only(lambda entry, _: entry.is_marked), lambda folder: test_last_commit_without_a_mark_is_made(folder / "new")
+    ),
+    "nobody looks whether the new catalog is sound": (
+        check_nothing, lambda folder: test_unsound_catalog_does_not_take_the_place(folder, "extent")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_rebuild_is_caught(bug, folder, monkeypatch):
+    """A rebuild that is wrong in one way breaks a promise."""
+    plant, promise = BUGS[bug]
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError, pytest.fail.Exception)):
+        promise(folder)

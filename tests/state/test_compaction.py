@@ -20,7 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
+from streamkit.errors import StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log import cleaning
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
@@ -30,6 +32,7 @@ from streamkit.state import task_state
 from streamkit.state.changelog import Changes
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share, TaskState, open_state, read_state
+from tests.crash.bugs import Patch, arrive_early
 
 RETENTION_MS = 100
 CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
@@ -171,9 +174,7 @@ def fresh_world() -> Iterator[World]:
         yield World(Path(folder))
 
 
-@settings(deadline=None, max_examples=HISTORIES)
-@given(is_read=st.booleans(), actions=st.lists(st.sampled_from(ACTIONS), min_size=STEPS // 2, max_size=STEPS))
-def nobody_misses_a_change(is_read: bool, actions: list[tuple[str, int]]) -> None:
+def play(is_read: bool, actions: list[tuple[str, int]]) -> None:
     """
     After any history, with an application that reads or with one that never begins to, everyone holds what was put and not deleted.
 
@@ -193,6 +194,12 @@ def nobody_misses_a_change(is_read: bool, actions: list[tuple[str, int]]) -> Non
         world.check()
 
 
+@settings(deadline=None, max_examples=HISTORIES)
+@given(is_read=st.booleans(), actions=st.lists(st.sampled_from(ACTIONS), min_size=STEPS // 2, max_size=STEPS))
+def nobody_misses_a_change(is_read: bool, actions: list[tuple[str, int]]) -> None:
+    play(is_read, actions)
+
+
 @pytest.mark.timeout(14_400)
 def test_nobody_misses_a_change(record_property: Callable[[str, object], None]) -> None:
     """After any history everyone holds what was put and not deleted."""
@@ -210,3 +217,37 @@ def test_a_restore_that_died_is_begun_anew_when_deletions_have_gone() -> None:
         world.compact(3)
         world.view_store()
         world.open_store()
+
+
+def trust_old_stores(patch: Patch) -> None:
+    patch(task_state, "_is_below_purge", lambda *_: False)
+
+
+def ask_nobody(patch: Patch) -> None:
+    patch(cleaning, "readers", lambda *_: [])
+
+
+def take_begun_for_empty(patch: Patch) -> None:
+    """A store that died in its first restore is gone on with, as if it held nothing."""
+    original = task_state._is_below_purge
+    patch(task_state, "_is_below_purge", lambda position, *rest: position.epoch > 0 and original(position, *rest))
+
+
+PUTS = [("put", 0), ("put", 1)]
+BUGS: dict[str, tuple[Callable[[Patch], None], list[tuple[str, int]]]] = {  # and in which histories they show
+    "stores that lack deletions are trusted": (trust_old_stores, [*PUTS, ("open_store", 0)]),
+    "stores that died in their first restore are trusted": (take_begun_for_empty, [*PUTS, ("open_store_and_die", 1)]),
+    "a store says that it has caught up before it has": (arrive_early, [*PUTS, ("open_store_and_die", 1), ("open_store", 0)]),
+    "nobody is asked who reads": (ask_nobody, [*PUTS, ("read_on", 100)]),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_store_or_compaction_is_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong in one way misses a change in a history in which a sound one does not."""
+    plant, actions = BUGS[bug]
+    play(is_read=True, actions=actions)
+
+    plant(monkeypatch.setattr)
+    with pytest.raises((AssertionError, StreamKitError)):
+        play(is_read=True, actions=actions)

@@ -24,9 +24,10 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "machine": "tests/log/test_state_machine.py",
     "compaction": "tests/log/test_compaction_crashes.py tests/log/test_deletion_readers.py tests/state/test_compaction.py",
     "damage": "tests/damage",
-    "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/test_commit_faults.py",
+    "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/test_commit_faults.py "
+    "tests/log/test_interrupts.py tests/log/test_interrupts_bugs.py",
     "loss": "tests/log/test_fsck.py tests/log/test_backup.py tests/log/test_journal.py tests/log/test_rebuild.py tests/log/test_salvage.py "
-    "tests/crash/test_rebuild.py",
+    "tests/crash/test_rebuild.py tests/log/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
     "postgres": "tests/crash/test_postgres.py",
     "siege": "tests/history",
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",

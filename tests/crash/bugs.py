@@ -1,0 +1,111 @@
+"""Ways in which an engine or its catalog could be wrong, each of which the crash tests have to notice; planted where a process is to die."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamkit.errors import OutcomeUnknownError
+from streamkit.log import epochs
+from streamkit.log.catalog import Catalog
+from streamkit.log.epochs import EpochCommit
+from streamkit.log.postgres import PostgresDatabase
+from streamkit.log.replacements import Replacement
+from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.storage import FileStorage, Storage
+from streamkit.state import task_state
+from streamkit.state.changelog import Changes
+from streamkit.state.store import Store
+from streamkit.state.task_state import Position, Share
+
+Patch = Callable[[object, str, object], object]  # setattr, or that of a monkeypatch
+
+
+def plant(bug: str) -> None:
+    """Make this process wrong."""
+    BUGS[bug](setattr)
+
+
+def move_positions_first(patch: Patch) -> None:
+    original = Catalog.commit_epoch
+
+    def commit_epoch(catalog: Catalog, epoch: EpochCommit) -> object:
+        catalog._write(lambda transaction: epochs._move_positions(transaction, epoch))
+        return original(catalog, epoch)
+
+    patch(epochs, "_check_positions", lambda *_: None)
+    patch(Catalog, "commit_epoch", commit_epoch)
+
+
+def take_failures_for_done(patch: Patch) -> None:
+    def commit(catalog: Catalog, work: Any, is_done: Any) -> object:
+        try:
+            return catalog._write(work)
+        except OutcomeUnknownError:
+            return ()
+
+    patch(Catalog, "_commit", commit)
+
+
+class Boaster:
+    """A store that is told with its first changes that it has all of them."""
+
+    def __init__(self, store: Store, arrived: Position) -> None:
+        self._store = store
+        self._arrived = arrived
+
+    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None], position: bytes) -> None:
+        self._store.write(keys, values, self._arrived.encode())
+
+
+def arrive_early(patch: Patch) -> None:
+    original: Any = task_state.catch_up
+
+    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
+        boaster = Boaster(store, task_state._arrived(position, share, changes))
+        return int(original(storage, boaster, position, share, changes))
+
+    patch(task_state, "catch_up", catch_up)
+
+
+def restore_nothing(patch: Patch) -> None:
+    original = task_state.catch_up
+
+    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
+        begun = task_state._arrived(position, share, changes) if position == share.origin else position
+        return original(storage, store, begun, share, changes)
+
+    patch(task_state, "catch_up", catch_up)
+
+
+def delete_before_the_swap(patch: Patch) -> None:
+    original = Catalog.replace_extents
+
+    def replace_extents(catalog: Catalog, replacement: Replacement) -> object:
+        assert isinstance(catalog.database, SqliteDatabase)
+        storage = FileStorage(os.path.dirname(catalog.database.path))
+        for extent in replacement.removed:
+            storage.delete(extent.path)
+        return original(catalog, replacement)
+
+    patch(Catalog, "replace_extents", replace_extents)
+
+
+def begin_at_once(patch: Patch) -> None:
+    original = PostgresDatabase._begun
+
+    def begun(database: PostgresDatabase, begin: bytes) -> object:
+        return original(database, b"BEGIN" if begin == database._begin_write else begin)
+
+    patch(PostgresDatabase, "_begun", begun)
+
+
+BUGS: dict[str, Callable[[Patch], None]] = {
+    "positions are committed before what was made of them": move_positions_first,
+    "a commit that failed is taken for done": take_failures_for_done,
+    "a store says that it has caught up before it has": arrive_early,
+    "a store that was lost begins empty": restore_nothing,
+    "files go before the swap": delete_before_the_swap,
+    "writers do not wait for each other": begin_at_once,
+}
