@@ -108,7 +108,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def given(self, table):
         """The offsets of a table's rows in their order, by (topic id, partition)."""
-        found = {}
+        found: dict[tuple[int, int], list[int]] = {}
         if table is not None:
             topic = self.log.topic(table["_topic"][0].as_py())
             for partition, offset in zip(table["_partition"].to_pylist(), table["_offset"].to_pylist()):
@@ -264,11 +264,12 @@ def test_a_long_backlog_is_read_to_its_end():
     """A member that is left alone is given every row, also if that takes hundreds of polls."""
     machine = GroupMachine()
     machine.choose_assignor(assignor="cooperative-sticky")
-    played = machine.join(topics=("t",), instance=None)
+    machine.join(topics=("t",), instance=None)
     for _ in range(40):
         machine.produce(topic="t", rows=9)
     machine.teardown()
 
+    (played,) = machine.playing
     assert played.consumer.position() == {("t", 0): 360, ("t", 1): 360}
 
 
