@@ -339,9 +339,9 @@ class Catalog:
 
     # Consumer groups
 
-    def join_group(self, group: str, member: Member, dead: Iterable[str] = (), *, is_return: bool = False) -> None:
+    def join_group(self, group: str, member: Member, dead: Iterable[str] = (), *, former_id: str | None = None) -> None:
         """Add a member to a group, remove those that are dead, and share the partitions out anew."""
-        self._write(lambda transaction: groups.join(transaction, group, member, dead, is_return=is_return))
+        self._write(lambda transaction: groups.join(transaction, group, member, dead, former_id=former_id))
 
     def rebalance_group(self, group: str, gone: Iterable[str] = ()) -> None:
         """Remove members that leave or are dead, and share the partitions of the topics out anew."""

@@ -62,17 +62,18 @@ class MemberStanding:
     ownerships: tuple[Ownership, ...]
 
 
-def join(transaction: Transaction, group: str, member: Member, dead: Iterable[str] = (), *, is_return: bool = False) -> None:
+def join(transaction: Transaction, group: str, member: Member, dead: Iterable[str] = (), *, former_id: str | None = None) -> None:
     """
     Add a member to a group, which is made if it is missing; first remove those that are dead.
 
-    A member with the instance id of another takes over what that one has, and fences it; not so one that returns, which is
-    refused by FencedError. ConfigError if the members agreed on another assignor.
+    A member with the instance id of another takes over what that one has, and fences it. A consumer that returns, which was
+    `former_id` before, takes over from that one alone: FencedError if another has its instance id now. ConfigError if the
+    members agreed on another assignor.
     """
     group_id = _made(transaction, group)
     _remove(transaction, group_id, dead)
     _agree(transaction, group_id, group, member.assignor)
-    joined = _take_over(transaction, group_id, group, member, is_return=is_return)
+    joined = _take_over(transaction, group_id, group, member, former_id)
     transaction.execute(
         "INSERT INTO group_member (group_id, member_id, instance_id, client, session_timeout_ms, joined) VALUES (?, ?, ?, ?, ?, ?)",
         (group_id, member.member_id, member.instance_id, member.client, member.session_timeout_ms, joined),
@@ -243,7 +244,7 @@ def _agree(transaction: Transaction, group_id: int, group: str, assignor: str) -
     transaction.execute("UPDATE consumer_group SET assignor = ? WHERE id = ?", (assignor, group_id))
 
 
-def _take_over(transaction: Transaction, group_id: int, group: str, member: Member, *, is_return: bool) -> int:
+def _take_over(transaction: Transaction, group_id: int, group: str, member: Member, former_id: str | None) -> int:
     """Make room for a static member, giving it what its predecessor has; returns the generation in which the two joined."""
     found = transaction.execute(
         "SELECT member_id, joined FROM group_member WHERE group_id = ? AND instance_id = ?", (group_id, member.instance_id)
@@ -252,7 +253,7 @@ def _take_over(transaction: Transaction, group_id: int, group: str, member: Memb
         ((generation,),) = transaction.execute("SELECT generation FROM consumer_group WHERE id = ?", (group_id,))
         return int(generation)
     ((predecessor, joined),) = found
-    if is_return:
+    if former_id not in (None, predecessor):
         raise FencedError(
             f"consumer group {group}: another consumer has joined as instance {member.instance_id!r} since; this one must stop, "
             "or the two need different values of instance_id"

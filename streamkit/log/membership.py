@@ -69,7 +69,7 @@ class Membership:
         self._heartbeats = heartbeats
         self._clock = clock or MonotonicClock()
         self._member_id: str | None = None
-        self._was_member = False
+        self._former_id: str | None = None  # as which it joined last
         self._owned: frozenset[Place] = frozenset()
         self._seen: int | None = None
         self._lock = threading.Lock()
@@ -141,9 +141,9 @@ class Membership:
         )  # fmt: skip
         now = self._clock.now_ms()
         self._heartbeats.beat(heartbeat_name(subscription.group, member.member_id))
-        self._catalog.join_group(subscription.group, member, dead, is_return=self._was_member)
+        self._catalog.join_group(subscription.group, member, dead, former_id=self._former_id)
         with self._lock:
-            self._member_id, self._seen, self._was_member = member.member_id, None, True
+            self._member_id, self._former_id, self._seen = member.member_id, member.member_id, None
             self._beaten_ms = self._watched_ms = now
         self._bury(dead)
 

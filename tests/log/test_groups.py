@@ -320,6 +320,30 @@ def test_an_instance_fences_the_older_one(members):
     newer.commit()
 
 
+def test_a_static_member_is_not_fenced_by_itself(log, members, monkeypatch):
+    """One that believes itself lapsed while others see it alive, as its heartbeat took time to write, comes back to what it had."""
+    real = members.heartbeats.beat
+
+    def beat_slowly(*names):
+        members.clock.advance(10)
+        real(*names)
+
+    monkeypatch.setattr(members.heartbeats, "beat", beat_slowly)
+    consumer = members.join(instance_id="one")
+    consumer.poll(0)
+    consumer.commit()
+    held, positions = consumer.assignment(), consumer.position()
+    members.clock.advance(SESSION_MS - 5)
+    with pytest.raises(MembershipLostError):
+        consumer.commit()
+    consumer._follow()
+    assert (consumer.assignment(), len(log.describe_group("g").members)) == ([], 1)
+    consumer._follow()
+
+    assert (consumer.assignment(), consumer.position()) == (held, positions)
+    consumer.commit()
+
+
 @pytest.mark.parametrize("which", ["on_assigned", "on_revoked", "on_lost"])
 def test_a_callback_that_raises_breaks_nothing(log, members, which):
     """What a callback raises comes out of the poll, after the change was made; the next poll goes on."""
