@@ -46,12 +46,19 @@ def exaggerating(piece):
     return piece
 
 
-@pytest.mark.parametrize("bug", [silent, jumping, exaggerating])
+BUGS = {
+    "a failure is hidden": silent,
+    "a failure is jumped over": jumping,
+    "an error misstates where it ends": exaggerating,
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
 def test_a_fetcher_that_passes_over_frames_is_caught(bug, monkeypatch):
     """A consumer that hides a failure, jumps over it, or misstates where it ends, does not pass."""
     consumed = ConsumedLog()
     pieces = fetcher.Fetcher._pieces
-    monkeypatch.setattr(fetcher.Fetcher, "_pieces", lambda self, *given: filter(None, map(bug, pieces(self, *given))))
+    monkeypatch.setattr(fetcher.Fetcher, "_pieces", lambda self, *given: filter(None, map(BUGS[bug], pieces(self, *given))))
 
     with pytest.raises(AssertionError):
         for number in range(0, 300, 10):
