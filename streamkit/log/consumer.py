@@ -104,6 +104,7 @@ class Consumer:
         self._names: dict[int, str] = {}
         self._positions: dict[Place, int | None] = {}  # None: where to begin is not decided yet
         self._paused: set[Place] = set()
+        self.tenure = 0  # see OffsetSource
         self._is_closed = False
         self._heart = heart
 
@@ -328,6 +329,7 @@ class Consumer:
         self._call(callback, self._positions)
 
     def _drop(self, places: frozenset[Place]) -> None:
+        self.tenure += bool(places & self._positions.keys())
         self._paused -= places
         for place in places:
             self._positions.pop(place, None)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 
-from streamkit.errors import EpochFailedError
+from streamkit.errors import EpochFailedError, MembershipLostError
 from streamkit.log.buffer import Buffer, Split, split
 from streamkit.log.groups import GroupCommit
+from streamkit.log.offset_source import OffsetSource
 from streamkit.log.producers import ProducerCommit, SequencedBatch
 from streamkit.log.python_rows import RowReader, Values
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
 from streamkit.log.records import stamped
 from streamkit.log.reference import SlabReference
 from streamkit.log.topic import Topic
+
+_log = logging.getLogger(__name__)
 
 
 class Run:
@@ -50,6 +54,7 @@ class Draft:
         self.compressions: dict[int, str] = {}
         self.commit: ProducerCommit | None = None
         self.is_uncertain = False  # its commit was tried and may have taken effect
+        self._tenures: list[tuple[OffsetSource, int]] = []
         self._is_torn = False
         self._frame_rows = frame_rows
         self._buffer = Buffer(frame_rows)
@@ -89,12 +94,29 @@ class Draft:
 
     def add_offsets(self, commit: GroupCommit) -> None:
         """Have offsets of a group committed too; later ones of a partition take the place of earlier ones."""
+        if not commit.offsets:
+            return
         before = self.group_commits.get(commit.group)
         topics = {**(before.offsets if before else {}), **commit.offsets}
         merged = {
             topic: {**(before.offsets.get(topic, {}) if before else {}), **commit.offsets.get(topic, {})} for topic in topics
         }
         self.group_commits[commit.group] = GroupCommit(commit.group, commit.member_id, merged)
+
+    def add_offsets_of(self, source: OffsetSource) -> None:
+        """Have the offsets of a consumer committed too, if it holds all its partitions until then."""
+        tenure = source.tenure
+        self.add_offsets(source.group_commit())
+        self._tenures.append((source, tenure))
+
+    def check_tenures(self) -> None:
+        """MembershipLostError if a consumer has let a partition go since its offsets were taken: another may have read on from there."""
+        for source, tenure in self._tenures:
+            if source.tenure != tenure:
+                raise MembershipLostError(
+                    f"{source!r} has let partitions go since its offsets were sent with this transaction, so that others may have "
+                    "processed the same records; nothing of the transaction becomes visible, poll again"
+                )
 
     def waiting(self, topic_id: int) -> dict[int, Receipt]:
         """The receipts of a topic's sequenced batches, by sequence."""
@@ -148,6 +170,17 @@ class Draft:
                 "the producer was interrupted while it took rows in, so that it is not known which of them it has; nothing of "
                 "what was sent since the last commit becomes visible; send it again"
             )
+
+    def call_back(self) -> None:
+        """Tell whoever asked what became of it, if it is settled."""
+        if not self.settlement.is_done.is_set():
+            return
+        callbacks, self.callbacks = self.callbacks, []
+        for callback, receipt in callbacks:
+            try:
+                callback(receipt)
+            except Exception:  # noqa: BLE001  a caller's own error is not the producer's
+                _log.exception("a callback of %r raised", receipt)
 
     def _began(self, topic: Topic) -> None:
         self.compressions[topic.id] = topic.compression

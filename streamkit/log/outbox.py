@@ -27,6 +27,7 @@ from streamkit.errors import (
 )
 from streamkit.log.draft import Draft
 from streamkit.log.groups import GroupCommit
+from streamkit.log.offset_source import OffsetSource
 from streamkit.log.producer_session import ProducerSession
 from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.python_rows import RowReader, Values
@@ -224,7 +225,8 @@ class Outbox:
                 self._deliver(draft)
             finally:
                 self._release_turn()
-                _call_back(draft)
+                if draft is not None:
+                    draft.call_back()
         if settlement.error is not None:
             raise settlement.error
 
@@ -329,6 +331,7 @@ class Outbox:
                 self._report_change()
             try:
                 if not draft.is_empty:
+                    draft.check_tenures()
                     self._deliver(draft)
             except BaseException as error:
                 # After a commit that may have taken effect it stays, for a flush to settle it.
@@ -336,17 +339,25 @@ class Outbox:
                     self._end_draft(draft, error if isinstance(error, Exception) else _interrupted(error))
                 raise
             finally:
-                _call_back(draft)
+                draft.call_back()
 
     def add_offsets(self, commit: GroupCommit) -> None:
         """Have offsets of a group committed with the transaction; ConfigError if there is none."""
         with self._lock:
-            if not self._in_transaction:
-                raise ConfigError(
-                    "offsets are sent inside a transaction; use `with producer.transaction()`, or commit() of the consumer"
-                )
-            if commit.offsets:
-                self._draft.add_offsets(commit)
+            self._check_in_transaction()
+            self._draft.add_offsets(commit)
+
+    def add_offsets_of(self, source: OffsetSource) -> None:
+        """Have the offsets of a consumer committed with the transaction; ConfigError if there is none."""
+        with self._lock:
+            self._check_in_transaction()
+            self._draft.add_offsets_of(source)
+
+    def _check_in_transaction(self) -> None:
+        if not self._in_transaction:
+            raise ConfigError(
+                "offsets are sent inside a transaction; use `with producer.transaction()`, or commit() of the consumer"
+            )
 
     def discard(self) -> None:
         """Forget whatever is not committed. Slabs of a commit whose outcome is unknown stay, and the producer is opened anew."""
@@ -361,7 +372,7 @@ class Outbox:
                 unknown = self._hindrance if draft.is_uncertain else None
                 self._end_draft(draft, unknown or discarded)
         for draft in drafts:
-            _call_back(draft)
+            draft.call_back()
 
     # The background thread
 
@@ -428,15 +439,3 @@ def _interrupted(error: BaseException) -> StreamKitError:
     return StreamKitError(
         f"the transaction was interrupted by {type(error).__name__} before its commit; nothing of it becomes visible"
     )
-
-
-def _call_back(draft: Draft | None) -> None:
-    """Tell whoever asked what became of a draft that is settled."""
-    if draft is None or not draft.settlement.is_done.is_set():
-        return
-    callbacks, draft.callbacks = draft.callbacks, []
-    for callback, receipt in callbacks:
-        try:
-            callback(receipt)
-        except Exception:  # noqa: BLE001  a caller's own error is not the producer's
-            _log.exception("a callback of %r raised", receipt)

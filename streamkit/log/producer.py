@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Protocol, final
+from typing import Any, final
 
 from streamkit.clock import Clock
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.buffer import split
 from streamkit.log.catalog import Catalog
 from streamkit.log.groups import GroupCommit
+from streamkit.log.offset_source import OffsetSource
 from streamkit.log.outbox import Outbox
 from streamkit.log.producer_session import ProducerSession
 from streamkit.log.producer_settings import ProducerSettings
@@ -31,13 +32,6 @@ from streamkit.log.whole_number import offsets_by_topic
 ROW_OVERHEAD_BYTES = 160  # of a Python row that waits, beside its values
 FRAME_ROWS = 65_536
 DEFAULTS = ProducerSettings()
-
-
-class OffsetSource(Protocol):
-    """Something that has offsets to commit for a group: a consumer."""
-
-    def group_commit(self) -> GroupCommit:
-        """The offsets after the last records it handed out, and the member that it is."""
 
 
 @final
@@ -171,11 +165,17 @@ class Producer:
         Commit consumer offsets together with the transaction: read, process and write exactly once.
 
         `group` is a consumer, whose positions and membership count; or the name of a group without members, and `offsets` are
-        its next offsets by topic and partition. If the consumer has lost a partition, the transaction fails. ConfigError
-        outside a transaction, and for an offset that is no whole number; nothing of them is taken then.
+        its next offsets by topic and partition. If the consumer lets a partition go before the transaction ends, that fails
+        with MembershipLostError, also if the partition has come back since. ConfigError outside a transaction, and for an
+        offset that is no whole number; nothing of them is taken then. When a transaction fails, the positions of its consumer
+        stay where they are, as in Kafka: `seek` to what is `committed()` to process the records again.
         """
-        commit = self._group_commit(group, offsets) if isinstance(group, str) else group.group_commit()
-        self._outbox.add_offsets(commit)
+        if isinstance(group, str):
+            self._outbox.add_offsets(self._group_commit(group, offsets))
+        elif isinstance(group, OffsetSource):
+            self._outbox.add_offsets_of(group)
+        else:
+            raise ConfigError(f"send_offsets({group!r}); expected a consumer, or the name of a group and offsets")
 
     def close(self) -> None:
         """

@@ -146,3 +146,55 @@ def committed_or_not(consumer, at, fault, kind):
     fault.arm(None)
     assert consumer.committed() == {("t", 0): at if is_done else 0}
     return is_done if at <= calls else None
+
+
+def copy(consumer, producer):
+    """Read to the end, write what was read, and have the positions committed with it."""
+    producer.send_batch("u", pa.table({"user": ["a"], "n": [0]}))
+    numbers = numbers_of(consumer)
+    producer.send_offsets(consumer)
+    return numbers
+
+
+def test_a_transaction_of_a_consumer_that_let_a_partition_go_fails(log, members):
+    """Also if the partition came back before it ended: another has read and committed the same records meanwhile."""
+    first, second = members.join(), members.join()
+    slow, quick = log.producer(), log.producer()
+    with pytest.raises(MembershipLostError, match="has let partitions go since its offsets were sent"), slow.transaction():
+        assert len(copy(first, slow)) == 40
+        members.settle(second, first, second, first)
+        with quick.transaction():
+            taken = copy(second, quick)
+        second.close()
+        members.settle(first)
+        assert len(first.assignment()) == 4 and taken
+
+    assert log.read("u").num_rows == 41
+    for (topic, partition), offset in first.committed().items():
+        first.seek(topic, partition, offset or 0)
+    with slow.transaction():
+        assert len(copy(first, slow)) == 40 - len(taken)
+    assert log.read("u").num_rows == 42
+
+
+def test_a_transaction_goes_on_while_others_come_and_go(log, members):
+    """A rebalance that takes nothing from a consumer does not end its transaction."""
+    first = members.join("t")
+    producer = log.producer()
+    with producer.transaction():
+        copy(first, producer)
+        other = members.join("u")
+        members.settle(other, first)
+        other.close()
+        members.settle(first)
+
+    assert log.read("u").num_rows == 41
+
+
+def test_offsets_come_from_a_consumer_or_by_name(log):
+    """Anything else is refused, and the transaction goes on."""
+    producer = log.producer()
+    with producer.transaction():
+        with pytest.raises(ConfigError, match=r"send_offsets\(5\); expected a consumer, or the name of a group"):
+            producer.send_offsets(5)
+        producer.send_offsets("h", {"t": {0: 1}})
