@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.config import load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.rebuild import Rebuilt
 from streamkit.log.rebuild import rebuild as rebuild_catalog
@@ -67,7 +66,7 @@ def rebuild(
     listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs hold: rows without the
     names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """
-    location = log or load_settings().log
+    location = wanted_location(log)
     if from_slabs:
         _rebuild_from_slabs(location, to, storage_root or (), as_json)
     if to or storage_root:
