@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
-from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_table
+from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_line, show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.address import is_address
 from streamkit.log.findings import Report
@@ -65,6 +65,6 @@ def _show(report: Report) -> None:
         rows = [(one.severity, one.kind, one.where, one.message, one.action) for one in report.findings]
         show_table(("severity", "kind", "where", "what", "to do"), rows)
     show_table(("checked", "count"), [(name.replace("_", " "), count) for name, count in report.counts.items()])
-    print(
+    show_line(
         f"{report.root} is {'whole' if report.is_clean else 'not whole'}{'' if report.is_deep else '; --deep reads every byte too'}"
     )
