@@ -66,7 +66,7 @@ def _list_of(*choices: str) -> tuple[str, Callable[[str], str]]:
             raise ValueError
         return ",".join(sorted(found))
 
-    return f"a list of {' and '.join(choices)}, as in {','.join(choices)}", read
+    return f"one or more of {', '.join(choices)}, as in {','.join(choices)}", read
 
 
 def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]]:

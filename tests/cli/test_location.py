@@ -49,6 +49,15 @@ def test_a_catalog_in_postgresql_is_rebuilt_by_its_own_tools(as_program, argumen
     assert PASSWORD not in err
 
 
+def test_a_file_url_is_its_folder(streamkit, as_program, root):
+    """Every command takes file:// and a directory, those that look at the files alone too."""
+    url = f"file://{root}"
+
+    assert "orders" in streamkit("topics", "list", "--log", url)
+    assert f"{root} is whole" in streamkit("fsck", "--log", url)
+    assert as_program("rebuild", "--log", url)[2].startswith(f"error: the catalog {root}/catalog.db is sound")
+
+
 @pytest.mark.parametrize("command", [("topics", "list"), ("topics", "create", "t", "--schema", "n int"), ("fsck",), ("rebuild",)])
 def test_an_empty_place_is_not_the_folder_one_is_in(as_program, command, tmp_path, monkeypatch):
     """`--log ""`, as of a variable that is not set, is neither the default log nor this folder."""

@@ -159,6 +159,15 @@ def test_settings_of_another_kind_are_refused(empty_log, config):
         empty_log.alter_topic("t", config=config)
 
 
+@pytest.mark.parametrize("topics", ["t", 3], ids=repr)
+def test_topics_to_maintain_are_a_list(empty_log, topics):
+    """The letters of a name are not taken for topics."""
+    empty_log.create_topic("t", "a int")
+    with pytest.raises(ConfigError, match="as the topics to maintain; expected a list of names"):
+        empty_log.maintain(topics)
+    empty_log.maintain(["t"])
+
+
 @pytest.mark.parametrize("before", ["x", None, [1], 1.5, True, {"x": 1}, {0: "x"}, {False: 0}, 10**30], ids=repr)
 def test_records_are_deleted_before_an_offset(empty_log, before):
     """Records are deleted before an offset that is a whole number, of a partition that there is, and before nothing else."""
