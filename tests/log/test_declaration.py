@@ -29,7 +29,12 @@ ARROW_TYPES = st.sampled_from(
         pa.map_(pa.string(), pa.int8()), pa.month_day_nano_interval(), pa.bool8(), pa.json_(),
     ]
 )  # fmt: skip
-FIELDS = st.builds(pa.field, st.text(st.characters(exclude_categories=["Cs"]), max_size=6), ARROW_TYPES, st.booleans())
+FIELDS = st.builds(
+    lambda name, kind, nullable: pa.field(name, kind, nullable or kind == pa.null()),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    ARROW_TYPES,
+    st.booleans(),
+)
 SCHEMAS = (
     st.lists(COLUMNS, max_size=3).map(lambda columns: lambda: Schema(tuple(columns)))
     | st.lists(COLUMNS, max_size=3).map(lambda columns: lambda: Schema(columns))  # type: ignore[arg-type]
@@ -46,7 +51,7 @@ VALUES = st.sampled_from(
 CONFIGS = st.dictionaries(st.sampled_from(list(SETTINGS)), VALUES, max_size=2) | st.sampled_from([None, "x", ["x"], {3: 4}, 0])
 
 
-def empty(text):
+def as_written(text):
     """How a topic that this version would refuse was written by one that did not."""
     return {
         "id": 0, "name": "old", "schema": text, "key": [], "timestamp": None, "partitions": 1, "config": {}, "partition_by": [],
@@ -60,7 +65,7 @@ def log_with_an_odd_topic(request, empty_log):
     empty_log.create_topic("sound", "k int", partitions=1)
     empty_log.create_topic("old", "k int", partitions=1)
     with empty_log.catalog.database.write() as transaction:
-        transaction.execute("UPDATE topic SET declaration = ? WHERE name = 'old'", (json.dumps(empty(request.param)),))
+        transaction.execute("UPDATE topic SET declaration = ? WHERE name = 'old'", (json.dumps(as_written(request.param)),))
         transaction.execute("UPDATE topic_schema SET schema = ? WHERE topic_id = 2", (request.param,))
     return empty_log
 
