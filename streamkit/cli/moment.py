@@ -18,6 +18,7 @@ def parse_moment(text: str) -> dt.datetime:
         found = dt.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
     except (ValueError, OverflowError):  # the latter before the year 1 or after 9999
         raise ConfigError(
-            f"found the time {text!r}; expected a date such as 2026-01-31, a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970, in the years 1 to 9999"
+            f"found the time {text!r}; expected a date such as 2026-01-31, a time such as 2026-01-31T12:00:00Z, or milliseconds "
+            "since 1970, in the years 1 to 9999"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=dt.timezone.utc)
