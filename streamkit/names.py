@@ -64,9 +64,14 @@ def fresh_token() -> str:
     return secrets.token_hex(16)
 
 
+def is_name(name: object) -> bool:
+    """Whether Kafka would take it as a topic name."""
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..") and len(name) <= NAME_LENGTH_MAX
+
+
 def check_name(name: str, what: str) -> str:
     """Return `name` if Kafka would take it as a topic name; else raise ConfigError, which names what is wrong with it."""
-    if isinstance(name, str) and _NAME.fullmatch(name) and name not in (".", "..") and len(name) <= NAME_LENGTH_MAX:
+    if is_name(name):
         return name
     shown = ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."  # a letter of another script is seen as such
     raise ConfigError(

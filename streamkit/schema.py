@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -39,12 +39,15 @@ SYNONYMS = {
 }  # fmt: skip
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _PART = re.compile(r"((?:`(?:[^`]|``)*`|\([^)]*\)|[^,])*),")  # names in backticks and parentheses may hold commas
+_EMPTY = 'the schema is empty; expected columns such as "user string, amount double"'
 _UNWRITABLE = ("Cc", "Cs")  # control characters, halves of surrogate pairs
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*:?\s+(.+?)\s*(not\s+null)?\s*", re.IGNORECASE | re.DOTALL)
 
 
 def normalise_type(text: str) -> str:
     """Spark's simple name of a type, from any of its spellings; SchemaError for what a flat row cannot hold."""
+    if not isinstance(text, str):
+        raise _unknown_type(text)
     name = " ".join(text.lower().split())
     name = SYNONYMS.get(name, name)
     if match := _DECIMAL.fullmatch(name):
@@ -53,13 +56,19 @@ def normalise_type(text: str) -> str:
             return f"decimal({precision},{scale})"
     elif name in ARROW_TYPES:
         return name
-    raise SchemaError(f"the type {text!r} cannot be a column's; expected one of {', '.join(ARROW_TYPES)} or decimal(p,s)")
+    raise _unknown_type(text)
+
+
+def _unknown_type(text: object) -> SchemaError:
+    return SchemaError(f"the type {text!r} cannot be a column's; expected one of {', '.join(ARROW_TYPES)} or decimal(p,s)")
 
 
 def to_arrow(type_name: str) -> pa.DataType:
-    """The Arrow type in which columns of a Spark type are kept."""
+    """The Arrow type in which columns of a Spark type are kept; SchemaError for a type that there is not."""
     if match := _DECIMAL.fullmatch(type_name):
         return pa.decimal128(int(match[1]), int(match[2] or 0))
+    if type_name not in ARROW_TYPES:
+        raise _unknown_type(type_name)
     return ARROW_TYPES[type_name]
 
 
@@ -104,6 +113,8 @@ class Schema:
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
         for column in self.columns:
+            if not isinstance(column, Column) or not isinstance(column.name, str):
+                raise SchemaError(f'found {column!r} as a column; expected one such as Column("user", "string")')
             if column.name.lower() in seen:
                 raise SchemaError(
                     f"the columns {seen[column.name.lower()]!r} and {column.name!r} have the same name; expected distinct names"
@@ -146,7 +157,7 @@ class Schema:
         return Schema(tuple(self[name] for name in names))
 
     def ddl(self) -> str:
-        """The schema as Spark SQL would declare it; `parse` is its inverse."""
+        """The schema as Spark SQL would declare it; `parse` and `from_ddl` are its inverses."""
         return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns)
 
     @classmethod
@@ -156,12 +167,24 @@ class Schema:
             return text
         if isinstance(text, pa.Schema):
             return cls(tuple(Column(field.name, from_arrow(field.type), field.nullable) for field in text))
-        return cls(tuple(_parse_column(part, text) for part in _split(text)))
+        return cls(tuple(replace(column, type=normalise_type(column.type)) for column in _columns(text)))
+
+    @classmethod
+    def from_ddl(cls, text: str) -> Schema:
+        """The schema behind what `ddl` has written, as it is: without columns, too, or of a type that there is not."""
+        return cls(_columns(text) if text else ())
 
 
 def check_user_schema(schema: Schema) -> Schema:
-    """Return the schema if its names can be written down and none is StreamKit's own, in any case; else SchemaError."""
-    for column in schema:
+    """
+    The schema in canonical form, if it can be written down and read again; SchemaError else.
+
+    It has columns, of types that there are, under names that are printable and not StreamKit's own, in any case.
+    """
+    checked = Schema(tuple(Column(column.name, normalise_type(column.type), bool(column.nullable)) for column in schema))
+    if not checked.columns:
+        raise SchemaError(_EMPTY)
+    for column in checked:
         _check_characters(column.name)
         if column.type == "void" and not column.nullable:
             raise SchemaError(f"the column {column.name!r} is void and NOT NULL, which no value can be; expected another type")
@@ -169,7 +192,7 @@ def check_user_schema(schema: Schema) -> Schema:
             raise SchemaError(
                 f"the column name {column.name!r} is StreamKit's own; expected none of {', '.join(sorted(RESERVED_COLUMNS))}"
             )
-    return schema
+    return checked
 
 
 def _check_characters(name: str) -> None:
@@ -180,11 +203,15 @@ def _check_characters(name: str) -> None:
             raise SchemaError(f"the column name {name!a} has {character_name(character)}; expected printable characters")
 
 
+def _columns(text: str) -> tuple[Column, ...]:
+    return tuple(_parse_column(part, text) for part in _split(text))
+
+
 def _split(text: str) -> list[str]:
     if not isinstance(text, str):
         raise SchemaError(f'found {text!r} as a schema; expected text such as "user string, amount double", or an Arrow schema')
     if not text.strip():
-        raise SchemaError('the schema is empty; expected columns such as "user string, amount double"')
+        raise SchemaError(_EMPTY)
     return [match[1] for match in _PART.finditer(text + ",")]
 
 
@@ -193,4 +220,4 @@ def _parse_column(part: str, text: str) -> Column:
     if not match:
         raise SchemaError(f"cannot read {part.strip()!r} in the schema {text!r}; expected NAME TYPE [NOT NULL]")
     name = match[1].replace("``", "`") if match[1] else match[2]
-    return Column(name, normalise_type(match[3]), nullable=match[4] is None)
+    return Column(name, match[3], nullable=match[4] is None)

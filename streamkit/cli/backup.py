@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.config import load_settings
+from streamkit.cli.location import LogOption, open_existing_log, wanted_location
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_line, show_table
 from streamkit.errors import ConfigError
 from streamkit.log.rebuild import Rebuilt
 from streamkit.log.rebuild import rebuild as rebuild_catalog
@@ -67,7 +66,7 @@ def rebuild(
     listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs hold: rows without the
     names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """
-    location = log or load_settings().log
+    location = wanted_location(log)
     if from_slabs:
         _rebuild_from_slabs(location, to, storage_root or (), as_json)
     if to or storage_root:
@@ -99,7 +98,7 @@ def _show_salvaged(done: Salvaged) -> None:
         ],
     )
     for note in done.notes:
-        print(note)
+        show_line(note)
     print(f"{len(done.unproven)} slabs are of the last step of their writer: whether it was committed is not known")
     if done.alike:
         print(f"{len(done.alike)} slabs hold the same as another one of their step; their rows are in the new log twice")
@@ -121,7 +120,7 @@ def _show(done: Rebuilt) -> None:
         )
     )
     for note in done.notes:
-        print(note)
+        show_line(note)
     if done.unadopted:
         print(f"{len(done.unadopted)} slabs of steps that no commit names were not adopted:")
         show_table(("slab",), [(path,) for path in done.unadopted])
@@ -131,7 +130,7 @@ def _show(done: Rebuilt) -> None:
         )
         show_table(("slab",), [(path,) for path in done.missing])
     if done.end is not None:
-        print(f"not complete: {done.end}")
+        show_line(f"not complete: {done.end}")
     if done.lost:
         print(f"lost are {len(done.lost)} commits:")
         show_table(("commit", "slabs"), [(commit.number, ", ".join(commit.slabs)) for commit in done.lost], thousands="")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import typer
 
 from streamkit.cli import completion
+from streamkit.cli.choice import choice_of, words_of
 from streamkit.cli.interruption import interruption
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
@@ -29,6 +30,7 @@ from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 
 TABLE_ROWS = 20
+OFFSET_MAX = (1 << 63) - 1
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
 _RECORD_FIELDS = tuple(zip(RECORD_COLUMNS, (TIMESTAMP_TYPE, pa.int32(), pa.int64(), pa.bool_()), strict=True))
 _LOOK_S = 0.2  # between two looks for an interrupt
@@ -93,7 +95,15 @@ GroupOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="How to print records. [default: table]", show_default=False)
+    Format | None,
+    typer.Option(
+        "--format",
+        help="How to print records. [default: table]",
+        show_default=False,
+        parser=choice_of(Format),
+        metavar="|".join(words_of(Format)),
+        autocompletion=completion.choosing(words_of(Format)),
+    ),
 ]
 HeadersOption = Annotated[bool, typer.Option("--headers", help="Print the records' headers too.")]
 RawOption = Annotated[bool, typer.Option("--raw", help="Print the bytes of an opaque topic in base 64, not decoded.")]
@@ -136,7 +146,7 @@ def consume(
         condition = None if where is None else parse_predicate(where, _schema(found))
         wanted = Wanted(found, columns, tuple(partitions) if partitions else None, position, condition)
         check_offset(opened, wanted)
-        limit = TABLE_ROWS if max_records is None and printed_as is Format.TABLE and not follow else max_records
+        limit = _limit(max_records, is_short=printed_as is Format.TABLE and not follow)
         output = _Output(columns, None if raw else found.format, printed_as, limit)
         if not follow and group is None:
             is_all = condition is None and partitions is None and position == EARLIEST
@@ -152,6 +162,13 @@ def _form(form: Format | None, *, as_json: bool) -> Format:
     if as_json and form not in (None, Format.JSON):
         raise typer.BadParameter("found another --format; expected one of the two", param_hint="--json")
     return Format.JSON if as_json else form or Format.TABLE
+
+
+def _limit(max_records: int | None, *, is_short: bool) -> int | None:
+    """How many records are printed at most; typer.BadParameter for more than there can be."""
+    if max_records is not None and max_records > OFFSET_MAX:
+        raise typer.BadParameter(f"found {max_records}; expected a whole number from 1 to {OFFSET_MAX}", param_hint="--max")
+    return TABLE_ROWS if max_records is None and is_short else max_records
 
 
 def _position(offset: str | None, since: str | None, *, from_beginning: bool, follow: bool) -> Position:

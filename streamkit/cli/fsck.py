@@ -9,9 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_table
-from streamkit.config import load_settings
+from streamkit.cli.location import LogOption, open_existing_log, wanted_location
+from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_line, show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.address import is_address
 from streamkit.log.findings import Report
@@ -31,7 +30,7 @@ def fsck(
     Ends with 0 if all is well, 1 if something was found, 2 if the log could not be checked; then --json prints an object with `error`.
     """
     try:
-        report = _checked(log or load_settings().log, deep)
+        report = _checked(wanted_location(log), deep)
     except (StreamKitError, OSError) as error:
         show_error(error)
         if as_json:
@@ -66,6 +65,6 @@ def _show(report: Report) -> None:
         rows = [(one.severity, one.kind, one.where, one.message, one.action) for one in report.findings]
         show_table(("severity", "kind", "where", "what", "to do"), rows)
     show_table(("checked", "count"), [(name.replace("_", " "), count) for name, count in report.counts.items()])
-    print(
+    show_line(
         f"{report.root} is {'whole' if report.is_clean else 'not whole'}{'' if report.is_deep else '; --deep reads every byte too'}"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from streamkit.config import load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.address import is_address
+from streamkit.log.location import log_directory
 from streamkit.log.log import Log
 from streamkit.log.opening import has_log, open_log
 
@@ -23,16 +23,20 @@ def open_existing_log(path: str | None) -> Log:
     return open_log(location_of(path))
 
 
+def wanted_location(path: str | None) -> str:
+    """Where a command was pointed at, whether or not there is a log."""
+    return load_settings().log if path is None else path
+
+
 def location_of(path: str | None) -> str:
     """Where the log is that a command was pointed at; ConfigError if there is none."""
-    location = path or load_settings().log
+    location = wanted_location(path)
     if has_log(location):
         return location
     if is_address(location):
         raise ConfigError(
             "the storage directory of the catalog's URL holds no log; mend it, mount it, or create a topic first: streamkit topics create"
         )
-    root = os.path.abspath(os.path.expanduser(location.removeprefix("file://")))
     raise ConfigError(
-        f"there is no log at {root}; name one with --log or STREAMKIT_LOG, or create a topic first: streamkit topics create"
+        f"there is no log at {log_directory(location)}; name one with --log or STREAMKIT_LOG, or create a topic first: streamkit topics create"
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import TypeAlias
 
 from streamkit.cli.moment import parse_moment
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 
+_OFFSET = re.compile(r"[0-9]{1,19}")
 EARLIEST, LATEST = "earliest", "latest"
 Position: TypeAlias = str | int | dt.datetime  # earliest or latest, an offset, or the first record of a time or later
 
@@ -29,7 +31,7 @@ def parse_offset(text: str) -> Position:
     """A position that is no time: earliest, latest or an offset; ConfigError for anything else."""
     if text in (EARLIEST, LATEST):
         return text
-    if not (text.isdecimal() and text.isascii()):
+    if not _OFFSET.fullmatch(text):
         raise ConfigError(
             f"found the offset {text!r}; expected a whole number from 0, {EARLIEST} or {LATEST}; --since takes a time"
         )

@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from streamkit.cli import completion
+from streamkit.cli.choice import choice_of, words_of
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.record_files import Format, RecordFile
-from streamkit.cli.rendering import JsonOption, show_json
+from streamkit.cli.rendering import JsonOption, show_json, visible
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.producer import Producer
@@ -32,7 +33,15 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file with the records; - reads them from standard input.")],
     form: Annotated[
-        Format | None, typer.Option("--format", help="How the records lie in it; else its suffix says.", show_default=False)
+        Format | None,
+        typer.Option(
+            "--format",
+            help="How the records lie in it; else its suffix says.",
+            show_default=False,
+            parser=choice_of(Format),
+            metavar="|".join(words_of(Format)),
+            autocompletion=completion.choosing(words_of(Format)),
+        ),
     ] = None,
     producer_id: Annotated[
         str | None,
@@ -77,9 +86,7 @@ def produce(
 def _form_of(file: str) -> Format:
     found = _SUFFIXES.get(os.path.splitext(file)[1].lower())
     if found is None:
-        raise ConfigError(
-            f"{file!r} does not say how its records lie in it; name it with --format {'|'.join(form.value for form in Format)}"
-        )
+        raise ConfigError(f"{file!r} does not say how its records lie in it; name it with --format {'|'.join(words_of(Format))}")
     return found
 
 
@@ -117,7 +124,7 @@ class _Advance:
 
     def __init__(self, progress: Progress, file: str, total: int | None) -> None:
         self._progress = progress
-        self._task = progress.add_task(file, total=total)
+        self._task = progress.add_task(visible(file), total=total)
 
     def __call__(self, read_bytes: int) -> None:
         self._progress.update(self._task, completed=read_bytes)
@@ -127,7 +134,13 @@ class _Advance:
 def _progress(file: str, source: BinaryIO) -> Iterator[_Advance]:
     """A bar on the terminal's error stream, which vanishes when all is done; nothing where there is no terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
     total = os.fstat(source.fileno()).st_size if file != _STANDARD_INPUT else None
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield _Advance(progress, file, total)

@@ -8,6 +8,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
@@ -23,7 +24,24 @@ from streamkit.log.system_error import expected
 from streamkit.names import DELETED
 
 FLOAT_DIGITS = 6
+# What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
+_ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def visible(text: str, kept: str = "") -> str:
+    """The text with what would act on a terminal spelled as Python does, by number, but for the characters `kept`."""
+    return _ACTING.sub(lambda found: found[0] if found[0] in kept else _spelling(found), text)
+
+
+def _spelling(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def show_line(text: str) -> None:
+    """Print a text on one line."""
+    print(visible(text))
 
 
 def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",") -> None:
@@ -36,12 +54,12 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for position, title in enumerate(titles):
         is_number = any(_is_number(row[position]) for row in rows)
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(Text(visible(title)), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value, thousands)) for value in row))
     _console(table).print(table)
     if caption:
-        print(caption)
+        show_line(caption)
 
 
 def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
@@ -54,7 +72,8 @@ def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
 
 def show_error(error: Exception) -> None:
     """Print what went wrong on standard error, without a traceback."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {error_text(error)}", markup=False)
+    message = visible(f"error: {error_text(error)}", kept="\n\t")
+    Console(stderr=True, soft_wrap=True, highlight=False).print(message, markup=False, emoji=False)
 
 
 def error_text(error: Exception) -> str:
@@ -81,9 +100,15 @@ def write_json(records: Iterable[dict[str, Any]]) -> None:
 def json_text(value: Any, spelled: Callable[[float], str | None] = lambda number: None) -> str:
     """A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null."""
     try:
-        return json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
+    return _encodable(text)
+
+
+def _encodable(text: str) -> str:
+    """The text with halves of characters, which only JSON can have, as JSON spells them."""
+    return text if text.isascii() else _HALF.sub(_spelling, text)
 
 
 def _spelled(number: float) -> str:
@@ -108,6 +133,8 @@ def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None
 
 def _text(value: Any) -> Any:
     """A value for a cell: nested ones, which only formats have, as JSON."""
+    if isinstance(value, str):
+        return _encodable(value)
     return json_text(value) if isinstance(value, dict | list | tuple) else plain(value)
 
 
@@ -131,7 +158,7 @@ def _cell(value: Any, thousands: str = ",") -> str:
         return f"{value:,}".replace(",", thousands)
     if isinstance(value, dt.datetime) and value.time() == dt.time(0):
         return f"{value:%Y-%m-%d}"
-    return str(_text(value))
+    return visible(str(_text(value)))
 
 
 def _is_number(value: Any) -> bool:

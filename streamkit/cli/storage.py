@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_line, show_table
 from streamkit.log.log import Log
 from streamkit.log.replicated_storage import ReplicatedStorage
 from streamkit.log.replication import Replication
@@ -97,7 +97,7 @@ def repair_copies(
             )
         )
         for line in (*set_aside, *report.lost, *(f"{root} cannot be used: {reason}" for root, reason in report.unusable.items())):
-            print(line)
+            show_line(line)
     if report.lost or report.lacking:
         raise typer.Exit(1)
 

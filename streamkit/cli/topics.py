@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from streamkit.cli import completion
-from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.config import load_settings
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
@@ -105,7 +104,7 @@ def create_topic(
             "or a format of opaque values, as in --format json"
         )
     settings = _settings(config)
-    with open_log(log or load_settings().log) as opened:
+    with open_log(wanted_location(log)) as opened:
         opened.create_topic(
             topic, schema, key or None, timestamp, partitions, settings,
             format=form, format_schema=None if format_schema is None else _text_of(format_schema),

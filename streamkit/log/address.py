@@ -11,12 +11,12 @@ A password is best kept in `~/.pgpass` or `PGPASSWORD`; one in the URL is used a
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, urlencode
 
 from streamkit.errors import ConfigError
+from streamkit.log.location import absolute_folder
 
 SCHEMES = ("postgresql", "postgres")  # libpq's
 SCHEMA = "streamkit"
@@ -72,7 +72,7 @@ def _directory(storage: str) -> str:
             "a log whose catalog is on a server needs a directory for its slabs, on a file system that all its hosts share: "
             "name it as ?storage=/shared/log in the URL, or set STREAMKIT_LOG_STORAGE"
         )
-    return os.path.abspath(os.path.expanduser(storage))
+    return absolute_folder(storage, "storage directory")
 
 
 def _with_options(base: str, options: list[tuple[str, str]]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.evolution import check_evolution
-from streamkit.log.settings import Scalar, check_setting_name, check_settings
+from streamkit.log.settings import Scalar, check_config, check_setting_name, check_settings
 from streamkit.log.topic import Topic, check_compaction, check_partitions
 from streamkit.schema import Schema, check_user_schema
 
@@ -47,6 +47,7 @@ class Alteration:
         return self.partitions
 
     def _config(self, topic: Topic) -> tuple[tuple[str, str], ...]:
+        check_config(self.config)
         given = check_settings({name: value for name, value in self.config.items() if value is not None})
         named = {check_setting_name(name) for name in self.config}
         kept = [(name, value) for name, value in topic.config if name not in named]
@@ -57,5 +58,6 @@ class Alteration:
             return topic.schema
         if topic.format is not None:
             raise SchemaError(f"topic {topic.name} has the format {topic.format.name}, whose schema is fixed: {topic.schema}")
-        check_evolution(topic, check_user_schema(self.schema))
-        return self.schema
+        wanted = check_user_schema(self.schema)
+        check_evolution(topic, wanted)
+        return wanted

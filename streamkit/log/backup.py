@@ -20,6 +20,7 @@ from streamkit.log import history, replication
 from streamkit.log.copies import copy_catalog, keep_newest, standing_of
 from streamkit.log.database import Database
 from streamkit.log.fsck import check_folder
+from streamkit.log.location import absolute_folder
 from streamkit.log.replication import Replication
 from streamkit.log.slab import check_slab
 from streamkit.log.sqlite import SqliteDatabase
@@ -44,13 +45,13 @@ class Backup:
     bytes: int
 
 
-def back_up(root: str, storage: Storage, database: Database, target: str, verify: bool = False) -> Backup:
+def back_up(root: str, storage: Storage, database: Database, target: str | os.PathLike[str], verify: bool = False) -> Backup:
     """Back up a log; see `Log.backup`."""
     if not isinstance(database, SqliteDatabase):
         raise ConfigError(
             "a catalog in PostgreSQL is backed up by PostgreSQL's own tools, then its slabs; this backs up one in SQLite"
         )
-    folder = os.path.abspath(os.path.expanduser(target))
+    folder = absolute_folder(target, "folder of a backup")
     with naming("back up into", folder):
         _check_target(root, folder, database)
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -25,6 +25,7 @@ from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.history import Standing
 from streamkit.log.invariants import REBUILD, check_catalog
 from streamkit.log.journal import read_journal
+from streamkit.log.location import log_directory
 from streamkit.log.loss import check_present, known_commits
 from streamkit.log.rebuild import follow
 from streamkit.log.reference import FrameReference, SlabReference
@@ -69,7 +70,7 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
     A catalog that is missing or cannot be read is a finding; then only the files themselves are checked. StorageFailedError
     if the operating system does not let this process look: that is no finding.
     """
-    root = os.path.abspath(os.path.expanduser(root))
+    root = log_directory(root)
     try:
         with naming("look into", root, FileNotFoundError):
             names = os.listdir(root)

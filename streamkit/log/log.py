@@ -141,7 +141,7 @@ class Log:
         for more where stores, the state of an application or compaction need the rows of a key together.
         """
         parsed = None if schema is None else Schema.parse(schema)
-        return self.catalog.alter_topic(name, Alteration(partitions, dict(config or {}), parsed))
+        return self.catalog.alter_topic(name, Alteration(partitions, {} if config is None else config, parsed))
 
     def topics(self, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; those that belong to applications only if asked for."""
@@ -162,7 +162,7 @@ class Log:
             "schema": str(found.schema),
             "version": found.version,
             "schemas": [
-                {"version": past.version, "schema": str(Schema.parse(past.schema)), "created_ms": past.created_ms}
+                {"version": past.version, "schema": str(Schema.from_ddl(past.schema)), "created_ms": past.created_ms}
                 for past in self.catalog.schema_versions(found.id)
             ],
             "format": found.format and found.format.name,
@@ -392,7 +392,7 @@ class Log:
         returns. With `verify` the backup is checked deeply: CorruptionError if anything is wrong. ConfigError for a folder
         that holds something else, or a backup that has been written to.
         """
-        return back_up(self.root, self.storage, self.catalog.database, os.fspath(target), verify)
+        return back_up(self.root, self.storage, self.catalog.database, target, verify)
 
     def copy_catalog(self, min_journal_bytes: int = 0) -> str | None:
         """

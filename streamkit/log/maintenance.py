@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, TopicNotFoundError
+from streamkit.errors import ConfigError, CorruptionError, EpochFailedError, StorageFailedError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
@@ -80,7 +80,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     was done. TopicNotFoundError for a name that is no topic's; CorruptionError or StorageFailedError for a topic whose rows are
     missing, damaged or out of reach, once all the others are done.
     """
-    chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in topics]
+    chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in _names(topics)]
     bound = throttle or Throttle()
     log.storage = current_storage(log.storage, log.catalog.replication())  # another process may have added roots
     writer = SegmentWriter(log.storage, log.catalog, bound)
@@ -91,6 +91,12 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     if failures:
         raise failures[0]
     return report
+
+
+def _names(topics: Iterable[str]) -> Iterable[str]:
+    if isinstance(topics, str) or not isinstance(topics, Iterable):
+        raise ConfigError(f'found {topics!r} as the topics to maintain; expected a list of names, as in ["orders"]')
+    return topics
 
 
 def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError | StorageFailedError]) -> Report:

@@ -12,6 +12,7 @@ from streamkit.errors import ConfigError, SetupError
 from streamkit.log.address import Address, is_address, parse_address
 from streamkit.log.catalog import Catalog
 from streamkit.log.journal import Journal
+from streamkit.log.location import location_text, log_directory
 from streamkit.log.log import Log
 from streamkit.log.loss import TRACES, check_begun, check_present, check_standing
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
@@ -37,7 +38,7 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     """
     settings = load_settings()
     chosen = clock or SystemClock()
-    location = os.fspath(path_or_url) if path_or_url is not None else settings.log
+    location = location_text(path_or_url) if path_or_url is not None else settings.log
     if location == IN_MEMORY:
         return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
     if is_address(location):
@@ -65,14 +66,14 @@ def open_catalog(location: str) -> Catalog:
     if is_address(location):
         postgres = importlib.import_module("streamkit.log.postgres")
         return Catalog(postgres.PostgresDatabase(parse_address(location, settings.log_storage)))
-    return Catalog(SqliteDatabase(os.path.join(_root(location), CATALOG_FILE), read_only=True))
+    return Catalog(SqliteDatabase(os.path.join(log_directory(location), CATALOG_FILE), read_only=True))
 
 
 def has_log(location: str) -> bool:
     """Whether there is a log at a location already, or what is left of one, as far as its files tell; opening one would make it."""
     if is_address(location):
         return os.path.isdir(os.path.join(parse_address(location, load_settings().log_storage).storage, IDENTITY_FOLDER))
-    root = _root(location)
+    root = log_directory(location)
     with naming("look into", root):
         return any(_is_there(os.path.join(root, name)) for name in (CATALOG_FILE, IDENTITY_FOLDER, *TRACES))
 
@@ -115,19 +116,9 @@ def _opened(root: str, catalog: Catalog) -> Storage:
 
 def _directory(location: str) -> str:
     """The absolute directory of a location, made if it is missing."""
-    root = _root(location)
+    root = log_directory(location)
     try:
         make_root(root)
     except OSError as error:
         raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
     return root
-
-
-def _root(location: str) -> str:
-    """The absolute directory of a location; ConfigError for a URL of another kind."""
-    scheme = location.partition("://")[0] if "://" in location else "file"
-    if scheme != "file":
-        raise ConfigError(
-            f"a log at {scheme}:// is not supported yet; found {location!r}, expected a directory, or a postgresql:// URL"
-        )
-    return os.path.abspath(os.path.expanduser(location.removeprefix("file://")))

@@ -18,12 +18,14 @@ import apsw
 from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log import history, replication, tables
+from streamkit.log.address import is_address
 from streamkit.log.copies import catalog_copies, copy_catalog, standing_of
 from streamkit.log.database import Transaction
 from streamkit.log.findings import ERROR, Findings
 from streamkit.log.history import Standing
 from streamkit.log.invariants import check_catalog
 from streamkit.log.journal import Entry, FoundJournal, Place, read_journal
+from streamkit.log.location import log_directory
 from streamkit.log.loss import check_present, known_commits
 from streamkit.log.recording import CHANGES, Statement, is_change
 from streamkit.log.replicated_storage import open_storage
@@ -81,7 +83,9 @@ def rebuild(root: str) -> Rebuilt:
     what was rebuilt is not sound. Until the new catalog is complete, checked and durable the old one stays as it is; then it is
     kept under another name.
     """
-    root = os.path.abspath(os.path.expanduser(root))
+    if is_address(root):
+        raise ConfigError("a catalog in PostgreSQL has no rebuild, but PostgreSQL's own backups; this rebuilds one in SQLite")
+    root = log_directory(root)
     reason = _why(root)
     journal = read_journal(root)
     base, notes = _base(root)

@@ -33,13 +33,13 @@ class Replication:
 
     def __post_init__(self) -> None:
         folders = 1 + len(self.roots)
-        if not 1 <= self.factor <= folders:
+        if type(self.factor) is not int or not 1 <= self.factor <= folders:
             raise ConfigError(
-                f"replication.factor={self.factor} with {folders} storage roots, the log's own included; expected 1 to {folders}"
+                f"replication.factor={self.factor!r} with {folders} storage roots, the log's own included; expected 1 to {folders}"
             )
-        if not 1 <= self.min_insync <= self.factor:
+        if type(self.min_insync) is not int or not 1 <= self.min_insync <= self.factor:
             raise ConfigError(
-                f"min.insync.replicas={self.min_insync} with replication.factor={self.factor}; expected 1 to {self.factor}"
+                f"min.insync.replicas={self.min_insync!r} with replication.factor={self.factor}; expected 1 to {self.factor}"
             )
         if len({root.path for root in self.roots}) < len(self.roots):
             raise ConfigError(f"a storage root is named twice: {', '.join(root.path for root in self.roots)}")

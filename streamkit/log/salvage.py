@@ -27,6 +27,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.copies import catalog_copies
 from streamkit.log.evolution import is_wider
 from streamkit.log.journal import journal_files
+from streamkit.log.location import absolute_folder, log_directory
 from streamkit.log.opening import open_log
 from streamkit.log.producers import ProducerCommit
 from streamkit.log.segment import framed
@@ -101,10 +102,12 @@ def salvage(root: str, target: str | None = None, storage_roots: Sequence[str] =
     is something at the target.
     """
     if is_address(root):
-        raise ConfigError(f"the slabs of {root} are in its storage directory; give the storage directory itself")
-    root = os.path.abspath(os.path.expanduser(root))
-    chosen = os.path.abspath(os.path.expanduser(target)) if target else f"{root}-recovered"
-    folders = (root, *(os.path.abspath(os.path.expanduser(folder)) for folder in storage_roots))
+        raise ConfigError(
+            "the slabs of a log with its catalog in PostgreSQL are in its storage directory; give the storage directory itself"
+        )
+    root = log_directory(root)
+    chosen = f"{root}-recovered" if target is None else absolute_folder(target, "new log")
+    folders = (root, *(absolute_folder(folder, "storage root") for folder in storage_roots))
     _check_target(folders, chosen)
     found = survey(folders)
     if not found.slabs:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from streamkit.errors import ConfigError
 
@@ -34,6 +35,7 @@ SEGMENT_MS = "segment.ms"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
 Scalar = str | int | bool | float
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,18 @@ def _one_of(*choices: str) -> tuple[str, Callable[[str], str]]:
         return text
 
     return "one of " + ", ".join(choices), read
+
+
+def _list_of(*choices: str) -> tuple[str, Callable[[str], str]]:
+    """As in Kafka a list in which neither order nor repetition means anything; in canonical form it is sorted."""
+
+    def read(text: str) -> str:
+        found = set(text.split(","))
+        if not found <= set(choices):
+            raise ValueError
+        return ",".join(sorted(found))
+
+    return f"one or more of {', '.join(choices)}, as in {','.join(choices)}", read
 
 
 def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]]:
@@ -78,7 +92,7 @@ def _ratio() -> tuple[str, Callable[[str], str]]:
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        Setting(CLEANUP_POLICY, "delete", *_one_of("delete", "compact", "compact,delete")),
+        Setting(CLEANUP_POLICY, "delete", *_list_of("compact", "delete")),
         Setting(RETENTION_MS, "604800000", *_whole_number(-1)),
         Setting(RETENTION_BYTES, "-1", *_whole_number(-1)),
         Setting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
@@ -96,7 +110,18 @@ SETTINGS: dict[str, Setting] = {
 
 def check_settings(config: Mapping[str, Scalar] | None) -> tuple[tuple[str, str], ...]:
     """The settings in canonical form, sorted by name; ConfigError for an unknown name or a bad value."""
-    return tuple(sorted((name, _check_setting(name, value)) for name, value in (config or {}).items()))
+    return tuple(
+        sorted((name, _check_setting(name, value)) for name, value in check_config({} if config is None else config).items())
+    )
+
+
+def check_config(config: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The settings, if they are a mapping; else ConfigError."""
+    if not isinstance(config, Mapping):
+        raise ConfigError(
+            f'found {config!r} as the settings of a topic; expected names and values, as in {{"{RETENTION_MS}": 3600000}}'
+        )
+    return config
 
 
 def check_setting_name(name: str) -> str:

@@ -89,6 +89,7 @@ class SqliteDatabase:
         self._refuse_inherited()
         self._is_closed = False
         self._is_settled = True
+        self._found_no_room = False  # an unsettled commit, that is
         self._connection: apsw.Connection | None = None
         self._frozen: Stamp | None = None  # how the file stood when it was opened as one that nobody writes to
         with self._translated():
@@ -98,13 +99,13 @@ class SqliteDatabase:
     @contextmanager
     def write(self) -> Iterator[SqliteTransaction]:
         """A transaction that may write; waits for the writer before it."""
-        with self._transaction("BEGIN IMMEDIATE") as transaction:
+        with self._transaction("BEGIN IMMEDIATE", is_write=True) as transaction:
             yield transaction
 
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
-        """A transaction that sees one snapshot; never waits for a writer."""
-        with self._transaction("BEGIN") as transaction:
+        """A transaction that sees one snapshot; never waits for a writer, nor for room on the disk."""
+        with self._transaction("BEGIN", is_write=False) as transaction:
             yield transaction
 
     def settle(self) -> None:
@@ -113,14 +114,26 @@ class SqliteDatabase:
 
         A commit whose sync failed counts as undone, yet its pages may lie in the write-ahead log, and recovery after a
         crash would find them. The next write takes their place; the checkpoint after it trusts no page of a failed sync.
+
+        A commit that found no room is another matter: SQLite says so of writes alone, so the page that would complete it is not
+        there, and none of it can be found. Its connection has taken it back and stays, since to open the file takes room too.
         """
         with self._lock, self._translated():
             self._check_owner()
             if self.path != IN_MEMORY:
-                connection = self._reconnect()
-                connection.execute("BEGIN IMMEDIATE; UPDATE log SET settled = settled + 1; COMMIT")
-                connection.pragma("wal_checkpoint(TRUNCATE)")
-            self._is_settled = True
+                connection = self._connection if self._found_no_room else None
+                self._overwrite(connection or self._reconnect())
+            self._is_settled, self._found_no_room = True, False
+
+    def _overwrite(self, connection: apsw.Connection) -> None:
+        """Write over what a commit may have left behind."""
+        try:
+            connection.execute("BEGIN IMMEDIATE; UPDATE log SET settled = settled + 1; COMMIT")
+            connection.pragma("wal_checkpoint(TRUNCATE)")
+        except apsw.Error as error:
+            self._found_no_room = self._found_no_room and isinstance(error, apsw.FullError)
+            _roll_back(connection)
+            raise
 
     def copy_to(self, path: str) -> None:
         """
@@ -155,10 +168,10 @@ class SqliteDatabase:
                     connection.close()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[SqliteTransaction]:
+    def _transaction(self, begin: str, *, is_write: bool) -> Iterator[SqliteTransaction]:
         with self._lock, self._translated():
             self._check_owner()
-            if not self._is_settled:
+            if not self._is_settled and (is_write or not self._found_no_room):
                 self.settle()
             connection = self._reconnect() if self._frozen or self._connection is None else self._connection
             connection.execute(begin)
@@ -168,10 +181,7 @@ class SqliteDatabase:
                 self._check_frozen()
             except BaseException:
                 self._check_frozen()
-                # SQLite has rolled back already after some errors, and then refuses to do so again.
-                with suppress(apsw.Error):
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                _roll_back(connection)
                 raise
 
     def _check_frozen(self) -> None:
@@ -183,11 +193,11 @@ class SqliteDatabase:
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
-            self._mark_unsettled()
+            self._mark_unsettled(found_no_room=isinstance(error, apsw.FullError))
             raise OutcomeUnknownError(self._translate(error)) from error
 
-    def _mark_unsettled(self) -> None:
-        self._is_settled = False
+    def _mark_unsettled(self, *, found_no_room: bool = False) -> None:
+        self._is_settled, self._found_no_room = False, found_no_room
 
     @contextmanager
     def _translated(self, written: str | None = None) -> Iterator[None]:
@@ -266,6 +276,13 @@ class SqliteDatabase:
         _inherited.append((self.path, self._connection))
         # The lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    # SQLite has rolled back already after some errors, and then refuses to do so again.
+    with suppress(apsw.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _open_read_only(path: str, vfs: str | None = None) -> tuple[apsw.Connection, bool]:

@@ -9,6 +9,7 @@ from itertools import combinations
 
 from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
+from streamkit.log.location import absolute_folder
 from streamkit.log.repair import has_whole_copy
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.replication import Replication, StorageRoot
@@ -32,10 +33,14 @@ class StorageChange:
     adopt: bool = False
     force: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.roots, list | tuple):
+            raise ConfigError(f'found {self.roots!r} as the storage roots; expected a list of folders, as in ["/disk2/log"]')
+
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders by their absolute paths."""
-        return tuple(os.path.abspath(os.path.expanduser(root)) for root in self.roots)
+        return tuple(absolute_folder(root, "storage root") for root in self.roots)
 
     def replication(self) -> Replication:
         """The replication that is wanted, its roots not yet claimed; ConfigError for numbers that do not fit."""

@@ -99,7 +99,7 @@ class Topic:
     def from_json(cls, value: dict[str, Any]) -> Topic:
         """The inverse of `to_json`."""
         return cls(
-            value["id"], value["name"], Schema.parse(value["schema"]), tuple(value["key"]), value["timestamp"], value["partitions"],
+            value["id"], value["name"], Schema.from_ddl(value["schema"]), tuple(value["key"]), value["timestamp"], value["partitions"],
             tuple(sorted(value["config"].items())), tuple(value["partition_by"]), value["internal"],
             value["version"], None if value["format"] is None else Format(*value["format"]),
         )  # fmt: skip
@@ -167,6 +167,8 @@ def _check_opaque(name: str, format: Format, schema: Any, key: str | Sequence[st
 
 
 def _check_columns(name: str, schema: Schema, what: str, columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    if not isinstance(columns, str | list | tuple | None):
+        raise SchemaError(f"topic {name}: found {what}={columns!r}; expected the name of a column, or a list of names")
     chosen = (columns,) if isinstance(columns, str) else tuple(columns or ())
     for column in chosen:
         if column not in schema:

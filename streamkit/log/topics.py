@@ -9,6 +9,7 @@ from streamkit.errors import ConfigError, TopicExistsError, TopicNotFoundError
 from streamkit.log.alteration import Alteration
 from streamkit.log.database import Transaction
 from streamkit.log.topic import Topic
+from streamkit.names import is_name
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ def _described(topic: Topic) -> str:
 
 
 def find(transaction: Transaction, name: str) -> Topic | None:
-    """The topic of that name, if there is one."""
+    """The topic of that name, if there is one; there is none of a name that cannot be."""
+    if not is_name(name):
+        return None
     rows = transaction.execute("SELECT id, declaration FROM topic WHERE name = ?", (name,))
     return _topic(*rows[0]) if rows else None
 

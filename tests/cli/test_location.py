@@ -27,6 +27,47 @@ def test_a_url_works_like_a_directory(url, streamkit):
     assert "t" in streamkit("topics", "list", "--log", url)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("rebuild",),
+            "error: a catalog in PostgreSQL has no rebuild, but PostgreSQL's own backups; this rebuilds one in SQLite",
+        ),
+        (
+            ("rebuild", "--from-slabs"),
+            "error: the slabs of a log with its catalog in PostgreSQL are in its storage directory; give",
+        ),
+    ],
+)
+def test_a_catalog_in_postgresql_is_rebuilt_by_its_own_tools(as_program, arguments, message):
+    """A URL is no folder to rebuild: the error says what is, and not the password."""
+    code, out, err = as_program(*arguments, "--log", f"postgresql://user:{PASSWORD}@host/database?storage=/none")
+
+    assert (code, out) == (1, "")
+    assert err.startswith(message)
+    assert PASSWORD not in err
+
+
+def test_a_file_url_is_its_folder(streamkit, as_program, root):
+    """Every command takes file:// and a directory, those that look at the files alone too."""
+    url = f"file://{root}"
+
+    assert "orders" in streamkit("topics", "list", "--log", url)
+    assert f"{root} is whole" in streamkit("fsck", "--log", url)
+    assert as_program("rebuild", "--log", url)[2].startswith(f"error: the catalog {root}/catalog.db is sound")
+
+
+@pytest.mark.parametrize("command", [("topics", "list"), ("topics", "create", "t", "--schema", "n int"), ("fsck",), ("rebuild",)])
+def test_an_empty_place_is_not_the_folder_one_is_in(as_program, command, tmp_path, monkeypatch):
+    """`--log ""`, as of a variable that is not set, is neither the default log nor this folder."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = as_program(*command, "--log", "")
+
+    assert code in (1, 2) and out == ""
+    assert err.startswith("error: the log directory '' cannot be used: it is no path; expected one such as /data/log")
+
+
 def test_looking_makes_no_log(url, postgres, streamkit, tmp_path):
     """A command that reads makes neither tables nor directories where no log is."""
     with pytest.raises(ConfigError, match="storage directory of the catalog's URL holds no log"):

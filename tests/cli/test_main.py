@@ -84,6 +84,47 @@ def test_what_the_operating_system_refuses_is_one_message(as_program, monkeypatc
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("consume", "orders", "--since", "9" * 20), 1, "error: found the time '99999999999999999999'; expected a date such as"),
+        (("consume", "orders", "--since", "-" + "9" * 20), 1, "error: found the time"),
+        (("consume", "orders", "--since", "9" * 5000), 1, "error: found the time"),
+        (("offsets", "orders", "--at", "9" * 20), 1, "error: found the time '99999999999999999999'; expected a date such as"),
+        (("consume", "orders", "--offset", "9" * 5000), 1, "error: found the offset"),
+        (("groups", "reset", "g", "--topic", "orders", "--to", "9" * 20), 1, "error: found the offset"),
+        (
+            ("consume", "orders", "--max", "9" * 23, "--json"),
+            2,
+            "for --max: found 99999999999999999999999; expected a whole number",
+        ),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else None,
+)
+def test_a_number_that_is_too_large_is_refused(as_program, arguments, code, message):
+    """A number that nothing can be at is a wrong option, not a traceback."""
+    found, out, err = as_program(*arguments)
+
+    assert (found, out) == (code, "")
+    assert message in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("consume", "orders", "--format", "xml"), "found 'xml'; expected one of table, json, csv"),
+        (("produce", "orders", "file", "--format", "xml"), "found 'xml'; expected one of csv, json, parquet"),
+    ],
+)
+def test_a_word_that_is_no_choice_is_refused(as_program, arguments, message):
+    """An option that takes one of a few words says what was found and what there is; help and completion know the words too."""
+    code, out, err = as_program(*arguments)
+
+    assert (code, out) == (2, "")
+    assert message in err
+    assert message.partition("one of ")[2].replace(", ", "|") in as_program(arguments[0], "--help")[1]
+
+
 def test_wrong_option_is_a_usage_error(as_program):
     """A mistake on the command line ends with 2, as usual."""
     code, _, err = as_program("consume", "orders", "--max", "0")

@@ -61,6 +61,15 @@ def test_other_places_are_refused(place, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("place", ["", "file://", "\0", "a\0b", "\ud800", b"log", 3, ["log"]], ids=ascii)
+def test_what_is_no_path_is_no_place(place, tmp_path, monkeypatch):
+    """A log is at a path: the folder one happens to be in is not meant by an empty one, and nothing appears there."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"it is no path; expected one such as|as the place of a log; expected a directory"):
+        open_log(place)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_file_is_no_log(tmp_path):
     """A path that is a file is named."""
     (tmp_path / "file").write_text("x")

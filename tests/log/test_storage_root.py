@@ -319,3 +319,28 @@ def test_slabs_on_a_root_added_since_are_found(folders, before):
             assert sorted(consumed) == list(range(400))
             assert keeper.maintain().merged != Merged()
             assert values(log) == list(range(400))
+
+
+@pytest.mark.parametrize(
+    ("roots", "reason"),
+    [
+        ("xy", r"found 'xy' as the storage roots; expected a list of folders, as in"),
+        (3, "found 3 as the storage roots"),
+        ([""], "the storage root '' cannot be used: it is no path"),
+        (["a\0"], "cannot be used: it is no path"),
+        ([3], "the storage root 3 cannot be used: it is no path"),
+    ],
+)
+def test_storage_roots_are_a_list_of_paths(log, roots, reason):
+    """What is no list of folders is refused, and nothing is made where one happens to be."""
+    before = log.catalog.replication()
+    with pytest.raises(ConfigError, match=reason):
+        log.set_storage(roots)
+    assert log.catalog.replication() == before
+
+
+@pytest.mark.parametrize("numbers", [("x", 1), (1, "x"), (True, 1), (1.0, 1)])
+def test_numbers_of_copies_are_whole(log, folders, numbers):
+    """A number of copies that is none is refused in words."""
+    with pytest.raises(ConfigError, match="expected 1 to"):
+        log.set_storage([str(folder) for folder in folders[1:]], *numbers)

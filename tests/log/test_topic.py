@@ -56,6 +56,8 @@ def test_what_cannot_be_is_refused(change, error, reason):
     ("name", "value", "canonical"),
     [
         ("cleanup.policy", "compact, delete", "compact,delete"),
+        ("cleanup.policy", "delete,compact", "compact,delete"),
+        ("cleanup.policy", "delete,delete", "delete"),
         ("retention.ms", 3_600_000, "3600000"),
         ("retention.ms", "-1", "-1"),
         ("compression.type", "zstd", "zstd"),
