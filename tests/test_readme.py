@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import streamkit as sk
 from streamkit.cli.main import program
+from streamkit.cli.topology_file import load_topology
+from topologies import flight_data
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,12 +25,32 @@ def first_block(language):
     return next(text for kind, text in BLOCKS if kind == language)
 
 
-def test_topology_has_the_plan_shown():
-    """The topology of the first page can be built, and its plan is the tree below it."""
-    names: dict[str, Any] = {}
-    exec(first_block("python").replace("sk.main(app)", ""), names)
+@pytest.fixture
+def topology_file(tmp_path):
+    """The topology of the first page as it stands there, saved as a file."""
+    file = tmp_path / "flight_delays.py"
+    file.write_text(first_block("python"))
+    return str(file)
 
-    assert names["app"].describe().strip() == first_block("").strip()
+
+def test_topology_has_the_plan_shown(topology_file):
+    """The topology of the first page can be built, and its plan is the tree below it."""
+    assert load_topology(topology_file).describe().strip() == first_block("").strip()
+
+
+def test_topology_is_explained_and_run_as_it_stands(topology_file, tmp_path, spark):
+    """The file of the first page needs no change for `streamkit explain` and `streamkit run`."""
+    root = str(tmp_path / "log")
+    with sk.open_log(root) as log:
+        for topic in flight_data.TOPICS:
+            log.create_topic(topic.name, topic.schema, topic.key, topic.timestamp)
+    explained = CliRunner().invoke(program, ["explain", topology_file, "--log", root], catch_exceptions=False)
+    ran = CliRunner().invoke(program, ["run", topology_file, "--log", root, "--once"], catch_exceptions=False)
+
+    assert first_block("").strip() in explained.output
+    assert ran.exit_code == 0
+    with sk.open_log(root) as log:
+        assert "daily_delays" in log.topics()
 
 
 def test_make_has_the_targets_named():

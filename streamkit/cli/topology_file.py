@@ -1,4 +1,4 @@
-"""The topology in a Python file: the one that it assigns at module level, whatever its name."""
+"""The topology in a Python file: the one that it runs, else the one that it assigns at module level, whatever its name."""
 
 from __future__ import annotations
 
@@ -7,28 +7,37 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from streamkit.dsl.handover import taking_over
 from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError
 
 
 def load_topology(path: str) -> Topology:
     """
-    Run a Python file as an import would, and return its topology.
+    Run a Python file as an import would, and return its topology; `sk.main(topology)` in it says which, and runs nothing.
 
     ConfigError if there is no such file, or no topology or more than one in it; what the file itself raises passes through.
     """
-    module = _load_module(Path(path))
+    with taking_over() as taken:
+        module = _load_module(Path(path))
+    found = {id(topology): (topology.name, topology) for topology in taken} or _assigned(module)
+    if len(found) != 1:
+        names = ", ".join(name for name, _ in found.values()) or "none"
+        raise ConfigError(
+            f"{path} has the topologies: {names}; expected one at module level, as in app = sk.Topology({Path(path).stem!r}), "
+            "or sk.main(app) for the one to run"
+        )
+    ((_, topology),) = found.values()
+    return topology
+
+
+def _assigned(module: ModuleType) -> dict[int, tuple[str, Topology]]:
+    """The topologies at module level, by identity, each with the first of its names."""
     found: dict[int, tuple[str, Topology]] = {}
     for name, value in vars(module).items():
         if isinstance(value, Topology):
             found.setdefault(id(value), (name, value))
-    if len(found) != 1:
-        names = ", ".join(name for name, _ in found.values()) or "none"
-        raise ConfigError(
-            f"{path} has the topologies: {names}; expected one at module level, as in app = sk.Topology({Path(path).stem!r})"
-        )
-    ((_, topology),) = found.values()
-    return topology
+    return found
 
 
 def _load_module(path: Path) -> ModuleType:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
@@ -30,7 +31,10 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     Run a topology with the options of its command line, until it ends or is interrupted.
 
     An error of the user's prints its message and exits 1; an interrupt or SIGTERM stops cleanly and exits 130 or 143.
+    In a file that `streamkit run` or `streamkit explain` loads it only says which topology is meant, and returns.
     """
+    if hand_over(topology):
+        return
     options = _parser(topology).parse_args(arguments)
     console = Console(stderr=True)
     try:

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+import streamkit as sk
 from streamkit.cli.topology_file import load_topology
+from streamkit.dsl.handover import hand_over
 from streamkit.errors import ConfigError
 
 ONE = "import streamkit as sk\nanything = sk.Topology('late-flights')\nagain = anything\n"
@@ -46,9 +48,28 @@ def test_main_does_not_run(tmp_path):
     assert load_topology(str(file)).name == "late-flights"
 
 
+def test_unguarded_main_hands_the_topology_over(tmp_path):
+    """A file that ends in a bare `sk.main(app)` is loaded, not run; of several topologies that one is meant."""
+    file = tmp_path / "flow.py"
+    file.write_text(ONE + "other = sk.Topology('b')\nsk.main(other)\n")
+
+    assert load_topology(str(file)).name == "b"
+
+
+def test_main_runs_again_behind_a_file_that_fails(tmp_path):
+    """A file that raises leaves nothing behind: `sk.main` outside of it is not handed to anybody."""
+    file = tmp_path / "flow.py"
+    file.write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        load_topology(str(file))
+
+    assert not hand_over(sk.Topology("flow"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (ONE + "sk.main(again)\nsk.main(sk.Topology('b'))\n", "has the topologies: late-flights, b; expected one"),
         ("x = 1\n", r"has the topologies: none; expected one at module level, as in app = sk.Topology\('flow'\)"),
         (ONE + "other = sk.Topology('b')\n", "has the topologies: anything, other; expected one"),
     ],
