@@ -1,14 +1,23 @@
-"""The lines of a CSV file, read once more to say where it is wrong; what cannot be read twice, such as a pipe, has none."""
+"""
+The records of CSV where they lie: blocks of whole ones, and their lines.
+
+For the lines a file is read once more, to say where it is wrong; what cannot be read twice, such as a pipe, has none.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import BinaryIO
 
+from streamkit.errors import SchemaError
+
+RECORD_BYTES_MAX = 64 << 20
 _UNCLOSED = "unexpected end of data"  # how the csv module says so
 
 
@@ -40,14 +49,65 @@ def unclosed_line(file: BinaryIO) -> int | None:
     return None
 
 
+def csv_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """
+    Blocks of whole lines as blocks of whole records, whose quoted values may have several lines; the first is not blank.
+
+    SchemaError for a record without end.
+    """
+    rest, is_first = b"", True
+    for block in blocks:
+        text = rest + block
+        if is_first:
+            text = text.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+        end = _records_end(text)
+        rest = text[end:]
+        if len(rest) > RECORD_BYTES_MAX:
+            raise SchemaError(f"found a record of more than {RECORD_BYTES_MAX >> 20} MiB; is there a quote that is never closed?")
+        if end:
+            yield text[:end]
+            is_first = False
+    if rest:
+        yield rest
+
+
+def _records_end(text: bytes) -> int:
+    """Where the last whole record of some whole lines ends."""
+    if b'"' not in text:
+        return len(text)
+    taken = end = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal taken
+        for line in chain(io.TextIOWrapper(io.BytesIO(text), "latin-1", newline=""), ["behind it all"]):
+            taken += len(line)
+            yield line
+
+    with _any_length():
+        for _ in csv.reader(lines()):
+            if taken > len(text):
+                break
+            end = taken
+    return end
+
+
 @contextmanager
 def _reading(file: BinaryIO, *, strict: bool) -> Iterator[csv.reader]:  # type: ignore[valid-type]
     """A reader from the first line on, which takes texts of any length; the file stays open."""
     file.seek(0)
-    limit = csv.field_size_limit(sys.maxsize)
     text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        yield csv.reader(text, strict=strict)
+        with _any_length():
+            yield csv.reader(text, strict=strict)
     finally:
         text.detach()
+
+
+@contextmanager
+def _any_length() -> Iterator[None]:
+    """Within the block the csv module takes texts of any length."""
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
         csv.field_size_limit(limit)

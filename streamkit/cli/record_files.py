@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from streamkit.cli.csv_lines import csv_lines, unclosed_line
+from streamkit.cli.csv_lines import csv_blocks, csv_lines, unclosed_line
 from streamkit.cli.record_text import json_numbers, json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.conversion import convert_python
@@ -136,26 +136,44 @@ class RecordFile:
     # CSV
 
     def _read_csv(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        first = 0
-        source = _Counted(self._file)
+        first, read_bytes, quotes = 0, 0, 0
+        names: Sequence[str] | None = None
+        for block in self._csv_blocks():
+            read_bytes, quotes = read_bytes + len(block), quotes + block.count(b'"')
+            texts = self._parse_csv(block, names)
+            if names is None:
+                names = texts.schema.names
+                self._check_names(names)
+            if texts.num_rows:
+                yield self._typed(texts, first), read_bytes
+                first += texts.num_rows
+        if names is None:
+            raise self._uneven("it is empty")
+        if quotes % 2:
+            self._check_closed()
+
+    def _csv_blocks(self) -> Iterator[bytes]:
         try:
-            with pa.csv.open_csv(
-                pa.PythonFile(source, "r"),
-                pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+            yield from csv_blocks(_blocks(self._file))
+        except SchemaError as error:
+            self._check_closed()
+            raise SchemaError(f"{self._name}: {error}") from None
+
+    def _parse_csv(self, block: bytes, names: Sequence[str] | None) -> pa.RecordBatch:
+        """The records of a block as texts; the first block, when no names are known yet, begins with them."""
+        try:
+            table = pa.csv.read_csv(
+                _arrow_memory(block),
+                pa.csv.ReadOptions(block_size=len(block) + 1, column_names=names),
                 pa.csv.ParseOptions(newlines_in_values=True),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys((*self._columns, HEADERS), pa.string()),
                     null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
                 ),
-            ) as reader:  # fmt: skip
-                self._check_names(reader.schema.names)
-                for batch in reader:
-                    yield self._typed(batch, first), source.read_bytes
-                    first += batch.num_rows
+            )  # fmt: skip
         except pa.ArrowInvalid as error:
             raise self._uneven(str(error)) from error
-        if source.quotes % 2:
-            self._check_closed()
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], table.schema.names)
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         try:
@@ -208,7 +226,7 @@ class RecordFile:
             return self._parse_one_by_one(lines)
         try:
             table = pa.json.read_json(
-                io.BytesIO(block),
+                _arrow_memory(block),
                 pa.json.ReadOptions(block_size=len(block) + 1),
                 pa.json.ParseOptions(explicit_schema=wanted),
             )
@@ -225,7 +243,8 @@ class RecordFile:
         """Whether each record has just the columns that it may have: whatever is null was written as null."""
         if any(name not in self._columns and name != HEADERS for name in columns):
             return False
-        nulls = {name: columns[name].null_count for name in self._schema.names if columns[name].null_count}
+        wanted = [*self._schema.names, *([self._timestamp_column] if self._timestamp_column else [])]
+        nulls = {name: columns[name].null_count for name in wanted if columns[name].null_count}
         return all(count == _nulls_written(block, name) for name, count in nulls.items())
 
     def _parse_one_by_one(self, lines: Sequence[bytes]) -> pa.RecordBatch:
@@ -249,10 +268,15 @@ class RecordFile:
         if not isinstance(row, dict):
             refused = SchemaError(f"found {shown!r}, expected an object of names and values", (number,))
             raise self.refusal(refused, self._block_first)
-        complaint = self._complaint(list(row))
+        complaint = self._complaint(list(row)) or self._untimed(row)
         if complaint:
             raise self.refusal(SchemaError(f"the record has {complaint}", (number,)), self._block_first)
         return row
+
+    def _untimed(self, row: Mapping[str, Any]) -> str | None:
+        if self._timestamp_column is None or self._timestamp_column in row:
+            return None
+        return f"no column {self._timestamp_column!r}, expected the event time there; found {', '.join(row)}"
 
     def _values(self, name: str, values: list[Any]) -> pa.Array:
         if name == HEADERS:
@@ -328,25 +352,14 @@ def _nulls_written(block: bytes, name: str) -> int:
     return len(re.findall(quoted + rb"(?<=[{,\s]" + quoted + rb")\s*:\s*null", block))
 
 
-class _Counted:
-    """A file of bytes that counts what is read from it: bytes, and quotes among them. A pipe is one too."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.read_bytes = 0
-        self.quotes = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        data = self._file.read(size)
-        self.read_bytes += len(data)
-        self.quotes += data.count(b'"')
-        return data
-
-    def close(self) -> None:
-        """Nothing: who opened the file closes it."""
+def _arrow_memory(data: bytes) -> pa.BufferReader:
+    """
+    A file of Arrow's own memory. Arrow reads ahead in threads that may outlive an error of the reader; one that calls into
+    Python, or frees what Python owns, while the interpreter ends takes the process with it.
+    """
+    memory = pa.BufferOutputStream()
+    memory.write(data)
+    return pa.BufferReader(memory.getvalue())
 
 
 def _without(batch: pa.RecordBatch, names: Any) -> pa.RecordBatch:

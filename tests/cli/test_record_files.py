@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import io
 import json
 import math
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import streamkit as sk
+from streamkit.cli.record_files import Format, RecordFile
 
 UTC = dt.timezone.utc
 COLUMNS = "n int, x double, y float, day date, at timestamp, local timestamp_ntz"
@@ -162,3 +166,61 @@ def test_csv_comes_through_a_pipe(root, topic):
         assert (done.returncode, done.stderr.decode()[: len(said)]) == (code, said)
 
     assert read(root, "plain") == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("f.json", '{"a": 1, "b": "x"}\n', "line 1: the record has no column 'when', expected the event time there; found a, b"),
+        ("f.json", '{"a": 1, "b": "x", "when": 5}\n\n{"a": 1, "b": "x"}\n', "line 3: the record has no column 'when'"),
+        ("f.csv", "a,b\n1,x\n", "f.csv has no column 'when'; it has a, b"),
+    ],
+    ids=["in no line", "not in one line", "CSV"],
+)
+def test_event_times_are_not_made_up(streamkit, root, topic, tmp_path, name, data, reason):
+    """A record without the column that --timestamp-column names is refused, and does not get the time of its arrival."""
+    (tmp_path / name).write_text(data)
+    with pytest.raises(sk.StreamKitError, match=reason):
+        streamkit("produce", "plain", str(tmp_path / name), "--timestamp-column", "when")
+    assert read(root, "plain") == []
+
+
+class Watched(io.BytesIO):
+    """A file that knows which threads read it."""
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.threads = set()
+
+    def read1(self, size=-1):
+        self.threads.add(threading.current_thread())
+        return super().read1(size)
+
+    def read(self, size=-1):
+        self.threads.add(threading.current_thread())
+        return super().read(size)
+
+
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [(Format.CSV, b"a,wrong\n1,x\n"), (Format.CSV, b"a,b\n1,x,y\n"), (Format.JSON, b"{}\n")],
+    ids=["header", "record", "JSON"],
+)
+def test_no_thread_is_left_reading(root, topic, form, data):
+    """Whoever reads a file that is refused is done with it: a thread still reading when Python ends would abort the process."""
+    file = Watched(data)
+    with sk.open_log(root) as log, pytest.raises(sk.StreamKitError):
+        list(RecordFile(file, "f", form, log.topic("plain"), None, "").pieces())
+
+    assert file.threads == {threading.current_thread()}
+
+
+def test_records_of_csv_go_over_blocks(streamkit, root, topic, tmp_path, monkeypatch):
+    """A CSV file comes in blocks; records over several lines, and longer than a block, are whole."""
+    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 16)
+    rows = [(number, f'line\n"{number}"\r\n' * (number % 5) + '5" wide') for number in range(100)]
+    with (tmp_path / "f.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file).writerows([("a", "b"), *rows])
+    streamkit("produce", "plain", str(tmp_path / "f.csv"))
+
+    assert read(root, "plain") == [{"a": a, "b": b} for a, b in rows]

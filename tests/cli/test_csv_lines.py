@@ -1,0 +1,35 @@
+"""CSV cut into blocks of whole records."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkit.cli.csv_lines import RECORD_BYTES_MAX, csv_blocks
+from streamkit.errors import SchemaError
+
+
+def records(data):
+    return list(csv.reader(io.StringIO(data.decode(), newline="")))
+
+
+@given(st.text(st.sampled_from('x",\n\ré'), max_size=60))
+def test_records_are_not_cut(text):
+    """Whatever lines come one by one, no record is in two of the blocks that go, and no byte is lost."""
+    data = text.lstrip("\r\n").encode()
+    blocks = list(csv_blocks(io.BytesIO(text.encode())))
+
+    assert b"".join(blocks) == data
+    assert [record for block in blocks for record in records(block)] == records(data)
+
+
+def test_record_without_end_is_refused():
+    """A quote that is never closed is an error before what follows it fills the memory."""
+    line = b"x" * (RECORD_BYTES_MAX // 8) + b"\n"
+
+    with pytest.raises(SchemaError, match="a record of more than 64 MiB; is there a quote that is never closed"):
+        list(csv_blocks([b'a,b\n1,"', *([line] * 9)]))
