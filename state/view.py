@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from streamkit.state.row import decode_rows
 from streamkit.state.task_state import Share, TaskState, read_state
 
 Groups: TypeAlias = range  # the method `range` hides the type inside the class
+UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -44,7 +47,8 @@ class StoreView:
     A store of an application, read from outside; each call sees the newest committed epoch, whole.
 
     Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their
-    start, `window_start=`. Times are UTC.
+    start, `window_start=`. Times are datetimes, ISO 8601 text or milliseconds since 1970, UTC unless they have a zone; ConfigError
+    for what is no time.
     """
 
     log: OpenLog
@@ -172,6 +176,27 @@ def _one(group: int) -> Groups:
 
 
 def _milliseconds(moment: Any) -> int:
-    stamp = pd.Timestamp(moment)
-    stamp = stamp.tz_localize("UTC") if stamp.tz is None else stamp.tz_convert("UTC")
-    return int(stamp.value // 1_000_000)
+    """A moment in milliseconds since 1970; without a zone it is UTC."""
+    try:
+        found = _datetime(moment)
+        found = found if found.tzinfo else found.replace(tzinfo=dt.timezone.utc)
+        return int((found - UNIX_EPOCH) // dt.timedelta(milliseconds=1))
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(
+            f"found the time {moment!r}; expected a datetime, ISO 8601 text such as '2026-01-31' or '2026-01-31T12:00:00Z', "
+            "UTC unless it has a zone, or whole milliseconds since 1970"
+        ) from None
+
+
+def _datetime(moment: Any) -> dt.datetime:
+    """Whatever names a moment; TypeError, ValueError or OverflowError for anything else."""
+    match moment:
+        case str():
+            return dt.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", moment))
+        case dt.datetime() | np.datetime64() if not pd.isna(moment):
+            return pd.Timestamp(moment) if isinstance(moment, np.datetime64) else moment
+        case dt.date():
+            return dt.datetime(moment.year, moment.month, moment.day, tzinfo=dt.timezone.utc)
+        case int() | np.integer() if not isinstance(moment, bool):
+            return UNIX_EPOCH + dt.timedelta(milliseconds=int(moment))
+    raise TypeError

@@ -10,6 +10,7 @@ import typer
 
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
+from streamkit.cli.moment import parse_moment
 from streamkit.cli.rendering import JsonOption, show_json, show_table
 from streamkit.errors import ConfigError
 from streamkit.schema import Column
@@ -33,7 +34,7 @@ def get_row(
         typer.Option(
             "--window",
             metavar="START",
-            help="Of a windowed store, the window that starts then, as in 2026-01-31T12:00:00Z; else all.",
+            help="Of a windowed store, the window that starts then, as in 2026-01-31T12:00:00Z, or milliseconds since 1970; else all.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -50,7 +51,7 @@ def get_row(
         if window is None and view.store.window_size_ms is not None:
             table = _windows_of(view, values)
         else:
-            row = view.get(**values, window_start=window)
+            row = view.get(**values, window_start=None if window is None else parse_moment(window))
             table = pa.Table.from_pylist([row] if row else [], schema=None if row else pa.schema([]))
     if not table.num_rows:
         raise ConfigError(

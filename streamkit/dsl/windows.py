@@ -28,7 +28,8 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
     """
     Windows of one size that start every `advance`: each record is in about size / advance of them.
 
-    `advance` is at most the size. All else is as in `tumbling`.
+    `advance` is at most the size, and at least so long that a record is in no more than 1,500 windows (a day by the minute is
+    1,440), since each costs a row; else TopologyError. All else is as in `tumbling`.
 
         hopping("1 hour", "15 minutes", grace="10 minutes")
     """

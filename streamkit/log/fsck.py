@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import ConfigError, CorruptionError, StreamKitError
+from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.log import history, replication, tables, topics
 from streamkit.log.copies import catalog_copies, standing_of
 from streamkit.log.database import Database, Transaction
@@ -48,6 +48,7 @@ from streamkit.names import (
 Progress: TypeAlias = Callable[[int, int], None]  # bytes checked, bytes in all
 FOLDERS = ("slabs", "plans", "damaged", CATALOG_COPIES_FOLDER, IDENTITY_FOLDER, JOURNAL_FOLDER)
 COPY = "restore the file from a backup, or run `streamkit storage repair` if the log has several storage roots"
+UPGRADE = "check it with a StreamKit that knows its format: upgrade this one; of a log from before the first release, load the data anew"
 _DAMAGE = (StreamKitError, OSError, ValueError, KeyError, TypeError, pa.ArrowException)
 
 
@@ -116,6 +117,9 @@ def _checked(root: str, storage: Storage, database: Database, deep: bool, progre
             tables.check_format(transaction)
             check_catalog(transaction, findings)
             references = _references(transaction)
+    except FormatVersionError as error:  # nothing here can tell what is sound
+        findings.error("catalog", "catalog", str(error), UPGRADE)
+        return findings.report(root, deep)
     except _DAMAGE as error:
         _raise_refusal(error)
         findings.error("catalog", "catalog", str(error), REBUILD)

@@ -91,7 +91,7 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     try:
         postgres = importlib.import_module("streamkit.log.postgres")
     except ImportError as error:
-        raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'streamkit[postgres]'") from error
+        raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'") from error
     catalog = Catalog(postgres.PostgresDatabase(address), clock)
     try:
         catalog.claim_storage(FileStorage(address.storage))

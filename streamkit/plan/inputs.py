@@ -25,6 +25,8 @@ class TopicDescription(Protocol):
 class Topics(Protocol):
     """What the compiler asks of a log."""
 
+    location: str
+
     def topics(self, internal: bool = False) -> Sequence[str]:
         """The names of the topics; those that belong to applications only if asked for."""
         ...
@@ -75,8 +77,10 @@ def _described(source: Source, topics: Topics | None) -> tuple[Schema, tuple[str
             )
         return source.schema, source.key or ()
     if source.topic not in topics.topics(internal=True):
+        existing = ", ".join(sorted(topics.topics()))
         raise TopicNotFoundError(
-            f"the topic {source.topic!r} does not exist; there are: {', '.join(sorted(topics.topics())) or 'none'}. "
+            f"the topic {source.topic!r} does not exist; "
+            f"{f'there are: {existing}' if existing else f'the log {topics.location} has no topics at all'}. "
             "Create it with log.create_topic(…), or mend the name" + (f"\n  at {source.at}" if source.at else "")
         )
     topic = topics.topic(source.topic)

@@ -22,6 +22,7 @@ TABLE = "table"
 GLOBAL_TABLE = "global_table"
 JOIN_KINDS = ("inner", "left")
 EMIT_MODES = ("latest", "every", "final")
+WINDOWS_PER_RECORD_MAX = 1_500  # each is a row while an epoch is processed; a day by the minute is 1,440
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,11 @@ class TimeWindow:
                 f"a window of {duration_text(self.size_ms)} cannot advance by {duration_text(self.advance_ms)}; "
                 "expected more than 0 and at most the size, else records would fall between the windows"
             )
+        if self.per_record > WINDOWS_PER_RECORD_MAX:
+            raise TopologyError(
+                f"a window of {duration_text(self.size_ms)} that advances by {duration_text(self.advance_ms)} puts each record into "
+                f"{self.per_record:,} windows; expected at most {WINDOWS_PER_RECORD_MAX:,}: make the advance longer, or the size shorter"
+            )
         if self.grace_ms < 0:
             raise TopologyError(f"the grace {self.grace_ms} ms is negative; expected 0 or more")
         if self.retention_ms < self.size_ms + self.grace_ms:
@@ -231,6 +237,11 @@ class TimeWindow:
                 f"the retention {duration_text(self.retention_ms)} is shorter than size and grace together "
                 f"({duration_text(self.size_ms + self.grace_ms)}); expected at least that, else open windows would be lost"
             )
+
+    @property
+    def per_record(self) -> int:
+        """The windows that a record is in, at most."""
+        return -(-self.size_ms // self.advance_ms)
 
     def __str__(self) -> str:
         advance = "" if self.advance_ms == self.size_ms else f" every {duration_text(self.advance_ms)}"

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
+from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.spark.run import AVAILABLE_NOW, Run, run
 from streamkit.spark.session import get_or_create_session
@@ -39,17 +40,10 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     console = Console(stderr=True)
     try:
         with _stop_signals() as stopped, open_log(options.log) as log, _session(topology.name, stopped) as session:
-            running = run(
-                topology,
-                session,
-                log,
-                tasks=options.tasks,
-                trigger=AVAILABLE_NOW if options.once else None,
-                max_records_per_epoch=options.max_records_per_epoch,
-                drain=options.drain,
-            )
-            _follow(running, console, stopped, bounded=options.once or options.drain)
-            _summarise(running, console)
+            if not stopped.arrived:  # while Spark started
+                running = _run(topology, session, log, options)
+                _follow(running, console, stopped, bounded=options.once or options.drain)
+                _summarise(running, console)
     except StreamKitError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
         console.print(str(error), markup=False, highlight=False)
@@ -58,6 +52,18 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
         sys.exit(128 + signal.SIGINT)
     if stopped.arrived:
         sys.exit(128 + stopped.arrived[0])
+
+
+def _run(topology: Topology, session: SparkSession, log: Log, options: argparse.Namespace) -> Run:
+    return run(
+        topology,
+        session,
+        log,
+        tasks=options.tasks,
+        trigger=AVAILABLE_NOW if options.once else None,
+        max_records_per_epoch=options.max_records_per_epoch,
+        drain=options.drain,
+    )
 
 
 def _parser(topology: Topology) -> argparse.ArgumentParser:

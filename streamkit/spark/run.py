@@ -184,7 +184,8 @@ class Run:
         return self.log.catalog.application(self.program.application)
 
     def _start(self) -> StreamingQuery:
-        options = self._options
+        options, settings = self._options, self.log.settings
+        records_max = options.max_records_per_epoch
         cores = self.session.sparkContext.defaultParallelism
         planner = start(
             self.log.catalog,
@@ -192,8 +193,8 @@ class Run:
             self.program,
             tasks=options.tasks,
             default_tasks=min(cores, self.program.key_groups),
-            records_max=options.max_records_per_epoch or self.log.settings.max_records_per_epoch,
-            settings=self.log.settings,
+            records_max=settings.max_records_per_epoch if records_max is None else records_max,
+            settings=settings,
         )
         if self._records_before is None:
             self._records_before, self._backlog = self._records_ever(), planner.backlog()

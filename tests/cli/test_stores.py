@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import numpy as np
+import pandas as pd
 import pytest
 
+import streamkit as sk
 from streamkit.errors import ConfigError, StoreNotFoundError
 
 
@@ -46,3 +51,45 @@ def test_what_is_not_there(streamkit, application, arguments, error, message):
     """A missing row, a key that does not fit and a missing store are each named."""
     with pytest.raises(error, match=message):
         streamkit("store", "get", application, *arguments)
+
+
+@pytest.mark.parametrize("window", ["2023-11-14T22:00Z", "2023-11-14 23:00:00+01:00", "1699999200000"])
+def test_windows_are_named_by_any_moment(streamkit, application, window):
+    """A window's start may be written in any zone, or in milliseconds since 1970."""
+    assert "2023-11-14T22:00:00Z" in streamkit("store", "get", application, "hourly", "1001", "--window", window)
+
+
+@pytest.mark.parametrize("window", ["yesterday", "2013-13-01", "99999-01-01", "now", "nan", "", "5", "0001-01-01"])
+def test_window_that_is_no_moment_is_refused(streamkit, application, window):
+    """What is no moment, or one in which no window can start, is an error that says so."""
+    with pytest.raises(ConfigError, match=r"found the time|has no row of the key 1001 in the window from 0001-01-01"):
+        streamkit("store", "get", application, "hourly", "1001", "--window", window)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["yesterday", "2013-13-01", 10**20, np.int64(2**62), float("nan"), 1.5, True, pd.NaT, np.datetime64("NaT"), object()],
+)
+def test_view_refuses_what_is_no_moment(root, application, moment):
+    """In Python too, a window's start is a moment or an error."""
+    with sk.open_log(root) as log:
+        hourly = log.store(application, "hourly")
+        for look_up in (lambda: hourly.get(1001, window_start=moment), lambda: hourly.range(moment)):
+            with pytest.raises(ConfigError, match=r"found the time .* expected a datetime, ISO 8601 text"):
+                look_up()
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2023-11-14T22:00Z", 1_699_999_200_000, dt.datetime(2023, 11, 14, 22), pd.Timestamp("2023-11-14 23:00+01:00"),
+        np.datetime64("2023-11-14T22:00"), np.int64(1_699_999_200_000),
+    ],
+)  # fmt: skip
+def test_view_takes_moments_of_any_kind(root, application, moment):
+    """A window's start may be a datetime of Python, pandas or numpy, text, or milliseconds."""
+    with sk.open_log(root) as log:
+        row = log.store(application, "hourly").get(1001, window_start=moment)
+
+    assert row is not None
+    assert row["total"] == 2.5

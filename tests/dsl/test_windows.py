@@ -68,6 +68,16 @@ def test_lengths_must_fit_each_other(build):
         build()
 
 
+def test_windows_per_record_are_bounded():
+    """An advance so short that records would fall into thousands of windows is refused with all figures; a day by the minute is not."""
+    assert hopping("1 day", "1 minute", grace="0 s").per_record == 1_440
+    with pytest.raises(
+        TopologyError,
+        match=r"a window of 1 hour that advances by 1 ms puts each record into 3,600,000 windows; expected at most 1,500",
+    ):
+        hopping("1 hour", "1 ms", grace="0 s")
+
+
 def test_windows_read_well():
     """A window's text says its kind and lengths."""
     assert str(tumbling("1 day", grace="0 s")) == "tumbling 1 day, grace 0 ms"

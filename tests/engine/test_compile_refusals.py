@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import streamkit as sk
@@ -180,3 +182,17 @@ def test_unknown_source_without_a_log(analyzer):
 
     with pytest.raises(TopologyError, match=r"unknown without a log; expected a log, or schema= and key="):
         sk.compile(app, None, analyzer)
+
+
+def test_log_without_topics_is_named(app, analyzer, tmp_path):
+    """Who takes a folder for his log that is none is told which log has no topics."""
+    app.stream("flights").to("copy")
+
+    with (
+        sk.open_log(tmp_path / "mistyped") as log,
+        pytest.raises(
+            TopicNotFoundError,
+            match=rf"the topic 'flights' does not exist; the log {re.escape(log.location)} has no topics at all",
+        ),
+    ):
+        sk.compile(app, log, analyzer)

@@ -403,6 +403,16 @@ def test_folder_that_cannot_be_listed_is_not_empty(folder, name, number):
         check_folder(str(folder))
 
 
+def test_log_of_a_newer_format_is_for_a_newer_streamkit(folder):
+    """A log that a newer StreamKit wrote is not taken for damaged: the advice is to upgrade, and nothing else is said."""
+    change("UPDATE log SET format = 99")(folder)
+    (finding,) = check_folder(str(folder), deep=True).findings
+
+    assert "the log has format 99" in finding.message
+    assert "upgrade" in finding.action
+    assert not {"backup", "rebuild"} & set(finding.action.split())
+
+
 def test_folder_of_somebody_else_is_information(folder):
     """What is none of the log's, such as `lost+found` on a disk of its own, need not be readable."""
     (folder / "lost+found").mkdir()

@@ -13,7 +13,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.errors import CorruptionError, EvaluationError, FencedError
+from streamkit.errors import ConfigError, CorruptionError, EvaluationError, FencedError
 from streamkit.log.opening import open_log
 from streamkit.spark.run import AVAILABLE_NOW, run
 from tests.spark.conftest import assert_equals_pandas, flights_of
@@ -53,6 +53,13 @@ def test_dropped_records_are_counted(spark, readings):
         {"sensor": "a", "total": 1},
         {"sensor": "b", "total": 3},
     ]
+
+
+@pytest.mark.parametrize("records", [0, -5])
+def test_epochs_without_records_are_refused(spark, readings, records):
+    """An epoch of no record at all is an error, and not the default."""
+    with pytest.raises(ConfigError, match=f"max_records_per_epoch={records}; expected at least 1"):
+        run(sums(), spark, readings, max_records_per_epoch=records)
 
 
 def test_evaluation_error(spark, readings):

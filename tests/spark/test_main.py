@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from streamkit.spark.main import main
 from streamkit.spark.run import run
+from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
 from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of
@@ -48,6 +50,22 @@ def committed(log):
 def wait_for_an_epoch(log, process):
     before = committed(log)
     faults.wait_until(lambda: committed(log) > before or process.poll() is not None, WAIT_SECONDS)
+
+
+def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
+    """A signal that comes before the query runs ends the program then, and no generation is started."""
+    log = few_flights()
+
+    def interrupted_start(name):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return get_or_create_session(name)
+
+    monkeypatch.setattr("streamkit.spark.main.get_or_create_session", interrupted_start)
+    with pytest.raises(SystemExit) as end:
+        main(flight_delays.app, ["--log", log.root, "--once"])
+
+    assert end.value.code == 128 + signal.SIGTERM
+    assert log.catalog.applications() == []
 
 
 def test_signals(spark, few_flights, started, tmp_path):
