@@ -29,6 +29,8 @@ from streamkit.log.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, SUBINDEX, TIMESTAMP
 from streamkit.plan.program import Filter, Fold, GlobalJoin, Operator, Program, Project, Send, Source, Windows
 
+WINDOW_ROWS = 1_000_000  # that one batch may become in its windows
+FOLD_ROWS = 4_000_000  # that wait to be folded
 Batches = dict[str, list[pa.RecordBatch]]
 
 
@@ -36,10 +38,15 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
     """Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan."""
     context = Context(program, plan, storage)
     arrived: Batches = {}
+    folded: Batches = {}
+    rows_max = _rows_at_once(program)
     for piece in split.slices:
         for batch in _slice_batches(program, piece, context):
-            _run_stateless(program, piece.input, batch, arrived, context)
-    _run_collectors(program, arrived, context)
+            for first in range(0, batch.num_rows, rows_max):
+                _run_stateless(program, piece.input, batch.slice(first, rows_max), arrived, context)
+                _fold(program, arrived, folded, context, rows_min=FOLD_ROWS)
+    _fold(program, arrived, folded, context, rows_min=1)
+    _send(program, arrived | folded, context)
     yield from context.sent
     yield from _reports(plan, split, context)
 
@@ -82,15 +89,23 @@ def apply_stateless(operator: Operator, batch: pa.RecordBatch, context: Context)
     raise AssertionError(f"{operator.kind} {operator.id!r} cannot run outside a kernel")
 
 
-def _run_collectors(program: Program, arrived: Batches, context: Context) -> None:
-    folded: dict[str, pa.RecordBatch] = {}
+def _rows_at_once(program: Program) -> int:
+    """How many rows go through the operators together: with hopping windows each of them becomes many."""
+    windows = [operator.per_record for operator in program.operators_of(0) if isinstance(operator, Windows)]
+    return max(1, WINDOW_ROWS // max(windows, default=1))
+
+
+def _fold(program: Program, arrived: Batches, folded: Batches, context: Context, *, rows_min: int) -> None:
+    """Fold what waits for that, where it is so many rows or more; what is folded in parts, the kernel puts together."""
     for operator in program.operators_of(0):
-        batches = arrived.get(operator.id, [])
-        if isinstance(operator, Fold) and batches:
-            folded[operator.id] = fold_rows(operator, concatenate(batches), context)
-        elif isinstance(operator, Send):
-            if operator.inputs[0] in folded:
-                batches = [folded[operator.inputs[0]]]
+        if isinstance(operator, Fold) and sum(batch.num_rows for batch in arrived.get(operator.id, [])) >= rows_min:
+            folded.setdefault(operator.id, []).append(fold_rows(operator, concatenate(arrived.pop(operator.id)), context))
+
+
+def _send(program: Program, results: Batches, context: Context) -> None:
+    for operator in program.operators_of(0):
+        if isinstance(operator, Send):
+            batches = results.get(operator.id) or results.get(operator.inputs[0])
             send(operator, concatenate(batches) if batches else None, context)
 
 

@@ -178,6 +178,11 @@ class Windows(Operator):
     grace_ms: int
     key: tuple[str, ...] = ()
 
+    @property
+    def per_record(self) -> int:
+        """The windows that a record is in, at most."""
+        return -(-self.size_ms // self.advance_ms)
+
 
 @dataclass(frozen=True)
 class Fold(Operator):

@@ -6,8 +6,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine import reader
 from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
+from streamkit.engine.operators.windows import assign_windows
 from streamkit.engine.start import start
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written
 
@@ -97,6 +99,22 @@ def test_a_drain_closes_every_window_for_good() -> None:
         execute(log, program, Run())
         assert values(log, "final", "window_start", "n") == [(0, 1), (100, 1)]
         assert metric(log, "counted", "late") == 1
+
+
+@pytest.mark.parametrize("mode", ["final", "every"])
+def test_records_in_many_windows_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """A frame whose records are in a thousand windows each is never spread out whole, and what is folded in parts is counted once."""
+    spread: list[int] = []
+    monkeypatch.setattr(reader, "WINDOW_ROWS", 2_000)
+    monkeypatch.setattr(reader, "FOLD_ROWS", 5_000)
+    monkeypatch.setattr(reader, "assign_windows", lambda *given: [spread.append(len(rows := assign_windows(*given))), rows][1])
+    app = counted(sk.hopping("1000 ms", "1 ms", grace="0 ms"), mode)
+    with ran(app, TOPICS, clicks(*range(5_000, 5_020)), Run(tasks=2)) as log:
+        found = dict(values(log, mode, "window_start", "n"))
+
+    assert max(spread) <= 2_000
+    assert len(spread) == 10
+    assert found == {start: min(start + 1_000, 5_020) - max(start, 5_000) for start in range(4_001, 5_020)}
 
 
 def test_null_keys_are_counted_apart_from_late_ones() -> None:

@@ -22,12 +22,8 @@ def assign_windows(operator: Windows, batch: pa.RecordBatch, context: Context) -
     context.count("null_key", operator.id, dropped)
     timestamps, order = numbers(batch, TIMESTAMP), numbers(batch, ORDER)
     newest = timestamps // operator.advance_ms * operator.advance_ms
-    pieces = [_in_window(operator, batch, timestamps, order, newest, back, context) for back in range(_windows_per_row(operator))]
+    pieces = [_in_window(operator, batch, timestamps, order, newest, back, context) for back in range(operator.per_record)]
     return concatenate(pieces)
-
-
-def _windows_per_row(operator: Windows) -> int:
-    return -(-operator.size_ms // operator.advance_ms)
 
 
 def _in_window(
@@ -47,7 +43,7 @@ def _in_window(
     kept = inside & ~closed
     columns = {WINDOW: pa.array(start)}
     if operator.advance_ms < operator.size_ms and SUBINDEX in batch.schema.names:
-        rank = _windows_per_row(operator) - 1 - back
-        columns[SUBINDEX] = pa.array(numbers(batch, SUBINDEX) * _windows_per_row(operator) + rank, pa.int32())
+        rank = operator.per_record - 1 - back
+        columns[SUBINDEX] = pa.array(numbers(batch, SUBINDEX) * operator.per_record + rank, pa.int32())
     rows = with_columns(batch, columns)
     return rows if kept.all() else rows.filter(pa.array(kept))
