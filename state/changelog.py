@@ -36,7 +36,7 @@ class Changes:
     What committed changelogs hold, for stores to catch up with.
 
     `ends` are the changelogs' ends after the committed epoch. `extents` cover them from `starts` on; what came before is
-    in the files `manifests`, oldest first. `tokens` tell, for recent epochs, which attempt was committed: a store that names
+    in the files `plan_files`, oldest first. `tokens` tell, for recent epochs, which attempt was committed: a store that names
     another is not trusted. Nor is one that stands below `purged_below`: deletions that it lacks have left the changelog.
     """
 
@@ -46,7 +46,7 @@ class Changes:
     starts: Offsets
     extents: tuple[Extent, ...]
     tokens: Mapping[int, str]
-    manifests: tuple[str, ...] = ()
+    plan_files: tuple[str, ...] = ()
     purged_below: Offsets = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Changes:
             "starts": offsets_to_json(self.starts),
             "extents": [extent.to_json() for extent in self.extents],
             "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
-            "manifests": list(self.manifests),
+            "plan_files": list(self.plan_files),
             "purged_below": offsets_to_json(self.purged_below),
         }
 
@@ -70,7 +70,7 @@ class Changes:
             starts=offsets_from_json(value["starts"]),
             extents=tuple(map(Extent.from_json, value["extents"])),
             tokens={int(epoch): token for epoch, token in value["tokens"].items()},
-            manifests=tuple(value["manifests"]),
+            plan_files=tuple(value["plan_files"]),
             purged_below=offsets_from_json(value["purged_below"]),
         )
 
@@ -84,7 +84,7 @@ def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Ex
 
 
 @dataclass(frozen=True)
-class Manifest:
+class PlanFile:
     """A stretch of the changelogs, written down once for all tasks that are far behind: from `starts` on, these extents."""
 
     starts: Offsets
@@ -100,7 +100,7 @@ class Manifest:
         storage.create(path, [json.dumps(value).encode()])
 
     @classmethod
-    def read(cls, storage: Storage, path: str) -> Manifest:
+    def read(cls, storage: Storage, path: str) -> PlanFile:
         value = json.loads(bytes(storage.map(path)))
         tokens = {int(epoch): token for epoch, token in value["tokens"].items()}
         return cls(offsets_from_json(value["starts"]), tuple(map(Extent.from_json, value["extents"])), tokens)

@@ -21,8 +21,8 @@ from streamkit.log.extent import Extent
 from streamkit.log.storage import Storage
 from streamkit.state.changelog import (
     Changes,
-    Manifest,
     Offsets,
+    PlanFile,
     extents_by_place,
     offsets_from_json,
     offsets_to_json,
@@ -228,10 +228,10 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
     if position.epoch == 0:
         return True
     token = changes.tokens.get(position.epoch)
-    for path in reversed(changes.manifests):
+    for path in reversed(changes.plan_files):
         if token is not None:
             break
-        token = Manifest.read(storage, path).tokens.get(position.epoch)
+        token = PlanFile.read(storage, path).tokens.get(position.epoch)
     return token == position.token
 
 
@@ -243,11 +243,11 @@ def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:
     extents, starts = list(changes.extents), changes.starts
-    for path in reversed(changes.manifests):
+    for path in reversed(changes.plan_files):
         if not _is_before(position, share, starts):
             break
-        manifest = Manifest.read(storage, path)
-        extents, starts = [*manifest.extents, *extents], manifest.starts
+        file = PlanFile.read(storage, path)
+        extents, starts = [*file.extents, *extents], file.starts
     places = extents_by_place(extents)
     return {place: places[place] for place in share.places if place in places}
 

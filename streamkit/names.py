@@ -1,5 +1,5 @@
 """
-Every name that StreamKit writes anywhere, and its inverse.
+The names that StreamKit writes, and their inverses. (The marker of a storage root, `storage-root`, is in log/storage_root.py.)
 
 Files of a log, below its root:
 
@@ -7,12 +7,14 @@ Files of a log, below its root:
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
     heartbeats.db                                when members of groups, applications and pins were last alive; may be deleted at any time
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
-    plans/<writer>/<generation>-<token>.plan     the changelog as it stood when a generation started
+    plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
     journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see ARCHITECTURE.md
     backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
     catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
+    catalog.db.unfinished-<token>                a rebuilt catalog that is being written, in backups/ a copy; void when found
+    damaged/<path>.<token>                       a copy of a file that failed a check and was set aside
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The anchor of a generation's plans: the part of the changelogs that plans need not repeat.
 
-A plan names the changes since the anchor; everything older is in manifest files, which a task reads only if its store is
+A plan names the changes since the anchor; everything older is in plan files, which a task reads only if its store is
 that far behind. When the plans grow, the anchor moves on.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
 from streamkit.names import application_writer, fresh_token, plan_path
-from streamkit.state.changelog import Manifest, Offsets, offsets_from_json, offsets_to_json
+from streamkit.state.changelog import Offsets, PlanFile, offsets_from_json, offsets_to_json
 
 EXTENTS_MAX = 512  # some 50 KB in a plan
 
@@ -22,19 +22,19 @@ EXTENTS_MAX = 512  # some 50 KB in a plan
 @dataclass(frozen=True)
 class Anchor:
     """
-    Up to the epoch `epoch`, which left the changelogs at `ends`, they are in the files `manifests`, oldest first.
+    Up to the epoch `epoch`, which left the changelogs at `ends`, they are in the files `plan_files`, oldest first.
 
     `layouts` count, by changelog, how often extents had been replaced then: when one grows, the files name slabs that leave.
     """
 
-    manifests: tuple[str, ...] = ()
+    plan_files: tuple[str, ...] = ()
     epoch: int = 0
     ends: Offsets = field(default_factory=dict)
     layouts: Mapping[int, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "manifests": list(self.manifests),
+            "plan_files": list(self.plan_files),
             "epoch": self.epoch,
             "ends": offsets_to_json(self.ends),
             "layouts": {str(topic_id): layout for topic_id, layout in self.layouts.items()},
@@ -43,7 +43,7 @@ class Anchor:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Anchor:
         layouts = {int(topic_id): layout for topic_id, layout in value["layouts"].items()}
-        return cls(tuple(value["manifests"]), value["epoch"], offsets_from_json(value["ends"]), layouts)
+        return cls(tuple(value["plan_files"]), value["epoch"], offsets_from_json(value["ends"]), layouts)
 
     def moved(
         self,
@@ -57,15 +57,15 @@ class Anchor:
         The anchor at the committed epoch, if there are more than `extents_max` extents since this one, or the changelogs were
         merged or compacted.
 
-        `application` is its id and generation; the new manifest is written under a fresh token.
+        `application` is its id and generation; the new plan file is written under a fresh token.
         """
         added = catalog.extents_of(changelog_ids, self.ends)
-        if self.manifests and added.layouts != self.layouts:
+        if self.plan_files and added.layouts != self.layouts:
             return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
         if len(added.extents) <= extents_max:
             return self
         application_id, generation = application
         tokens = catalog.epoch_tokens(application_id, self.epoch)
         path = plan_path(application_writer(application_id), generation, fresh_token())
-        Manifest(self.ends, added.extents, tokens).write(storage, path)
-        return Anchor((*self.manifests, path), max(tokens, default=0), added.end_offsets, added.layouts)
+        PlanFile(self.ends, added.extents, tokens).write(storage, path)
+        return Anchor((*self.plan_files, path), max(tokens, default=0), added.end_offsets, added.layouts)

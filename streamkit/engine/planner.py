@@ -158,7 +158,7 @@ class Planner:
     def _changes(self, epoch: int) -> Changes:
         topic_ids = [store.changelog_id for store in self.application.stores.values()]
         anchor, manifest = self.anchor, self.catalog.extents_of(topic_ids, self.anchor.ends)
-        if anchor.manifests and manifest.layouts != anchor.layouts:
+        if anchor.plan_files and manifest.layouts != anchor.layouts:
             # Extents of before a compaction and of after it do not go together: a deletion may be in neither.
             anchor, manifest = Anchor(), self.catalog.extents_of(topic_ids, {})
         tokens = self.catalog.epoch_tokens(self.application.id, anchor.epoch)
@@ -169,7 +169,7 @@ class Planner:
             starts=anchor.ends,
             extents=manifest.extents,
             tokens=tokens,
-            manifests=anchor.manifests,
+            plan_files=anchor.plan_files,
             purged_below=manifest.purged_below,
         )
 

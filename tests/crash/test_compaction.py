@@ -107,7 +107,7 @@ def test_plans_do_not_mix_what_was_before_a_compaction_with_what_came_after(log)
     planner = started(log)
     assert run_next(planner)
     planner = started(log)
-    assert planner.anchor.manifests
+    assert planner.anchor.plan_files
     while run_next(planner):
         pass
     assert compact(log)

@@ -354,7 +354,7 @@ def test_a_start_deletes_what_is_left_over_and_nothing_else(log):
     assert set(log.storage.list("slabs")) == referenced | others
     staged_by(planner)
     assert {name.generation for name in orphans_of(log)} == {3}
-    assert log.storage.list("plans") == planner.anchor.manifests
+    assert log.storage.list("plans") == planner.anchor.plan_files
 
 
 def test_files_are_listed_before_references_are_read(folder, log, monkeypatch):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine import reader
 from streamkit.engine.compile import compile
+from streamkit.engine.context import Context
 from streamkit.engine.local import run_available
 from streamkit.engine.operators.windows import assign_windows
 from streamkit.engine.start import start
+from streamkit.plan.program import Windows
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -105,9 +108,15 @@ def test_a_drain_closes_every_window_for_good() -> None:
 def test_records_in_many_windows_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """A frame whose records are in a thousand windows each is never spread out whole, and what is folded in parts is counted once."""
     spread: list[int] = []
+
+    def watched(operator: Windows, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+        rows = assign_windows(operator, batch, context)
+        spread.append(rows.num_rows)
+        return rows
+
     monkeypatch.setattr(reader, "WINDOW_ROWS", 2_000)
     monkeypatch.setattr(reader, "FOLD_ROWS", 5_000)
-    monkeypatch.setattr(reader, "assign_windows", lambda *given: [spread.append(len(rows := assign_windows(*given))), rows][1])
+    monkeypatch.setattr(reader, "assign_windows", watched)
     app = counted(sk.hopping("1000 ms", "1 ms", grace="0 ms"), mode)
     with ran(app, TOPICS, clicks(*range(5_000, 5_020)), Run(tasks=2)) as log:
         found = dict(values(log, mode, "window_start", "n"))

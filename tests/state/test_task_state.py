@@ -14,7 +14,7 @@ from streamkit.log.extent import Extent
 from streamkit.log.slab import write_slab
 from streamkit.log.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
-from streamkit.state.changelog import Changes, Manifest
+from streamkit.state.changelog import Changes, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RocksStore
 from streamkit.state.task_state import Share, TaskState, open_state, read_state
@@ -180,11 +180,11 @@ def test_reading_writes_nothing(log: Changelog, tmp_path: Path) -> None:
 def test_what_came_before_the_plan_is_in_the_manifest(log: Changelog, tmp_path: Path) -> None:
     """A store that is further behind than the plan reaches reads the rest from the manifest file."""
     old = log.commit(EPOCHS[0])
-    Manifest({}, old.extents, old.tokens).write(log.storage, "plans/a1/1-manifest.plan")
+    PlanFile({}, old.extents, old.tokens).write(log.storage, "plans/a1/1-old.plan")
     new = [log.commit(epoch) for epoch in EPOCHS[1:]][-1]
     recent = tuple(extent for extent in new.extents if extent not in old.extents)
     tokens = {epoch: token for epoch, token in new.tokens.items() if epoch > 1}
-    short = replace(new, extents=recent, starts=old.ends, tokens=tokens, manifests=("plans/a1/1-manifest.plan",))
+    short = replace(new, extents=recent, starts=old.ends, tokens=tokens, plan_files=("plans/a1/1-old.plan",))
     open_state(log.storage, tmp_path / "old", share_of(), old).close()
     assert dump(open_state(log.storage, tmp_path / "old", share_of(), short)) == log.folded
     assert dump(open_state(log.storage, tmp_path / "new", share_of(), short)) == log.folded
