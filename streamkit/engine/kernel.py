@@ -19,6 +19,7 @@ from streamkit.engine.exchange import Arrival, Packed, collect, control, fingerp
 from streamkit.engine.operators.aggregate import aggregate, fold_rows
 from streamkit.engine.operators.output import emit, send, write
 from streamkit.engine.operators.table import global_join, materialize, table_join
+from streamkit.engine.operators.windows import fold_windows
 from streamkit.engine.reader import apply_stateless
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.failpoints import reach
@@ -37,6 +38,7 @@ from streamkit.plan.program import (
     Receive,
     Send,
     TableJoin,
+    Windows,
     Write,
 )
 from streamkit.state.key_group import key_group_range
@@ -116,10 +118,21 @@ def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Sto
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:
     """Run a stage's operators in order; each result is an input of those below."""
+    stage = tuple(operators)
     results: dict[str, pa.RecordBatch | None] = {}
-    for operator in operators:
-        results[operator.id] = _apply(operator, [results.get(name) for name in operator.inputs], context)
+    for operator in stage:
+        inputs = [results.get(name) for name in operator.inputs]
+        if isinstance(operator, Windows) and (fold := _only_fold(operator, stage)):
+            results[fold.id] = fold_windows(operator, fold, inputs[0], context) if inputs[0] is not None else None
+        elif operator.id not in results:
+            results[operator.id] = _apply(operator, inputs, context)
         reach("kernel.in_operator")
+
+
+def _only_fold(windows: Windows, stage: Iterable[Operator]) -> Fold | None:
+    """The fold that takes the rows of these windows, if nothing else does: then they need not be there all at once."""
+    takers = [operator for operator in stage if windows.id in operator.inputs]
+    return takers[0] if len(takers) == 1 and isinstance(takers[0], Fold) else None
 
 
 def _apply(operator: Operator, inputs: list[pa.RecordBatch | None], context: Context) -> pa.RecordBatch | None:

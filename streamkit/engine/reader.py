@@ -20,7 +20,7 @@ from streamkit.engine.operators.aggregate import fold_rows
 from streamkit.engine.operators.columnwise import filter_rows, project
 from streamkit.engine.operators.output import send
 from streamkit.engine.operators.table import global_join
-from streamkit.engine.operators.windows import assign_windows
+from streamkit.engine.operators.windows import FOLD_ROWS, WINDOW_ROWS, assign_windows
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
 from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
@@ -29,8 +29,6 @@ from streamkit.log.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, SUBINDEX, TIMESTAMP
 from streamkit.plan.program import Filter, Fold, GlobalJoin, Operator, Program, Project, Send, Source, Windows
 
-WINDOW_ROWS = 1_000_000  # that one batch may become in its windows
-FOLD_ROWS = 4_000_000  # that wait to be folded
 Batches = dict[str, list[pa.RecordBatch]]
 
 

@@ -11,6 +11,7 @@ from streamkit.engine import reader
 from streamkit.engine.compile import compile
 from streamkit.engine.context import Context
 from streamkit.engine.local import run_available
+from streamkit.engine.operators import windows
 from streamkit.engine.operators.windows import assign_windows
 from streamkit.engine.start import start
 from streamkit.plan.program import Windows
@@ -123,6 +124,21 @@ def test_records_in_many_windows_are_taken_in_parts(monkeypatch: pytest.MonkeyPa
 
     assert max(spread) <= 2_000
     assert len(spread) == 10
+    assert found == {start: min(start + 1_000, 5_020) - max(start, 5_000) for start in range(4_001, 5_020)}
+
+
+@pytest.mark.parametrize("rows", [1_000, 2_000, 10**6])
+def test_windows_behind_a_join_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Behind a join too, where a kernel has the windows, they are spread out in parts; whatever the parts, results are the same."""
+    monkeypatch.setattr(windows, "FOLD_ROWS", rows)
+    app = sk.Topology("counted")
+    joined = app.stream("clicks").join(app.table("users"), on="user")
+    window = sk.hopping("1000 ms", "1 ms", grace="0 ms")
+    joined.group_by("city").windowed_by(window).agg(n=F.count("*"), store="counts").emit("final").to("final")
+    given = {**clicks(*range(5_000, 5_020)), "users": [{"user": "a", "city": "Oslo", "ts": 0}]}
+    with ran(app, {**TOPICS, "users": "user string, city string"}, given, Run(tasks=2)) as log:
+        found = dict(values(log, "final", "window_start", "n"))
+
     assert found == {start: min(start + 1_000, 5_020) - max(start, 5_000) for start in range(4_001, 5_020)}
 
 

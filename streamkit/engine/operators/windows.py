@@ -6,9 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.context import Context
+from streamkit.engine.operators.aggregate import fold_rows
 from streamkit.engine.rows import concatenate, numbers, with_columns, without_null_keys
 from streamkit.names import ORDER, SUBINDEX, TIMESTAMP, WINDOW
-from streamkit.plan.program import Windows
+from streamkit.plan.program import Fold, Windows
+
+WINDOW_ROWS = 1_000_000  # that one batch of a reader may become in its windows
+FOLD_ROWS = 4_000_000  # that are folded together
 
 
 def assign_windows(operator: Windows, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
@@ -24,6 +28,13 @@ def assign_windows(operator: Windows, batch: pa.RecordBatch, context: Context) -
     newest = timestamps // operator.advance_ms * operator.advance_ms
     pieces = [_in_window(operator, batch, timestamps, order, newest, back, context) for back in range(operator.per_record)]
     return concatenate(pieces)
+
+
+def fold_windows(operator: Windows, fold: Fold, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows of a kernel in their windows and folded, in parts; the next kernel puts the parts together."""
+    rows_max = max(1, FOLD_ROWS // operator.per_record)
+    parts = [batch.slice(first, rows_max) for first in range(0, max(1, batch.num_rows), rows_max)]
+    return concatenate([fold_rows(fold, assign_windows(operator, part, context), context) for part in parts])
 
 
 def _in_window(
