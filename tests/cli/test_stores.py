@@ -59,7 +59,9 @@ def test_windows_are_named_by_any_moment(streamkit, application, window):
     assert "2023-11-14T22:00:00Z" in streamkit("store", "get", application, "hourly", "1001", "--window", window)
 
 
-@pytest.mark.parametrize("window", ["yesterday", "2013-13-01", "99999-01-01", "now", "nan", "", "5", "0001-01-01"])
+@pytest.mark.parametrize(
+    "window", ["yesterday", "2013-13-01", "99999-01-01", "99999999999999999999", "now", "nan", "", "5", "0001-01-01"]
+)
 def test_window_that_is_no_moment_is_refused(streamkit, application, window):
     """What is no moment, or one in which no window can start, is an error that says so."""
     with pytest.raises(ConfigError, match=r"found the time|has no row of the key 1001 in the window from 0001-01-01"):
