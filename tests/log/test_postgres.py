@@ -363,7 +363,7 @@ def test_without_psycopg_it_says_what_to_install(url, monkeypatch):
     """Only a log in PostgreSQL needs psycopg, and the error says how to get it."""
     monkeypatch.delitem(sys.modules, "streamkit.log.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(SetupError, match=r"pip install 'streamkit\[postgres\]'"):
+    with pytest.raises(SetupError, match=r"pip install 'psycopg\[binary\]'"):
         open_log(url)
 
 
