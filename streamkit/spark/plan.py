@@ -9,12 +9,13 @@ from streamkit.engine.epoch import Application
 from streamkit.plan.program import Program
 from streamkit.spark.job import Job
 from streamkit.spark.run import rows_for_sink
-from streamkit.spark.session import get_or_create_session
+from streamkit.spark.session import activate, get_or_create_session
 
 
 def explain_spark(program: Program, session: SparkSession | None = None, tasks: int | None = None) -> str:
     """Spark's physical plan of the one query, as text; the last kernel runs in its sink. `tasks` is the session's cores unless given."""
     chosen = session or get_or_create_session(program.application)
+    activate(chosen)
     count = tasks or min(chosen.sparkContext.defaultParallelism, program.key_groups)
     application = Application(0, program.application, 0, count, program.key_groups, program.changelog_partitions, 1, {}, ())
     rows = rows_for_sink(chosen, Job("", "", program, application, (), Anchor(), 1, count))

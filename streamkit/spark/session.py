@@ -55,7 +55,7 @@ def get_or_create_session(name: str) -> SparkSession:
 
 def prepare_session(session: SparkSession) -> None:
     """Set what can be set on a running session, warn by name of what cannot, and let Spark's own processes find StreamKit."""
-    _activate(session)
+    activate(session)
     for key, value in AT_ANY_TIME.items():
         session.conf.set(key, value)
     if session.conf.get("spark.hadoop.fs.file.impl", None) != LOCAL_FILES:
@@ -66,7 +66,7 @@ def prepare_session(session: SparkSession) -> None:
     _share_archive(session)
 
 
-def _activate(session: SparkSession) -> None:
+def activate(session: SparkSession) -> None:
     """Make the session that of the calling thread, where Spark looks for data sources that were registered with it."""
     SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
