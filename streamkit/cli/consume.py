@@ -13,7 +13,7 @@ import pyarrow as pa
 import typer
 
 from streamkit.cli import completion
-from streamkit.cli.choice import choice_of, words_of
+from streamkit.cli.choice import choice_option
 from streamkit.cli.interruption import interruption
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
@@ -94,17 +94,7 @@ GroupOption = Annotated[
         autocompletion=completion.groups,
     ),
 ]
-FormatOption = Annotated[
-    Format | None,
-    typer.Option(
-        "--format",
-        help="How to print records. [default: table]",
-        show_default=False,
-        parser=choice_of(Format),
-        metavar="|".join(words_of(Format)),
-        autocompletion=completion.choosing(words_of(Format)),
-    ),
-]
+FormatOption = Annotated[Format | None, choice_option("--format", Format, "How to print records. [default: table]")]
 HeadersOption = Annotated[bool, typer.Option("--headers", help="Print the records' headers too.")]
 RawOption = Annotated[bool, typer.Option("--raw", help="Print the bytes of an opaque topic in base 64, not decoded.")]
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from streamkit.cli import completion
-from streamkit.cli.choice import choice_of, words_of
+from streamkit.cli.choice import choice_option, words_of
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.record_files import Format, RecordFile
 from streamkit.cli.rendering import JsonOption, show_json, visible
@@ -32,17 +32,7 @@ _SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file with the records; - reads them from standard input.")],
-    form: Annotated[
-        Format | None,
-        typer.Option(
-            "--format",
-            help="How the records lie in it; else its suffix says.",
-            show_default=False,
-            parser=choice_of(Format),
-            metavar="|".join(words_of(Format)),
-            autocompletion=completion.choosing(words_of(Format)),
-        ),
-    ] = None,
+    form: Annotated[Format | None, choice_option("--format", Format, "How the records lie in it; else its suffix says.")] = None,
     producer_id: Annotated[
         str | None,
         typer.Option(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.record_size import ROWS_NAMED, check_record_sizes
 from streamkit.log.refused_rows import refused_rows
 from streamkit.log.topic import Topic
+from streamkit.log.whole_number import as_whole_number
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.schema import Column
 
@@ -69,7 +69,8 @@ def _listing(error: SchemaError, convert: Callable[[Any], Any], data: Any) -> Sc
 
 def event_time_ms(topic: Topic, found: Any) -> int:
     """An event time that a caller hands in: whole ms since 1970, of Python or NumPy; SchemaError for anything else."""
-    if hasattr(found, "__index__") and not isinstance(found, bool) and -TIME_MS_MAX <= (time_ms := index(found)) <= TIME_MS_MAX:
+    time_ms = as_whole_number(found)
+    if time_ms is not None and abs(time_ms) <= TIME_MS_MAX:
         return time_ms
     raise SchemaError(
         f"topic {topic.name}: timestamp_ms={found!r} ({type(found).__name__}); expected whole milliseconds since 1970, at most "

@@ -8,10 +8,8 @@ Cuts and flips of single bytes are those of every 37th byte, so that few numbers
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
-from collections import Counter
 
 import pyarrow as pa
 
@@ -20,7 +18,7 @@ from streamkit.errors import CorruptionError
 from streamkit.log.extent import Extent
 from streamkit.log.opening import open_log
 from tests.damage.mutations import Mutation, mutation_of
-from tests.damage.victim import ADDRESS_SPACE_BYTES, STRIDE, changed_bytes
+from tests.damage.victim import ADDRESS_SPACE_BYTES, STRIDE, changed_bytes, try_all
 
 PARTITIONS = 4
 COMMITS = 3
@@ -120,16 +118,7 @@ def main() -> None:
     first, last = int(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     consumed = ConsumedLog()
-    counts: Counter[str] = Counter()
-    failures = []
-    for number in range(first, last):
-        mutation = mutation_at(number, len(consumed.data), consumed.frames)
-        print(number, file=sys.stderr, flush=True)
-        try:
-            counts[f"{mutation.kind}: {consumed.verdict(mutation)}"] += 1
-        except Exception as error:
-            failures.append(f"mutation {number}, {mutation}: {type(error).__name__}: {error}")
-    print(json.dumps({"counts": counts, "failures": failures[:20]}))
+    try_all(range(first, last), lambda number: mutation_at(number, len(consumed.data), consumed.frames), consumed.verdict)
 
 
 if __name__ == "__main__":

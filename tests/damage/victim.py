@@ -13,6 +13,7 @@ import json
 import resource
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,22 +153,27 @@ def changed_bytes(data: bytes, damaged: bytes) -> tuple[int, int]:
     return first, len(data) if common < len(data) else int(differing[-1]) + 1 if len(differing) else common
 
 
+def try_all(numbers: range, mutation_at: Callable[[int], Mutation], verdict: Callable[[Mutation], str]) -> None:
+    """Try the mutations with these numbers, each said on standard error before it is tried; print the counts as JSON."""
+    counts: Counter[str] = Counter()
+    failures = []
+    for number in numbers:
+        mutation = mutation_at(number)
+        print(number, file=sys.stderr, flush=True)
+        try:
+            counts[f"{mutation.kind}: {verdict(mutation)}"] += 1
+        except Exception as error:
+            failures.append(f"mutation {number}, {mutation}: {type(error).__name__}: {error}")
+    print(json.dumps({"counts": counts, "failures": failures[:20]}))
+
+
 def main() -> None:
     first, last, folder = int(sys.argv[1]), int(sys.argv[2]), (*sys.argv[3:], None)[0]
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     victim = Victim(folder=folder)
-    counts: Counter[str] = Counter()
-    failures = []
-    for number in range(first, last):
-        mutation = mutation_of(
-            number * STRIDE if folder else number, len(victim.slab.data), [extent.position for extent in victim.slab.extents]
-        )
-        print(number, file=sys.stderr, flush=True)
-        try:
-            counts[f"{mutation.kind}: {victim.verdict(mutation)}"] += 1
-        except Exception as error:
-            failures.append(f"mutation {number}, {mutation}: {type(error).__name__}: {error}")
-    print(json.dumps({"counts": counts, "failures": failures[:20]}))
+    frames = [extent.position for extent in victim.slab.extents]
+    stride = STRIDE if folder else 1
+    try_all(range(first, last), lambda number: mutation_of(number * stride, len(victim.slab.data), frames), victim.verdict)
 
 
 if __name__ == "__main__":
