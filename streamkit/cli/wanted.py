@@ -94,13 +94,21 @@ def _each_as_far_as_sound(
 
 
 def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
-    """A consumer that begins at the position in every partition, in those that are added later too; in a group, where that has committed."""
+    """
+    A consumer that begins at the position in every partition, in those that are added later too; in a group, where that has committed.
+
+    In a group, where a partition begins is committed at once, so that the group goes on there even if nothing came.
+    """
     name, position = wanted.topic.name, wanted.position
 
     def seek(partitions: list[TopicPartition]) -> None:
         offsets = offsets_at(log, name, position)
         for place in partitions:
             consumer.seek(*place, offsets[place.partition])
+
+    def hold(partitions: list[TopicPartition]) -> None:
+        consumer.position()  # decides where partitions begin at which the group has committed nothing
+        consumer.commit(partitions=partitions)
 
     reset = LATEST if position == LATEST else EARLIEST
     consumer = log.consumer(
@@ -109,7 +117,7 @@ def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
         auto_offset_reset=reset,
         columns=wanted.columns,
         max_poll_records=FOLLOWED_ROWS,
-        on_assigned=None if position == reset else seek,
+        on_assigned=hold if group is not None else None if position == reset else seek,
     )
     if wanted.partitions is not None:
         consumer.assign([(name, partition) for partition in wanted.partitions])

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import streamkit as sk
+from streamkit.errors import ConfigError
 from tests.cli.test_groups import committed
 
 
@@ -63,6 +65,19 @@ def test_a_group_passes_over_what_it_does_not_want(streamkit, root):
     assert committed(root, "g") == {0: 2}
 
 
+def test_a_group_has_a_place_in_every_partition(streamkit, root):
+    """Partitions of which nothing was printed count as lag from their beginning."""
+    with sk.open_log(root) as log:
+        log.create_topic("wide", "number bigint", partitions=2)
+        with log.producer() as producer:
+            producer.send_batch("wide", [{"number": number} for number in range(20_000)])
+        ends = log.end_offsets("wide")
+    streamkit("consume", "wide", "--group", "g", "--max", "1")
+    with sk.open_log(root) as log:
+        lags = {row.partition: row.lag for row in log.describe_group("g").partitions}
+    assert lags == {partition: end - (0 if partition else 1) for partition, end in ends.items()}
+
+
 class Following:
     """`streamkit consume --follow` in a process of its own."""
 
@@ -94,6 +109,14 @@ class Following:
         return found
 
 
+def begun(root, group):
+    """What a group has committed; None before its first member came."""
+    try:
+        return committed(root, group)
+    except ConfigError:
+        return None
+
+
 def send(root, number):
     with sk.open_log(root) as log, log.producer() as producer:
         producer.send("orders", {"customer": "eve", "number": number, "amount": 1.0})
@@ -119,6 +142,17 @@ def test_following_as_a_member(root, number):
     with sk.open_log(root) as log:
         found = log.describe_group("g")
     assert (found.members, [row.lag for row in found.partitions]) == ((), [0])
+
+
+def test_a_member_that_printed_nothing_goes_on_where_it_began(root, streamkit):
+    """What comes between two runs of `--follow --group` is printed by the next, also when the first had nothing to print."""
+    following = Following(root, "--group", "g")
+    while begun(root, "g") != {0: 3}:
+        assert following.process.poll() is None
+        time.sleep(0.05)
+    following.end()
+    send(root, 2001)
+    assert numbers(streamkit("consume", "orders", "--group", "g", "--json")) == [2001]
 
 
 def test_following_prints_tables(root):
