@@ -13,7 +13,14 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.errors import ConfigError, CorruptionError, EpochFailedError, StorageFailedError, TopicNotFoundError
+from streamkit.errors import (
+    ConfigError,
+    CorruptionError,
+    EpochFailedError,
+    StorageFailedError,
+    StreamKitError,
+    TopicNotFoundError,
+)
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
@@ -85,6 +92,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     log.storage = current_storage(log.storage, log.catalog.replication())  # another process may have added roots
     writer = SegmentWriter(log.storage, log.catalog, bound)
     running = Pass(log, bound, writer, lapsed_holders(log.catalog, log.heartbeats))
+    _forget_dead_pins(log.catalog, running.lapsed)
     failures: list[CorruptionError | StorageFailedError] = []
     report = sum((_maintained(running, topic, failures) for topic in chosen), Report())
     report += sum((running.done(step) for step in LOG_STEPS), Report())
@@ -113,18 +121,29 @@ def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError | St
 
 def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:
     """
-    The pins and applications that are gone; a pin without a heartbeat, which may only have got lost, has another minute.
+    The pins and applications that are gone; one without a heartbeat, which may only have got lost, has another minute.
 
     The names are read before the heartbeats, and both before any transaction that relies on them: whoever comes later is
     not among them, and so counts.
     """
     names = catalog.holders()
     ages = heartbeats.ages_ms(PIN_HEARTBEATS) | heartbeats.ages_ms(APPLICATION_HEARTBEATS)
-    unheard = [name for name in names if name.startswith(PIN_HEARTBEATS) and name not in ages]
-    heartbeats.beat(*unheard)
-    lapsed = frozenset(name for name in names if ages.get(name, inf) > LAPSE_MS) - frozenset(unheard)
-    catalog.unpin([name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)])
-    return lapsed
+    if unheard := names - ages.keys():
+        _beat_for(heartbeats, unheard)
+    return frozenset(name for name in names & ages.keys() if ages[name] > LAPSE_MS)
+
+
+def _beat_for(heartbeats: Heartbeats, unheard: Iterable[str]) -> None:
+    """Let the minute of those who were not heard of begin; where it cannot be noted, as on a full disk, it begins another time."""
+    try:
+        heartbeats.beat(*unheard)
+    except StreamKitError as error:
+        _logger.warning("those without a heartbeat count as alive: %s", error)
+
+
+def _forget_dead_pins(catalog: Catalog, lapsed: Iterable[str]) -> None:
+    if tokens := [name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)]:
+        catalog.unpin(tokens)
 
 
 def _apply_retention(running: Pass, topic: Topic) -> Report:

@@ -2,7 +2,9 @@
 Heartbeats of a log that several hosts share: in its PostgreSQL schema, but beside the catalog.
 
 The table is not logged and its commits wait for no disk, so beating neither takes the writers' lock nor delays a commit. It
-is empty after a crash of the server, which says no more than that nobody was heard of since. The clock is the server's.
+is empty after a crash of the server, which says no more than that nobody was heard of since. The clock is the server's, and
+while it was away nobody could beat: whoever beats again and again is at most as old as its start. An epoch's age, which says
+when it was planned, is what it is.
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ from streamkit.errors import StreamKitError
 from streamkit.log.address import Address
 from streamkit.log.database import Row
 from streamkit.log.postgres import connect, words_of
+from streamkit.names import EPOCH_HEARTBEATS
 
 _TABLE = b'CREATE UNLOGGED TABLE IF NOT EXISTS heartbeat (name TEXT COLLATE "C" PRIMARY KEY, beaten TIMESTAMPTZ NOT NULL)'
 _BEAT = b"INSERT INTO heartbeat (name, beaten) VALUES ($1, clock_timestamp()) ON CONFLICT (name) DO UPDATE SET beaten = excluded.beaten"
 _FORGET = b"DELETE FROM heartbeat WHERE name = ANY($1)"
-_AGES = b"""
-    SELECT name, greatest(0, extract(epoch FROM clock_timestamp() - beaten) * 1000)::bigint
+_AGES = f"""
+    SELECT name, greatest(0, extract(epoch FROM clock_timestamp() -
+        CASE WHEN starts_with(name, '{EPOCH_HEARTBEATS}') THEN beaten ELSE greatest(beaten, pg_postmaster_start_time()) END
+    ) * 1000)::bigint
     FROM heartbeat WHERE starts_with(name, $1)
-"""
+""".encode()
 Result = TypeVar("Result")
 
 
@@ -44,7 +49,7 @@ class PostgresHeartbeats:
         self._run(lambda session: session.execute(_FORGET, [list(names)]))
 
     def ages_ms(self, prefix: str) -> dict[str, int]:
-        """How long ago each name that begins so was last alive, in ms; StreamKitError if the server cannot be reached."""
+        """How long ago each name that begins so was last alive, or the server started, in ms; StreamKitError if the server cannot be reached."""
         return self._run(lambda session: dict(session.execute(_AGES, [prefix]).fetchall()))
 
     def _run(self, work: Callable[[psycopg.Connection[Row]], Result]) -> Result:

@@ -12,6 +12,8 @@ from streamkit.log.address import parse_address
 from streamkit.log.postgres_heartbeats import PostgresHeartbeats
 from tests.places import open_postgres
 
+DAY_MS = 24 * 3_600_000
+
 
 @pytest.fixture
 def url(postgres, tmp_path):
@@ -70,6 +72,17 @@ def test_a_crash_of_the_server_loses_beats_alone(postgres, heartbeats):
     assert heartbeats.ages_ms("") == {}
     heartbeats.beat("a")
     assert list(heartbeats.ages_ms("")) == ["a"]
+
+
+def test_the_time_for_which_the_server_was_gone_is_no_silence(url, heartbeats):
+    """Nobody could beat before the server started, so ages count from then; but for an epoch's, which is planned once."""
+    heartbeats.beat("pin/a", "epoch/1/1")
+    database = open_postgres(url)
+    with database.write() as transaction:
+        transaction.execute("UPDATE heartbeat SET beaten = beaten - interval '1 day'")
+    database.close()
+
+    assert heartbeats.ages_ms("pin/")["pin/a"] < DAY_MS <= heartbeats.ages_ms("epoch/")["epoch/1/1"]
 
 
 def test_a_server_that_is_gone_is_named(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, OffsetOutOfRangeError
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, StreamKitError
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.heartbeats import MemoryHeartbeats
@@ -195,6 +195,35 @@ def test_lost_heartbeats_cost_a_pin_nothing(log, clock):
         log.heartbeats.forget(*log.heartbeats.ages_ms(""))
         log.maintain()
         assert offsets(log) == [0, 1]
+
+
+def test_lost_heartbeats_cost_an_application_nothing(log, clock):
+    """An application that was never heard of, since heartbeats were lost or it only just starts, keeps its inputs for a minute."""
+    topic_with(log, retention_ms=HOUR)
+    append(log, *[5 * HOUR] * 3, 0)
+    application(log)
+    log.maintain()
+    clock.advance(LAPSE_MS)
+    log.maintain()
+    assert offsets(log) == [0, 1, 2, 3]
+
+    clock.advance(1)
+    log.maintain()
+    assert offsets(log) == [3]
+
+
+def test_heartbeats_that_cannot_be_kept_cost_nobody_anything(log, monkeypatch):
+    """Where no heartbeat can be written for who was not heard of, as on a full disk, they count as alive, and the pass goes on."""
+    topic_with(log, retention_ms=HOUR)
+    append(log, *[5 * HOUR] * 3, 0)
+    application(log)
+
+    def refuse(*_names):
+        raise StreamKitError("no room")
+
+    monkeypatch.setattr(log.heartbeats, "beat", refuse)
+    assert len(log.maintain().dropped.held_by) == 1
+    assert offsets(log) == [0, 1, 2, 3]
 
 
 def test_pin_that_comes_during_a_pass_counts(log, monkeypatch):
