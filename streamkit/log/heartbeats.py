@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import apsw
 
 from streamkit.clock import Clock, MonotonicClock
-from streamkit.errors import StreamKitError
+from streamkit.errors import StorageFullError, StreamKitError
 from streamkit.log.sqlite import IN_MEMORY
 from streamkit.names import HEARTBEATS_FILE
 
@@ -29,6 +29,7 @@ _BEAT = """
     INSERT INTO heartbeat (name, boot, beaten_ms) VALUES (?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET boot = excluded.boot, beaten_ms = excluded.beaten_ms
 """
+Row: TypeAlias = tuple[Any, ...]
 Result = TypeVar("Result")
 
 
@@ -88,23 +89,31 @@ class FileHeartbeats:
         """Note that these are alive now."""
         now = self._clock.now_ms()
         rows = [(name, self._boot, now) for name in names]
-        self._run(lambda connection: connection.executemany(_BEAT, rows))
+        self._run(lambda connection: _write(connection, rows))
 
     def forget(self, *names: str) -> None:
         """Drop these; unknown ones are no error."""
         rows = [(name,) for name in names]
-        self._run(lambda connection: connection.executemany("DELETE FROM heartbeat WHERE name = ?", rows))
+        self._run_on_table(lambda connection: list(connection.executemany("DELETE FROM heartbeat WHERE name = ?", rows)))
 
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive; StreamKitError if the file cannot be used."""
         statement = "SELECT name, beaten_ms FROM heartbeat WHERE boot = ? AND substr(name, 1, length(?)) = ?"
-        found = self._run(lambda connection: list(connection.execute(statement, (self._boot, prefix, prefix))))
+        found = self._run_on_table(lambda connection: list(connection.execute(statement, (self._boot, prefix, prefix))))
         now = self._clock.now_ms()
         return {name: now - beaten for name, beaten in found if beaten <= now}
+
+    def _run_on_table(self, work: Callable[[apsw.Connection], list[Row]]) -> list[Row]:
+        """What is found in the table; nothing, and nothing is written, where there is none yet: on a full disk it could not be made."""
+        if not os.path.exists(self._path):
+            return []
+        return self._run(lambda connection: work(connection) if connection.table_exists(None, "heartbeat") else [])
 
     def _run(self, work: Callable[[apsw.Connection], Result]) -> Result:
         try:
             return self._once_or_anew(work)
+        except apsw.FullError as error:
+            raise StorageFullError(f"no room in {self._path}: {error}; free disk space and run again") from error
         except (apsw.Error, OSError) as error:
             raise StreamKitError(
                 f"the heartbeats in {self._path} cannot be used: {error}; the file may be deleted at any time"
@@ -123,8 +132,12 @@ class FileHeartbeats:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             connection.pragma("journal_mode", "memory")
             connection.pragma("synchronous", "off")
-            connection.execute(_TABLE)
             return work(connection)
+
+
+def _write(connection: apsw.Connection, rows: Sequence[tuple[str, str, int]]) -> None:
+    connection.execute(_TABLE)
+    connection.executemany(_BEAT, rows)
 
 
 def heartbeats_at(root: str) -> Heartbeats:

@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import StreamKitError
+from streamkit.errors import StorageFullError, StreamKitError
 from streamkit.log import heartbeats
 from streamkit.log.heartbeats import BUSY_TIMEOUT_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
 from streamkit.log.opening import open_log
@@ -82,6 +82,30 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path):
     """Where no file can be, the error names it and says that it is disposable."""
     with pytest.raises(StreamKitError, match=r"h.db cannot be used: .*may be deleted at any time"):
         FileHeartbeats(str(tmp_path / "missing" / "h.db")).beat("a")
+
+
+class FullDisk(apsw.Connection):
+    """A database that cannot grow to a table's size."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.pragma("max_page_count", 1)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_reading_needs_no_room(tmp_path, monkeypatch, is_there):
+    """On a full disk, where no table can be made, nobody was heard of, and a beat says that there is no room."""
+    path = tmp_path / "h.db"
+    if is_there:
+        path.touch()
+    monkeypatch.setattr(apsw, "Connection", FullDisk)
+    found = FileHeartbeats(str(path))
+    assert found.ages_ms("") == {}
+    found.forget("a")
+    assert path.exists() == is_there
+
+    with pytest.raises(StorageFullError, match=r"no room in .*h.db: .*; free disk space"):
+        found.beat("a")
 
 
 @contextmanager
