@@ -3,7 +3,7 @@ Values to the types of a schema, without loss: what is refused is named by its r
 
 Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
 What Arrow takes on trust is looked at first: that texts are UTF-8, decimals within their precision, indexes within their dictionary.
-A timestamp without zone counts as UTC. Values from Python and pandas may also go from double to float, and from whole
+A timestamp without zone counts as UTC. A date that no timestamp can hold is refused: its column may become one (`evolution.py`). Values from Python and pandas may also go from double to float, and from whole
 doubles to integers, since that is how both hold such columns.
 """
 
@@ -21,6 +21,7 @@ from streamkit.log.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
 from streamkit.schema import Column
 
+DAYS_MAX = ((1 << 63) - 1) // 86_400_000_000  # from 1970, of what a timestamp in microseconds can hold
 _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
@@ -97,6 +98,8 @@ def _python(value: pa.Scalar) -> Any:
         return (value.value if isinstance(value, pa.DictionaryScalar) else value).as_buffer().to_pybytes()
     except pa.ArrowIndexError:
         return value.index.as_py()
+    except OverflowError:  # a time beyond those of Python
+        return value.value
 
 
 def _reason(error: BaseException, expected: str) -> str:
@@ -151,14 +154,21 @@ def _named(headers: pa.Array) -> pa.Array:
 def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
     source = values.type
     if source == target:
-        return values
+        return _within_times(values) if pa.types.is_date(target) else values
     if pa.types.is_null(source):
         return pa.nulls(len(values), target)
     if not _is_allowed(source, target, is_loose=is_loose):
         raise TypeError(f"there is no conversion without loss from {source} to {target}")
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
-    return pc.cast(values, target)
+    return _within_times(pc.cast(values, target)) if pa.types.is_date(target) else pc.cast(values, target)
+
+
+def _within_times(dates: pa.Array) -> pa.Array:
+    bounds = pc.min_max(dates.view(pa.int32()))
+    if dates.null_count < len(dates) and not -DAYS_MAX <= bounds["min"].as_py() <= bounds["max"].as_py() <= DAYS_MAX:
+        raise ValueError(f"no timestamp can hold it; a date lies at most {DAYS_MAX} days before or after 1970-01-01")
+    return dates
 
 
 def _is_allowed(source: pa.DataType, target: pa.DataType, *, is_loose: bool) -> bool:

@@ -114,15 +114,16 @@ def salvage(root: str, target: str | None = None, storage_roots: Sequence[str] =
         raise ConfigError(f"there are no slabs below {', '.join(folders)}; expected the folder of a log, or its storage roots")
     unfinished = unfinished_file(chosen, fresh_token())
     try:
-        topics = _write(found, unfinished)
+        topics, misfits = _write(found, unfinished)
         os.rename(unfinished, chosen)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     sync_folder(os.path.dirname(chosen))
     return Salvaged(
-        chosen, len(found.slabs), len(found.frames), topics, found.unreadable, _unproven(found.slabs), _alike(found), _notes(root)
-    )
+        chosen, len(found.slabs), len(found.frames) - len(misfits), topics, (*found.unreadable, *misfits), _unproven(found.slabs),
+        _alike(found), _notes(root),
+    )  # fmt: skip
 
 
 def _check_target(folders: Sequence[str], target: str) -> None:
@@ -236,16 +237,20 @@ def _united(one: Schema, other: Schema) -> Schema | None:
 # Rows
 
 
-def _write(found: Survey, folder: str) -> tuple[SalvagedTopic, ...]:
+def _write(found: Survey, folder: str) -> tuple[tuple[SalvagedTopic, ...], list[Unreadable]]:
+    """Write all topics; returns them, and the frames that are whole but do not fit into theirs."""
+    misfits: list[Unreadable] = []
     with open_log(folder) as log:
         writer = _Writer(log.storage, log.catalog)
-        return tuple(_write_topic(found, writer, number, plan) for number, plan in _plans(found.frames))
+        topics = tuple(_write_topic(found, writer, number, plan, misfits) for number, plan in _plans(found.frames))
+    return topics, misfits
 
 
-def _write_topic(found: Survey, writer: _Writer, number: int, plan: _Plan) -> SalvagedTopic:
+def _write_topic(found: Survey, writer: _Writer, number: int, plan: _Plan, misfits: list[Unreadable]) -> SalvagedTopic:
     topic = writer.create(plan.declared(number))
     rows = repeated = 0
-    frames = sorted(plan.frames, key=lambda frame: frame.extent.partition)
+    fitting = [frame for frame in plan.frames if _fits(found, frame, topic, misfits)]
+    frames = sorted(fitting, key=lambda frame: frame.extent.partition)
     for partition, members in groupby(frames, key=lambda frame: frame.extent.partition):
         for part in _in_order(list(members)):
             batch, left_out = _rows_of(found, part, topic)
@@ -258,6 +263,18 @@ def _write_topic(found: Survey, writer: _Writer, number: int, plan: _Plan) -> Sa
         topic.name, plan.id, str(topic.schema), topic.partitions, rows, repeated,
         tuple(name for name in topic.schema.names if name in keys),
     )  # fmt: skip
+
+
+def _fits(found: Survey, frame: FoundFrame, topic: Topic, misfits: list[Unreadable]) -> bool:
+    """Whether a topic can hold the rows of a frame; a date that its wider type cannot hold is no reason to give up the others."""
+    if frame.schema == topic.schema:
+        return True
+    try:
+        found.rows_of(frame, topic)
+    except SchemaError as error:
+        misfits.append(Unreadable(frame.extent.path, frame.extent.position, str(error)))
+        return False
+    return True
 
 
 def _in_order(frames: Sequence[FoundFrame]) -> Iterator[list[FoundFrame]]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
 from streamkit.errors import SchemaError
+from streamkit.log import conversion
 from streamkit.log.evolution import check_evolution, is_wider
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
@@ -224,8 +225,9 @@ def test_a_producer_that_is_open_does_no_harm(log):
     assert rows == [("a", 1, None), ("b", 2**40, "x"), ("c", 3, None)]
 
 
-def test_a_date_too_far_for_the_wider_type_is_an_error(log):
-    """A date that no timestamp can hold is named when it is read, not turned into another."""
+def test_a_date_too_far_for_the_wider_type_is_an_error(log, monkeypatch):
+    """A date that no timestamp can hold, where one was taken before they were refused, is named when it is read, not turned into another."""
+    monkeypatch.setattr(conversion, "DAYS_MAX", 1 << 31)
     log.create_topic("dates", "d date", partitions=1)
     with log.producer() as producer:
         producer.send_batch("dates", pa.table({"d": pa.array([2**31 - 1], pa.int32()).view(pa.date32())}))
