@@ -19,6 +19,7 @@ from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.cleaning import Cleaning
 from streamkit.log.extent import Extent
+from streamkit.log.failures import Failures
 from streamkit.log.frame import FRAME_ROWS_MAX
 from streamkit.log.segment import EXTENTS_PER_SWAP, Piece, SegmentWriter
 from streamkit.log.settings import (
@@ -95,7 +96,8 @@ def compact(
     Compact every partition of a topic up to its committed end, as far as `min.compaction.lag.ms` lets.
 
     Keys take at most `memory_bytes` at a time. `progress` is told how many rows were looked at. ConfigError if the topic's
-    `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents.
+    `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents; what befalls one partition
+    is raised once the others are compacted.
     """
     _check_policy(topic)
     room = whole_number("memory_bytes", memory_bytes, 1)
@@ -180,9 +182,12 @@ class _Cleaner:
         self._writer = SegmentWriter(storage, catalog, throttle)
 
     def report(self, is_background: bool) -> Report:
-        """Clean every partition."""
-        partitions = self._catalog.end_offsets(self._topic.id)
-        reports = [self._clean(partition, is_background) for partition in partitions]
+        """Clean every partition; what befalls one of them is raised once the others are clean."""
+        failures, reports = Failures(), []
+        for partition in self._catalog.end_offsets(self._topic.id):
+            with failures.noted(f"compaction of topic {self._topic.name}, partition {partition}"):
+                reports.append(self._clean(partition, is_background))
+        failures.raise_any()
         return Report(self._topic.name, tuple(report for report in reports if report is not None))
 
     def _clean(self, partition: int, is_background: bool) -> PartitionReport | None:

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.errors import (
-    ConfigError,
-    CorruptionError,
-    EpochFailedError,
-    StorageFailedError,
-    StreamKitError,
-    TopicNotFoundError,
-)
+from streamkit.errors import ConfigError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.compaction import compact_if_dirty
+from streamkit.log.failures import Failures
 from streamkit.log.heartbeats import Heartbeats
 from streamkit.log.merge import Merged, merge_topic
 from streamkit.log.orphans import collect_silent_producers
@@ -65,39 +61,42 @@ class Report:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass under way: the log, how fast it may write, who merges for it, and which holders of rows were gone when it began."""
+    """A pass under way: the log, how fast it may write, who merges for it, and what went wrong, which keeps nothing else from its turn."""
 
     log: Log
     throttle: Throttle
     writer: SegmentWriter
-    lapsed: frozenset[str]
+    failures: Failures = field(default_factory=Failures)
 
     def done(self, step: Callable[..., Report], *topic: Topic) -> Report:
         """What a step did, of a topic or of the log; StoppedError if the pass is to end before it."""
         self.throttle.check()
-        return step(self, *topic)
+        work = None if topic else "maintenance of the log as a whole"
+        with self.failures.noted(work), suppress(TopicNotFoundError):  # it was deleted meanwhile
+            return step(self, *topic)
+        return Report()
 
 
 def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
     """
-    Do what there is to do for the named topics, or all, internal ones too: retention, compaction, merge; then empty the trash,
-    collect what producers without a name left that have been silent for a day, and shorten the journal.
+    Empty the trash; then do what there is to do for the named topics, or all, internal ones too: retention, then compaction and
+    merge; then collect what producers without a name left that have been silent for a day, and shorten the journal.
 
-    `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays. Returns what
-    was done. TopicNotFoundError for a name that is no topic's; CorruptionError or StorageFailedError for a topic whose rows are
-    missing, damaged or out of reach, once all the others are done.
+    What makes room comes before what needs some, and what goes wrong with one topic, partition or file keeps none of the others
+    from its turn. `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays.
+    Returns what was done. TopicNotFoundError for a name that is no topic's; once all that can be done is, the first error that
+    was met, such as CorruptionError for rows that are damaged. On a full disk nothing is compacted or merged after the first
+    StorageFullError; FencedError ends the pass at once.
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in _names(topics)]
     bound = throttle or Throttle()
     log.storage = current_storage(log.storage, log.catalog.replication())  # another process may have added roots
-    writer = SegmentWriter(log.storage, log.catalog, bound)
-    running = Pass(log, bound, writer, lapsed_holders(log.catalog, log.heartbeats))
-    _forget_dead_pins(log.catalog, running.lapsed)
-    failures: list[CorruptionError | StorageFailedError] = []
-    report = sum((_maintained(running, topic, failures) for topic in chosen), Report())
+    running = Pass(log, bound, SegmentWriter(log.storage, log.catalog, bound))
+    report = running.done(_empty_trash)
+    retention = partial(_apply_retention, lapsed=_lapsed(running))
+    report += sum((running.done(step, topic) for step in (retention, _rewrite) for topic in chosen), Report())
     report += sum((running.done(step) for step in LOG_STEPS), Report())
-    if failures:
-        raise failures[0]
+    running.failures.raise_failed()
     return report
 
 
@@ -107,16 +106,13 @@ def _names(topics: Iterable[str]) -> Iterable[str]:
     return topics
 
 
-def _maintained(running: Pass, topic: Topic, failures: list[CorruptionError | StorageFailedError]) -> Report:
-    """What was done for a topic; that its rows are missing, damaged or out of reach is noted, and keeps nobody from the next one."""
-    try:
-        return sum((running.done(step, topic) for step in TOPIC_STEPS), Report())
-    except EpochFailedError as error:
-        _logger.info("topic %s is left for the next pass: %s", topic.name, error)  # others are at it
-    except (CorruptionError, StorageFailedError) as error:
-        _logger.warning("topic %s cannot be maintained: %s", topic.name, error)
-        failures.append(error)
-    return Report()
+def _lapsed(running: Pass) -> frozenset[str]:
+    """Who is gone, and their pins are forgotten; nobody if that cannot be found out."""
+    lapsed: frozenset[str] = frozenset()
+    with running.failures.noted("look at the heartbeats"):
+        lapsed = lapsed_holders(running.log.catalog, running.log.heartbeats)
+        _forget_dead_pins(running.log.catalog, lapsed)
+    return lapsed
 
 
 def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:
@@ -146,20 +142,21 @@ def _forget_dead_pins(catalog: Catalog, lapsed: Iterable[str]) -> None:
         catalog.unpin(tokens)
 
 
-def _apply_retention(running: Pass, topic: Topic) -> Report:
-    if not topic.has_retention:
-        return Report()
-    catalog = running.log.catalog
-    return sum((_apply_to_partition(running, topic, partition) for partition in catalog.end_offsets(topic.id)), Report())
+def _apply_retention(running: Pass, topic: Topic, lapsed: frozenset[str]) -> Report:
+    report = Report()
+    for partition in running.log.catalog.end_offsets(topic.id) if topic.has_retention else ():
+        with running.failures.noted(f"retention of topic {topic.name}, partition {partition}"):
+            report += _apply_to_partition(running, topic, partition, lapsed)
+    return report
 
 
-def _apply_to_partition(running: Pass, topic: Topic, partition: int) -> Report:
+def _apply_to_partition(running: Pass, topic: Topic, partition: int, lapsed: frozenset[str]) -> Report:
     catalog, now_ms = running.log.catalog, running.log.clock.now_ms()
     head = catalog.head(topic.id, partition)
     before = expired_before(topic, head, now_ms)
     if not before:
         return Report()
-    trimmed = catalog.trim(Trim(topic.id, partition, before), running.lapsed)
+    trimmed = catalog.trim(Trim(topic.id, partition, before), lapsed)
     reach("retention.trimmed")
     if trimmed.extents and is_all_expired(topic, head, now_ms):
         _logger.warning(
@@ -171,17 +168,23 @@ def _apply_to_partition(running: Pass, topic: Topic, partition: int) -> Report:
     return Report(dropped=trimmed)
 
 
-def _merge(running: Pass, topic: Topic) -> Report:
-    return Report(merged=merge_topic(running.log.catalog, topic, running.writer))
+def _rewrite(running: Pass, topic: Topic) -> Report:
+    """Compact and merge a topic, unless a full disk has no room for what takes the place of rows."""
+    report = Report()
+    for step in (_compact, _merge):
+        if not running.failures.is_disk_full:
+            report += running.done(step, topic)
+    return report
 
 
 def _compact(running: Pass, topic: Topic) -> Report:
     log = running.log
-    try:
-        report = compact_if_dirty(log.storage, log.catalog, log.clock, topic, throttle=running.throttle)
-    except TopicNotFoundError:
-        return Report()  # it was deleted meanwhile
+    report = compact_if_dirty(log.storage, log.catalog, log.clock, topic, throttle=running.throttle)
     return Report(rows_compacted=report.rows_before - report.rows_after)
+
+
+def _merge(running: Pass, topic: Topic) -> Report:
+    return Report(merged=merge_topic(running.log.catalog, topic, running.writer))
 
 
 def _collect_orphans(running: Pass) -> Report:
@@ -217,5 +220,4 @@ def oldest_epoch_ms(heartbeats: Heartbeats) -> int:
     )
 
 
-TOPIC_STEPS: tuple[Callable[[Pass, Topic], Report], ...] = (_apply_retention, _compact, _merge)
-LOG_STEPS: tuple[Callable[[Pass], Report], ...] = (_empty_trash, _collect_orphans, _shorten_journal)
+LOG_STEPS: tuple[Callable[[Pass], Report], ...] = (_collect_orphans, _shorten_journal)

@@ -15,6 +15,7 @@ from itertools import groupby, takewhile
 
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
+from streamkit.log.failures import Failures
 from streamkit.log.segment import EXTENTS_PER_SWAP, SegmentWriter
 from streamkit.log.settings import SEGMENT_BYTES
 from streamkit.log.topic import Topic
@@ -74,9 +75,15 @@ def merge_topic(catalog: Catalog, topic: Topic, writer: SegmentWriter) -> Merged
     Join the small files of every partition of a topic; the same rows, offsets, times, headers and deletions.
 
     Each swap is a transaction of its own, so a merge that is interrupted goes on where it stopped. A partition that changes
-    meanwhile (by another merge, compaction or retention) is left for the next time.
+    meanwhile (by another merge, compaction or retention) is left for the next time. What befalls one partition is raised
+    once the others are merged.
     """
-    return sum((_merge_partition(catalog, topic, partition, writer) for partition in catalog.end_offsets(topic.id)), Merged())
+    failures, done = Failures(), Merged()
+    for partition in catalog.end_offsets(topic.id):
+        with failures.noted(f"merge of topic {topic.name}, partition {partition}"):
+            done += _merge_partition(catalog, topic, partition, writer)
+    failures.raise_any()
+    return done
 
 
 def _merge_partition(catalog: Catalog, topic: Topic, partition: int, writer: SegmentWriter) -> Merged:

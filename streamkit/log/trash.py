@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
@@ -15,15 +17,29 @@ def empty_trash(storage: Storage, catalog: Catalog, dropped_before_ms: int) -> i
     """
     Delete the files that were dropped before a time, then their rows; returns how many.
 
-    A crash between the two leaves rows without files, which the next time finds and forgets.
+    A crash between the two leaves rows without files, which the next time finds and forgets. A file that cannot be deleted
+    keeps its row, and StorageFailedError is raised once all the others are gone.
     """
     waiting = iter(catalog.trash(dropped_before_ms))
+    failures: list[StreamKitError] = []
     count = 0
     while paths := list(islice(waiting, FILES_PER_TRANSACTION)):
-        for path in paths:
-            storage.delete(path)
-            reach("trash.file_deleted")
-        reach("trash.files_deleted")
-        catalog.forget_trash(paths)
-        count += len(paths)
+        if deleted := list(_deleted(storage, paths, failures)):
+            reach("trash.files_deleted")
+            catalog.forget_trash(deleted)
+        count += len(deleted)
+    if failures:
+        raise failures[0]
     return count
+
+
+def _deleted(storage: Storage, paths: Iterable[str], failures: list[StreamKitError]) -> Iterator[str]:
+    """Those of the files that are gone after this; why others are not goes to `failures`."""
+    for path in paths:
+        try:
+            storage.delete(path)
+        except StreamKitError as error:
+            failures.append(error)
+        else:
+            reach("trash.file_deleted")
+            yield path

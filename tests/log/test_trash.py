@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from streamkit.errors import StorageFailedError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log.maintenance import oldest_epoch_ms
+from streamkit.log import maintenance
+from streamkit.log.maintenance import Report, oldest_epoch_ms
 from streamkit.log.orphans import collect_orphans
 from streamkit.log.pulse import LAPSE_MS
 from streamkit.log.trash import empty_trash
@@ -54,6 +56,33 @@ def test_crash_between_file_and_row(log, point):
 
 def _crash():
     raise SimulatedCrash
+
+
+def test_a_file_that_cannot_be_deleted_keeps_no_other(log, clock, monkeypatch):
+    """The others go, its row stays for the next time, the error is raised, and the rest of the pass is done."""
+    stuck, *others = log.catalog.trash(NEVER_MS)
+    clock.advance(log.settings.file_delete_delay_ms + 1)
+    reached = []
+    delete = log.storage.delete
+
+    def refuse(path):
+        if path == stuck:
+            raise StorageFailedError(f"cannot delete {path}: Is a directory")
+        delete(path)
+
+    def last_step(running):
+        reached.append(running)
+        return Report()
+
+    monkeypatch.setattr(log.storage, "delete", refuse)
+    monkeypatch.setattr(maintenance, "LOG_STEPS", [last_step])
+    with pytest.raises(StorageFailedError, match=f"cannot delete {stuck}"):
+        log.maintain()
+    assert (log.catalog.trash(NEVER_MS), files(log), len(reached)) == ([stuck], 2, 1)
+    assert not any(log.storage.exists(path) for path in others)
+
+    monkeypatch.undo()
+    assert (log.maintain().files_deleted, files(log)) == (1, 1)
 
 
 def test_files_wait_for_the_epoch_under_way(log, clock):

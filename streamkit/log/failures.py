@@ -1,0 +1,56 @@
+"""What befalls the parts of a work that goes on past each of them: one that is damaged must not keep the others from their turn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import final
+
+from streamkit.errors import EpochFailedError, FencedError, StorageFullError, StreamKitError, TopicNotFoundError
+
+_logger = logging.getLogger(__name__)
+
+
+@final
+class Failures:
+    """Failures of a work that goes on: those to be mended, and those that the next time settles, since others were at it."""
+
+    def __init__(self) -> None:
+        self._failed: list[StreamKitError] = []
+        self._left: list[EpochFailedError] = []
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether something found no room, so that what needs some is best left for another time."""
+        return any(isinstance(error, StorageFullError) for error in self._failed)
+
+    @contextmanager
+    def noted(self, work: str | None = None) -> Iterator[None]:
+        """
+        Note what goes wrong in the block, and log it with the words for its `work`, unless it tells of that itself.
+
+        FencedError and TopicNotFoundError are raised: they are true of what is behind the block too.
+        """
+        try:
+            yield
+        except (FencedError, TopicNotFoundError):
+            raise
+        except EpochFailedError as error:
+            self._left.append(error)
+            if work is not None:
+                _logger.info("the %s is left for the next time: %s", work, error)
+        except StreamKitError as error:
+            self._failed.append(error)
+            if work is not None:
+                _logger.warning("the %s failed: %s", work, error)
+
+    def raise_failed(self) -> None:
+        """Raise the first that is to be mended, if there is one."""
+        for error in self._failed:
+            raise error
+
+    def raise_any(self) -> None:
+        """Raise the first that is to be mended, else the first that others caused, if there is one."""
+        for error in (*self._failed, *self._left):
+            raise error
