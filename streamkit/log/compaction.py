@@ -182,9 +182,11 @@ class _Cleaner:
         self._writer = SegmentWriter(storage, catalog, throttle)
 
     def report(self, is_background: bool) -> Report:
-        """Clean every partition; what befalls one of them is raised once the others are clean."""
+        """Clean every partition; what befalls one of them is raised once the others are clean, but for a full disk."""
         failures, reports = Failures(), []
         for partition in self._catalog.end_offsets(self._topic.id):
+            if failures.is_disk_full:
+                break
             with failures.noted(f"compaction of topic {self._topic.name}, partition {partition}"):
                 reports.append(self._clean(partition, is_background))
         failures.raise_any()

@@ -26,11 +26,12 @@ class Failures:
         return any(isinstance(error, StorageFullError) for error in self._failed)
 
     @contextmanager
-    def noted(self, work: str | None = None) -> Iterator[None]:
+    def noted(self, work: str | None = None, *, is_beside_catalog: bool = False) -> Iterator[None]:
         """
         Note what goes wrong in the block, and log it with the words for its `work`, unless it tells of that itself.
 
-        FencedError and TopicNotFoundError are raised: they are true of what is behind the block too.
+        Raised is what is true of all that is behind the block too: FencedError, TopicNotFoundError, and StreamKitError itself,
+        by which a catalog says that it cannot be reached, unless the block may fail without it.
         """
         try:
             yield
@@ -41,16 +42,19 @@ class Failures:
             if work is not None:
                 _logger.info("the %s is left for the next time: %s", work, error)
         except StreamKitError as error:
+            if type(error) is StreamKitError and not is_beside_catalog:
+                raise
             self._failed.append(error)
             if work is not None:
                 _logger.warning("the %s failed: %s", work, error)
 
     def raise_failed(self) -> None:
-        """Raise the first that is to be mended, if there is one."""
-        for error in self._failed:
+        """Raise the first that is to be mended, if there is one; that the disk is full comes before all others."""
+        for error in sorted(self._failed, key=lambda error: not isinstance(error, StorageFullError)):
             raise error
 
     def raise_any(self) -> None:
         """Raise the first that is to be mended, else the first that others caused, if there is one."""
-        for error in (*self._failed, *self._left):
+        self.raise_failed()
+        for error in self._left:
             raise error

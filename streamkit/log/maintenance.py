@@ -86,7 +86,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     from its turn. `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays.
     Returns what was done. TopicNotFoundError for a name that is no topic's; once all that can be done is, the first error that
     was met, such as CorruptionError for rows that are damaged. On a full disk nothing is compacted or merged after the first
-    StorageFullError; FencedError ends the pass at once.
+    StorageFullError; FencedError, or a catalog that cannot be reached, ends the pass at once.
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in _names(topics)]
     bound = throttle or Throttle()
@@ -109,7 +109,7 @@ def _names(topics: Iterable[str]) -> Iterable[str]:
 def _lapsed(running: Pass) -> frozenset[str]:
     """Who is gone, and their pins are forgotten; nobody if that cannot be found out."""
     lapsed: frozenset[str] = frozenset()
-    with running.failures.noted("look at the heartbeats"):
+    with running.failures.noted("look at the heartbeats", is_beside_catalog=True):
         lapsed = lapsed_holders(running.log.catalog, running.log.heartbeats)
         _forget_dead_pins(running.log.catalog, lapsed)
     return lapsed
@@ -202,8 +202,10 @@ def _shorten_journal(running: Pass) -> Report:
 def _empty_trash(running: Pass) -> Report:
     log = running.log
     now_ms = log.clock.now_ms()  # first of all: what is dropped from here on is younger than any epoch's age
-    delay_ms = max(log.settings.file_delete_delay_ms, oldest_epoch_ms(log.heartbeats))
-    return Report(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
+    with running.failures.noted("emptying of the trash", is_beside_catalog=True):  # it asks the heartbeats too
+        delay_ms = max(log.settings.file_delete_delay_ms, oldest_epoch_ms(log.heartbeats))
+        return Report(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
+    return Report()
 
 
 def oldest_epoch_ms(heartbeats: Heartbeats) -> int:

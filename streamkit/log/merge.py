@@ -76,10 +76,12 @@ def merge_topic(catalog: Catalog, topic: Topic, writer: SegmentWriter) -> Merged
 
     Each swap is a transaction of its own, so a merge that is interrupted goes on where it stopped. A partition that changes
     meanwhile (by another merge, compaction or retention) is left for the next time. What befalls one partition is raised
-    once the others are merged.
+    once the others are merged, but for a full disk, which has no room for the others either.
     """
     failures, done = Failures(), Merged()
     for partition in catalog.end_offsets(topic.id):
+        if failures.is_disk_full:
+            break
         with failures.noted(f"merge of topic {topic.name}, partition {partition}"):
             done += _merge_partition(catalog, topic, partition, writer)
     failures.raise_any()
