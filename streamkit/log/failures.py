@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import final
 
 from streamkit.errors import EpochFailedError, FencedError, StorageFullError, StreamKitError, TopicNotFoundError
+
+NAMED_MAX = 10
 
 _logger = logging.getLogger(__name__)
 
@@ -46,12 +49,15 @@ class Failures:
                 raise
             self._failed.append(error)
             if work is not None:
-                _logger.warning("the %s failed: %s", work, error)
+                _logger.info("the %s failed: %s", work, error)
 
     def raise_failed(self) -> None:
-        """Raise the first that is to be mended, if there is one; that the disk is full comes before all others."""
-        for error in sorted(self._failed, key=lambda error: not isinstance(error, StorageFullError)):
-            raise error
+        """Raise the first that is to be mended, if there is one, with a note of the others; that the disk is full comes before all."""
+        if self._failed:
+            first, *others = sorted(self._failed, key=lambda error: not isinstance(error, StorageFullError))
+            if others and sys.version_info >= (3, 11):
+                first.add_note(f"{len(others)} more failed: {'; '.join(str(error) for error in others[:NAMED_MAX])}")
+            raise first
 
     def raise_any(self) -> None:
         """Raise the first that is to be mended, else the first that others caused, if there is one."""

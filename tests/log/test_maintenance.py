@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import logging
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -121,6 +123,22 @@ def test_a_topic_that_fails_keeps_no_other(log, monkeypatch, kind):
     with pytest.raises(kind, match="on purpose"):
         log.maintain()
     assert (log.read("b")["_offset"].to_pylist(), extents(log, "b")) == (list(range(8, 16)), 1)
+
+
+def test_the_others_that_failed_are_told_of(log, monkeypatch, caplog):
+    """The first error is raised, and a note says what else failed, as does the log of the process; nothing else is printed."""
+
+    def merged(catalog, topic, writer):
+        raise CorruptionError(f"topic {topic.name} is damaged")
+
+    monkeypatch.setattr(maintenance, "merge_topic", merged)
+    monkeypatch.setattr(maintenance, "empty_trash", lambda *_: merged(None, log.topic("b"), None))
+    with caplog.at_level(logging.INFO), pytest.raises(CorruptionError, match="topic b is damaged") as raised:
+        log.maintain()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING and "failed" in record.getMessage()]
+    assert "the emptying of the trash failed: topic b is damaged" in caplog.text
+    if sys.version_info >= (3, 11):
+        assert raised.value.__notes__ == ["2 more failed: topic a is damaged; topic b is damaged"]
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
