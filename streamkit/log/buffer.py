@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,11 +65,12 @@ class Buffer:
         return places
 
     def frames(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """Everything buffered, as (topic id, partition, rows of a frame)."""
+        """Everything buffered, as (topic id, partition, rows of a frame); a frame has rows of one version of the topic's schema."""
         for (topic_id, partition), batches in self._batches.items():
-            table = pa.Table.from_batches(_aligned(batches))
-            for start in range(0, table.num_rows, self._frame_rows):
-                yield topic_id, partition, _one_batch(table.slice(start, self._frame_rows))
+            for _, alike in itertools.groupby(batches, _own_columns):
+                table = pa.Table.from_batches(_aligned(list(alike)))
+                for start in range(0, table.num_rows, self._frame_rows):
+                    yield topic_id, partition, _one_batch(table.slice(start, self._frame_rows))
 
     def clear(self) -> None:
         """Forget the rows, and only them: those that come later still count those before them in their commit."""
@@ -78,6 +80,12 @@ class Buffer:
 def _by_partition(chosen: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:
     # 16 bits are sorted by radix, in a third of the time.
     return np.argsort(chosen.astype(np.uint16), kind="stable")
+
+
+def _own_columns(batch: pa.RecordBatch) -> list[tuple[str, pa.DataType]]:
+    """The names and types of the topic's own columns, without those of the log."""
+    schema = batch.schema
+    return [(name, kind) for name, kind in zip(schema.names, schema.types, strict=True) if name not in LOG_TYPES]
 
 
 def _aligned(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:

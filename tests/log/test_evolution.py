@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import threading
+import time
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
 from streamkit.errors import SchemaError
-from streamkit.log import conversion
+from streamkit.log import conversion, outbox
 from streamkit.log.evolution import check_evolution, is_wider
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
@@ -223,6 +225,48 @@ def test_a_producer_that_is_open_does_no_harm(log):
     read = log.read("t")
     rows = sorted(zip(read["k"].to_pylist(), read["n"].to_pylist(), read["note"].to_pylist()))
     assert rows == [("a", 1, None), ("b", 2**40, "x"), ("c", 3, None)]
+
+
+def test_rows_of_two_versions_leave_in_one_commit(log):
+    """A producer that learns of a new schema while rows of the old one wait commits both, in order, each with the offset it was told."""
+    with log.producer("p") as producer:
+        old = [producer.send("t", {"k": "a", "n": 0}), producer.send_batch("t", [{"k": "a", "n": 1}], sequence=7)]
+        log.alter_topic("t", partitions=2, schema="note string, k string, n bigint")
+        producer._readers.clear()  # as a commit does when five minutes have passed, while the next draft gathers
+        new = [producer.send("t", {"note": "x", "k": "a", "n": 2**40}), producer.delete("t", {"k": "b"})]
+        new += [producer.send_batch("t", [{"note": None, "k": "a", "n": 3, "_headers": [("h", b"v")]}], sequence=8)]
+        producer.flush()
+        again = [producer.send_batch("t", [{"note": None, "k": "a", "n": number}], sequence=number) for number in (7, 8)]
+
+    rows = {(row["_partition"], row["_offset"]): (row["note"], row["n"]) for row in log.read("t").to_pylist()}
+    places = [(partition, first) for receipt in old + new for partition, (first, _) in receipt.offsets.items()]
+    assert [rows[place] for place in places] == [(None, 0), (None, 1), ("x", 2**40), (None, None), (None, 3)]
+    assert len(rows) == 5 and len(log.storage.list("slabs")) == 1
+    assert [receipt.offsets for receipt in again] == [old[1].offsets, new[2].offsets]
+
+
+def test_what_gathers_while_an_older_commit_leaves_may_be_of_two_versions(log, monkeypatch):
+    """A type that gets wider while threads send loses none of their rows, however often the producer looks."""
+    monkeypatch.setattr(outbox, "METADATA_MAX_AGE_SECONDS", 0.0)
+    log.create_topic("w", "id tinyint, s string", partitions=1)
+    receipts, is_over = [], threading.Event()
+
+    def send_on(producer):
+        while not is_over.is_set():
+            receipts.append(producer.send("w", {"id": 1, "s": "x"}))
+
+    with log.producer(linger_ms=1) as producer:
+        threads = [threading.Thread(target=send_on, args=(producer,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for kind in ("smallint", "int", "bigint"):
+            time.sleep(0.05)
+            log.alter_topic("w", schema=f"id {kind}, s string")
+        is_over.set()
+        for thread in threads:
+            thread.join(60)
+    assert [receipt.error for receipt in receipts if receipt.error is not None] == []
+    assert log.end_offsets("w") == {0: len(receipts)}
 
 
 def test_a_date_too_far_for_the_wider_type_is_an_error(log, monkeypatch):
