@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.log.frame import LOG_TYPES
-from streamkit.log.keys import partitions
+from streamkit.log.keys import partitions_of_rows
 from streamkit.log.receipt import Places
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED
@@ -34,7 +34,7 @@ def split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Split:
         return Split(())
     if not topic.partition_by or topic.partitions == 1:
         return Split(((keyless % topic.partitions, batch),))
-    chosen = partitions([batch.column(name) for name in topic.partition_by], topic.partitions)
+    chosen = partitions_of_rows(batch, topic.key, topic.partition_by, topic.partitions)
     chosen[chosen < 0] = keyless % topic.partitions
     counts = np.bincount(chosen, minlength=topic.partitions)
     if counts.max() == batch.num_rows:

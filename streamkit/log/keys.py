@@ -100,9 +100,33 @@ def partitions(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]
         of_entries = partitions([_with_null(columns[0].dictionary)], count)
         return of_entries.take(_codes(columns[0]))
     encoded = partition_bytes(columns)
-    places: npt.NDArray[np.int32] = (murmur2(encoded) & np.int32(0x7FFFFFFF)) % np.int32(count)
+    places = _places(encoded, count)
     if encoded.null_count:
         places[encoded.is_null().to_numpy(zero_copy_only=False)] = -1
+    return places
+
+
+def partitions_of_rows(
+    rows: pa.RecordBatch, key: Sequence[str], partition_by: Sequence[str], count: int
+) -> npt.NDArray[np.int32]:
+    """
+    The partition of each row among `count`, by the part of its key that chooses one; -1 for a null key.
+
+    Where that part is null and the key is not, its encoding is hashed instead, so that the rows of a key stay together.
+    """
+    places = partitions([rows.column(name) for name in partition_by], count)
+    if set(partition_by) != set(key) and (places < 0).any():
+        has_key = _not_all_null([rows.column(name) for name in key])
+        places[(places < 0) & (True if has_key is None else has_key)] = _place_of_null(len(partition_by), count)
+    return places
+
+
+def _place_of_null(columns: int, count: int) -> int:
+    return int(_places(encode_keys([pa.nulls(1)] * columns), count)[0])
+
+
+def _places(encoded: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
+    places: npt.NDArray[np.int32] = (murmur2(encoded) & np.int32(0x7FFFFFFF)) % np.int32(count)
     return places
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import streamkit as sk
@@ -65,6 +67,24 @@ def test_an_existing_topic_that_fits_is_written() -> None:
             ("c", 2, 4),
         ]
         assert log.topic("out").partitions == 3
+
+
+def test_a_key_whose_part_that_places_it_is_null_has_one_partition() -> None:
+    """An application puts rows of one key where a producer puts them, also where only other columns of the key have a value."""
+    app = sk.Topology("copying")
+    app.stream("clicks").to("out")
+    with fresh_log() as log:
+        for name, partitions in (("clicks", 1), ("out", 4)):
+            log.create_topic(name, "user string, n int, v int", ["user", "n"], None, partitions, partition_by="user")
+        log.create_topic("sent", "user string, n int, v int", ["user", "n"], None, 4, partition_by="user")
+        with log.producer() as producer:
+            for name, v in itertools.product(("clicks", "sent"), range(6)):
+                producer.send(name, {"user": None, "n": 1, "v": v})
+                producer.flush()
+        execute(log, compile(app, log), Run(tasks=3))
+        assert log.read("out")["v"].to_pylist() == list(range(6))
+        places = [set(log.read(name)["_partition"].to_pylist()) for name in ("out", "sent")]
+        assert places[0] == places[1] and len(places[0]) == 1
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,27 @@ def test_rows_go_where_their_key_belongs(log):
         assert rows["_offset"].to_pylist() == list(range(rows.num_rows))
 
 
+def test_a_key_stays_together_where_the_part_that_places_it_is_null(log):
+    """Rows whose `partition_by` is null are in one partition as long as their key is not, so that compaction leaves one of each key."""
+    schema = "a string, b int, c int, v int"
+    log.create_topic("part", schema, ["a", "b", "c"], None, 4, {"cleanup.policy": "compact"}, ["b", "a"])
+    log.create_topic("loose", schema, ["a", "b", "c"], None, 4, None, "a")
+    rows = [{"a": None, "b": None, "c": 1, "v": v} for v in range(6)]
+    with log.producer() as producer:
+        for row in rows:
+            producer.send("part", row)
+            producer.flush()
+        producer.delete("part", {"a": None, "b": None, "c": 2})
+        producer.send_batch("part", [{**row, "c": 2} for row in rows])
+        for _ in range(4):
+            producer.send_batch("loose", [{"a": None, "b": None, "c": None, "v": 0}])
+
+    assert len(set(log.read("part")["_partition"].to_pylist())) == 1
+    assert sorted(log.read("loose")["_partition"].to_pylist()) == [0, 1, 2, 3]
+    log.compact("part")
+    assert sorted(zip(*(log.read("part")[name].to_pylist() for name in ("c", "v")))) == [(1, 5), (2, 5)]
+
+
 def test_rows_without_key_go_round(log):
     """A batch without keys stays together; the next one goes to the next partition."""
     with log.producer() as producer:

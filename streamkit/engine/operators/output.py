@@ -11,7 +11,7 @@ from streamkit.engine.context import Context, log_timestamps, runs
 from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, plain, rows_of, without_null_keys
-from streamkit.log.keys import partitions
+from streamkit.log.keys import partitions_of_rows
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.program import Emit, Output, Send, Write
 
@@ -46,18 +46,18 @@ def write(operator: Write, batch: pa.RecordBatch | None, context: Context) -> No
         return
     if has_order(batch):
         batch = in_canonical_order(batch)
-    labels = _partitions_of(batch, topic)
+    labels = _partitions_of(batch, output.key, topic)
     order = np.argsort(labels, kind="stable")
     rows = _log_rows(output, batch).take(pa.array(order))
     context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
     context.count("written", output.topic, batch.num_rows)
 
 
-def _partitions_of(batch: pa.RecordBatch, topic: OutputTopic) -> npt.NDArray[np.int64]:
+def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic) -> npt.NDArray[np.int64]:
     """The partition of each row, by its key; rows without one are spread by where they come from."""
     if not topic.partition_by:
         return groups_of(batch, (), topic.partitions).astype(np.int64)
-    labels = partitions([batch[name] for name in topic.partition_by], topic.partitions).astype(np.int64)
+    labels = partitions_of_rows(batch, key, topic.partition_by, topic.partitions).astype(np.int64)
     missing = labels < 0
     return np.where(missing, groups_of(batch, (), topic.partitions), labels) if missing.any() else labels
 
