@@ -9,7 +9,7 @@ doubles to integers, since that is how both hold such columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,8 +98,8 @@ def _python(value: pa.Scalar) -> Any:
         return (value.value if isinstance(value, pa.DictionaryScalar) else value).as_buffer().to_pybytes()
     except pa.ArrowIndexError:
         return value.index.as_py()
-    except OverflowError:  # a time beyond those of Python
-        return value.value
+    except (OverflowError, ValueError, LookupError):  # a time beyond Python's, or of a zone that it does not know
+        return _python(value.value) if isinstance(value, pa.DictionaryScalar) else getattr(value, "value", value.type)
 
 
 def _reason(error: BaseException, expected: str) -> str:
@@ -115,7 +115,15 @@ def _reason(error: BaseException, expected: str) -> str:
 def _array(values: Any) -> pa.Array:
     """A Series or a list in the type that Arrow finds for it."""
     array = pa.array(values, from_pandas=not isinstance(values, list))
+    if pa.types.is_timestamp(array.type) and (isinstance(values, list) or values.dtype == object):
+        _check_no_nanoseconds(values)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _check_no_nanoseconds(values: Iterable[Any]) -> None:
+    """ValueError for a time of pandas that Arrow, which takes it for a datetime, would cut."""
+    if any(getattr(value, "nanosecond", 0) > 0 for value in values):
+        raise ValueError("it has nanoseconds, and a column has microseconds")
 
 
 def _sound(values: pa.Array) -> pa.Array:
@@ -161,14 +169,25 @@ def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
         raise TypeError(f"there is no conversion without loss from {source} to {target}")
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
-    return _within_times(pc.cast(values, target)) if pa.types.is_date(target) else pc.cast(values, target)
+    cast = pc.cast(values, target)
+    if pa.types.is_date(target):
+        _check_times(cast)
+    elif pa.types.is_float32(target) and pa.types.is_float64(source):
+        _check_finite(values, cast)
+    return cast
 
 
-def _within_times(dates: pa.Array) -> pa.Array:
+def _check_times(dates: pa.Array) -> None:
+    """ValueError if a date is one that no timestamp can hold."""
     bounds = pc.min_max(dates.view(pa.int32()))
     if dates.null_count < len(dates) and not -DAYS_MAX <= bounds["min"].as_py() <= bounds["max"].as_py() <= DAYS_MAX:
         raise ValueError(f"no timestamp can hold it; a date lies at most {DAYS_MAX} days before or after 1970-01-01")
-    return dates
+
+
+def _check_finite(doubles: pa.Array, floats: pa.Array) -> None:
+    """ValueError if a double became infinite."""
+    if not pc.is_inf(floats).equals(pc.is_inf(doubles)):
+        raise ValueError("it is beyond the greatest float, 3.4028234663852886e+38")
 
 
 def _is_allowed(source: pa.DataType, target: pa.DataType, *, is_loose: bool) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -27,6 +28,7 @@ Check: TypeAlias = Callable[[Any], bool]
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT_IN_DOUBLE = 1 << 53
+_INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
 _PLAIN: dict[str, type] = {
     "boolean": bool, "tinyint": int, "smallint": int, "int": int, "bigint": int, "float": float, "double": float,
     "string": str, "binary": bytes, "date": dt.date, "timestamp": dt.datetime, "timestamp_ntz": dt.datetime,
@@ -135,6 +137,8 @@ def _check(column: Column, kind: type) -> Check | None:
     if kind is decimal.Decimal:
         target = to_arrow(column.type)
         return lambda value: _fits(value, target)
+    if kind is float and column.type == "float":
+        return lambda value: abs(value) < _INFINITE_IN_FLOAT or not math.isfinite(value)
     if kind is dt.datetime and column.type == "timestamp_ntz":
         return lambda value: value.tzinfo is None
     return None

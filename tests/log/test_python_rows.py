@@ -7,6 +7,7 @@ import decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -24,8 +25,10 @@ TYPES = (
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz",
     "decimal(5,2)", "decimal(38,0)",
 )  # fmt: skip
+FLOAT_MAX = float(np.finfo(np.float32).max)
 VALUES: list[Any] = [
-    None, True, 0, 1, -1, 127, 128, -129, 2**15, 2**31, -(2**31), 2**53, 2**53 + 1, 2**63 - 1, 2**63, 1.0, 0.1, 1.5, 1e300, float("nan"),
+    None, True, 0, 1, -1, 127, 128, -129, 2**15, 2**31, -(2**31), 2**53, 2**53 + 1, 2**63 - 1, 2**63, 1.0, 0.1, 1.5, 1e300, float("nan"), float("inf"),
+    FLOAT_MAX, FLOAT_MAX * (1 + 1e-9), 2.0**128 - 2.0**103, -(2.0**128), pd.Timestamp(1, unit="ns"), pd.Timestamp(1, unit="us"),
     "", "a", "é", "\ud800", "x" * 100, b"", b"ab", bytearray(b"c"), dt.date(2013, 1, 1), dt.datetime(2013, 1, 1),
     dt.datetime(2013, 1, 1, tzinfo=UTC), dt.datetime(1, 1, 1, tzinfo=UTC), dt.datetime(9999, 12, 31, 23, tzinfo=BERLIN),
     decimal.Decimal("1.25"), decimal.Decimal("1.257"), decimal.Decimal(1000), decimal.Decimal("NaN"), np.int64(5), np.float32(0.5), [1], {},

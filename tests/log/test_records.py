@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,55 @@ def test_conversions_with_loss_are_refused(type_name, values, row):
         SchemaError, match=rf"topic t: row {row}, column 'v': found .*, expected {type_name.replace('(', '.').replace(')', '.')}"
     ):
         records_of(one_column(type_name), pa.table({"v": values}), 0)
+
+
+BEYOND_PYTHON = [
+    (pa.array([0, 1_700_000_000_000_000_000], pa.timestamp("ms")), "1700000000000000000 (timestamp[ms])"),
+    (pa.array([0, 1 << 60], pa.timestamp("s")).dictionary_encode(), "1152921504606846976 (dictionary<values=timestamp[s]"),
+    (pa.array([1 << 62]).view(pa.duration("s")), "4611686018427387904 (duration[s])"),
+    (pa.array([[1 << 62]], pa.list_(pa.timestamp("s"))), "ListType(list<item: timestamp[s]>)"),
+    (pa.array([1_000, 1_001], pa.timestamp("ns", "No/Where")), "1001 (timestamp[ns, tz=No/Where])"),
+]
+
+
+@pytest.mark.parametrize(("values", "shown"), BEYOND_PYTHON, ids=lambda found: str(getattr(found, "type", "")))
+def test_times_beyond_those_of_python_are_refused_with_their_row(values, shown):
+    """A value that does not fit is named also if Python has none for it: as the whole number that Arrow holds."""
+    with pytest.raises(SchemaError, match=rf"column 'v': found {re.escape(shown)}.*, expected timestamp"):
+        records_of(one_column("timestamp"), pa.table({"v": values}), 0)
+
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+LISTS = {"rows": lambda values: [{"v": value} for value in values], "pandas": lambda values: pd.DataFrame({"v": values})}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_no_double_becomes_infinite(kind):
+    """A double beyond the greatest float is refused by its row; infinity, NaN and what rounds to a float are taken."""
+    with pytest.raises(
+        SchemaError, match=r"row 2, column 'v': found .*1e\+300.*, expected float; it is beyond the greatest float"
+    ):
+        records_of(one_column("float"), LISTS[kind]([0.1, math.inf, 1e300]), 0)
+    found = values_of(one_column("float"), LISTS[kind]([0.1, math.inf, -math.inf, FLOAT_MAX * (1 + 1e-9), None]))
+    assert [*found[:4], *map(str, found[4:])] == [float(np.float32(0.1)), math.inf, -math.inf, FLOAT_MAX, "None"]
+
+
+@pytest.mark.parametrize(("kind", "zone"), [("timestamp", None), ("timestamp", "UTC"), ("timestamp_ntz", None)])
+@pytest.mark.parametrize("way", LISTS)
+def test_nanoseconds_are_not_cut(way, kind, zone):
+    """A time of pandas with nanoseconds is refused by its row, as Arrow's are; without it is taken."""
+    whole, finer = (pd.Timestamp("2013-01-01 12:00:00.000001" + rest, tz=zone) for rest in ("", "002"))
+    taken = [dt.datetime(2013, 1, 1, 12, tzinfo=zone and UTC), whole, None if way == "rows" else pd.NaT]
+
+    assert [value is None for value in values_of(one_column(kind), LISTS[way](pd.Series(taken, dtype=object)))] == [
+        False,
+        False,
+        True,
+    ]
+    with pytest.raises(
+        SchemaError, match=r"row 3, column 'v': found Timestamp\(.*000001002.*, expected timestamp.*; it has nanoseconds"
+    ):
+        records_of(one_column(kind), LISTS[way](pd.Series([*taken, finer], dtype=object)), 0)
 
 
 def test_rows_are_counted_over_chunks():
