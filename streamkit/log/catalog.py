@@ -334,7 +334,7 @@ class Catalog:
         return self._read(lambda transaction: producers.last_sequence(transaction, producer_id, topic_id))
 
     def sequence_offsets(self, producer_id: int, topic_id: int, sequence: int) -> Ranges | None:
-        """The offsets that a sequenced batch got, if they are remembered."""
+        """The offsets that a sequenced batch got, if they are remembered; ConfigError if its number was left out."""
         return self._read(lambda transaction: producers.offsets_of(transaction, producer_id, topic_id, sequence))
 
     # Consumer groups

@@ -108,7 +108,8 @@ class Producer:
         Buffer all rows of a RecordBatch, Table, DataFrame or list of dicts, or none of them.
 
         Columns are those of the topic, in any order, and maybe `_timestamp`, `_deleted`, `_headers`; see `records_of` for
-        event times. A `sequence` must grow from batch to batch of a topic; one that was committed before writes nothing.
+        event times. A `sequence` must grow from batch to batch of a topic; one that was committed before writes nothing, one that was left
+        out is a ConfigError.
         SchemaError names the row and the column that do not fit, RecordTooLargeError the row and the limit; both list the rows
         in `rows`. A full buffer is flushed first, except in a transaction, which stages it; with `linger_ms`, when it stays
         full for `max_block_ms`, BufferFullError says so, and nothing was taken.

@@ -49,7 +49,7 @@ class ProducerSession:
         return self._sequences[topic.id]
 
     def sequence_offsets(self, topic: Topic, sequence: int) -> Ranges | None:
-        """The offsets that a sequenced batch got, if they are remembered."""
+        """The offsets that a sequenced batch got, if they are remembered; ConfigError if its number was left out."""
         return self._catalog.sequence_offsets(self.open().id, topic.id, sequence)
 
     def stage(self, draft: Draft) -> None:

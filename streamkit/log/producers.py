@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamkit.errors import EpochFailedError, FencedError
+from streamkit.errors import ConfigError, EpochFailedError, FencedError
 from streamkit.log import groups, manifest, topics
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
@@ -192,9 +192,29 @@ def last_sequence(transaction: Transaction, producer_id: int, topic_id: int) -> 
 
 
 def offsets_of(transaction: Transaction, producer_id: int, topic_id: int, sequence: int) -> Ranges | None:
-    """The offsets that a sequenced batch got; None if it is too old to be remembered, or its number was left out."""
+    """
+    The offsets that a sequenced batch got; None if it is too old to be remembered.
+
+    ConfigError if no batch had that number before a greater one was committed.
+    """
+    place = (producer_id, topic_id)
     rows = transaction.execute(
-        "SELECT offsets FROM producer_sequence WHERE producer_id = ? AND topic_id = ? AND sequence = ?",
-        (producer_id, topic_id, sequence),
+        "SELECT offsets FROM producer_sequence WHERE producer_id = ? AND topic_id = ? AND sequence = ?", (*place, sequence)
     )
-    return {partition: (first, following) for partition, first, following in json.loads(rows[0][0])} if rows else None
+    if not rows:
+        _check_forgotten(transaction, *place, sequence)
+        return None
+    return {partition: (first, following) for partition, first, following in json.loads(rows[0][0])}
+
+
+def _check_forgotten(transaction: Transaction, producer_id: int, topic_id: int, sequence: int) -> None:
+    """ConfigError unless a sequence that is not remembered is older than all that are, and as many are as ever will be."""
+    ((count, oldest, newest),) = transaction.execute(
+        "SELECT count(*), min(sequence), max(sequence) FROM producer_sequence WHERE producer_id = ? AND topic_id = ?",
+        (producer_id, topic_id),
+    )
+    if count and (count < HISTORY_SEQUENCES or sequence > oldest):
+        raise ConfigError(
+            f"sequence {sequence} of topic {topics.get_by_id(transaction, topic_id).name} was left out, and {newest} is committed; "
+            "expected sequences that grow: send these rows under a new one"
+        )
