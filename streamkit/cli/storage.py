@@ -38,11 +38,17 @@ def set_roots(
         list[str] | None, typer.Argument(metavar="FOLDER", help="All folders that are to hold copies beside the log's own.")
     ] = None,
     factor: Annotated[
-        int | None, typer.Option("--factor", metavar="N", help="Copies of each file; one per root unless given.")
+        int | None,
+        typer.Option("--factor", metavar="N", help="Copies of each file; as on record unless given, at first one per folder."),
     ] = None,
     min_insync: Annotated[
-        int, typer.Option("--min-insync", metavar="N", help="Copies that must be durable before a write counts.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--min-insync",
+            metavar="N",
+            help="Copies that must be durable before a write counts; as on record unless given, at first 1.",
+        ),
+    ] = None,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="The log has moved here, or a root with slabs has lost its marker: it is this log's.")
     ] = False,

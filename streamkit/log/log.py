@@ -192,16 +192,16 @@ class Log:
         return self.catalog.end_offsets(self.catalog.topic(topic).id)
 
     def set_storage(
-        self, roots: Sequence[str], replication_factor: int | None = None, min_insync_replicas: int = 1,
+        self, roots: Sequence[str], replication_factor: int | None = None, min_insync_replicas: int | None = None,
         *, adopt: bool = False, force: bool = False
     ) -> None:  # fmt: skip
         """
         Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
 
-        Each slab is written `replication_factor` times (once per root and the log's own folder unless given), and acknowledged when
-        `min_insync_replicas` copies are durable; `repair` copies what is there already. Producers that are open, of this `Log` too, keep roots and
-        numbers until they are opened anew; a root left out refuses them. An empty root on record is a new disk; `adopt`: the log has moved, or a root
-        lost its marker. ConfigError for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
+        Each slab is written `replication_factor` times (at first once per folder), and acknowledged when `min_insync_replicas` copies (at first 1) are
+        durable; unless given both stay as on record, as far as there are folders. `repair` copies what is there already. Producers that are open, of
+        this `Log` too, keep roots and numbers; a root left out refuses them. An empty root on record is a new disk; `adopt`: the log has moved, or a
+        root lost its marker. ConfigError for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
         """
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)

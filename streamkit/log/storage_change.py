@@ -21,15 +21,16 @@ from streamkit.log.storage_root import Owner, claim_root, place_of, release_root
 @dataclass(frozen=True)
 class StorageChange:
     """
-    What is wanted: all folders beside the log's own, copies of each file (one per folder unless given), the least that count.
+    What is wanted: all folders beside the log's own, copies of each file, the least that count.
 
+    Numbers that are not given stay as they are on record, as far as there are folders for them; at first it is one copy per folder.
     `adopt`: the log has moved, and roots that belong to it at its old place are its own now; so are roots on record that have slabs,
     but have lost their marker. `force`: leave out a root even if slabs have no whole copy elsewhere.
     """
 
     roots: Sequence[str]
     factor: int | None = None
-    min_insync: int = 1
+    min_insync: int | None = None
     adopt: bool = False
     force: bool = False
 
@@ -42,17 +43,23 @@ class StorageChange:
         """The folders by their absolute paths."""
         return tuple(absolute_folder(root, "storage root") for root in self.roots)
 
-    def replication(self) -> Replication:
+    def replication(self, before: Replication) -> Replication:
         """The replication that is wanted, its roots not yet claimed; ConfigError for numbers that do not fit."""
-        copies = 1 + len(self.roots) if self.factor is None else self.factor
-        return Replication(copies, self.min_insync, tuple(StorageRoot(folder, "") for folder in self.folders))
+        folders = 1 + len(self.roots)
+        kept = min(before.factor, folders) if before.roots else folders
+        copies = Replication(
+            kept if self.factor is None else self.factor, 1, tuple(StorageRoot(path, "") for path in self.folders)
+        )
+        least = min(before.min_insync, copies.factor) if self.min_insync is None else self.min_insync
+        return replace(copies, min_insync=least)
 
 
 def change_storage(root: str, catalog: Catalog, change: StorageChange) -> Storage:
     """Put the change of the log at `root` on record and return its storage; ConfigError, and nothing on record, if it cannot be."""
     if root == IN_MEMORY:
         raise ConfigError("a log in memory has no copies on disks; open one in a folder")
-    wanted, before = change.replication(), catalog.replication()
+    before = catalog.replication()
+    wanted = change.replication(before)
     _check_distinct(root, change.folders)
     known = {found.path: found for found in before.roots}
     owner = Owner(catalog.standing().log_id, place_of(root))

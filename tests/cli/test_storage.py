@@ -49,6 +49,17 @@ def test_a_replaced_disk_and_a_moved_log(streamkit, root, tmp_path, as_program):
     streamkit("storage", "repair", "--log", moved)
 
 
+def test_a_replaced_disk_keeps_the_numbers(streamkit, root, tmp_path):
+    """The command that every message names after a disk was replaced leaves the number of copies and the minimum as they are."""
+    roots = [str(tmp_path / name) for name in ("second", "third", "fourth")]
+    assert "3 copies" in streamkit("storage", "set", *roots, "--factor", "3", "--min-insync", "2")
+    shutil.rmtree(roots[1])
+    (tmp_path / "third").mkdir()
+    assert "run `streamkit storage set` with the same folders" in " ".join(streamkit("storage", "list").split())
+    assert "3 copies of each file, of which 2 must be durable" in streamkit("storage", "set", *roots)
+    assert "3 copies of each file, of which 2 must be durable" in streamkit("storage", "set", *roots, "--adopt")
+
+
 def test_the_only_copies_need_force(streamkit, root, as_program, tmp_path):
     """A root without which slabs would be lost is left out with `--force` alone."""
     streamkit("storage", "set", str(tmp_path / "second"))

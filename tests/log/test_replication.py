@@ -198,6 +198,23 @@ def test_numbers_that_do_not_fit(log, folders, factor, min_insync, reason):
     assert log.catalog.replication() == before
 
 
+def test_numbers_on_record_stay_unless_given(log, folders, tmp_path):
+    """Who names the roots again, or others, without numbers keeps those on record as far as there are folders for them; at first it is a copy per folder."""
+    roots = [str(folder) for folder in folders[1:]]
+    fourth = str(tmp_path / "fourth")
+    found = []
+    for named, numbers in (
+        ((), ()), (roots, ()), ([*roots, fourth], (3, 2)), ([*roots, fourth], ()), (roots, (None, 3)), ([*roots, fourth], ()),
+        ([*roots, fourth], (4,)), (roots[:1], ()), (roots, (1,)), ((), ()), (roots, ()),
+    ):  # fmt: skip
+        log.set_storage(list(named), *numbers)
+        replication = log.catalog.replication()
+        found.append((len(replication.roots), replication.factor, replication.min_insync))
+    assert found == [
+        (0, 1, 1), (2, 3, 1), (3, 3, 2), (3, 3, 2), (2, 3, 3), (3, 3, 3), (3, 4, 3), (1, 2, 2), (2, 1, 1), (0, 1, 1), (2, 3, 1),
+    ]  # fmt: skip
+
+
 def test_a_folder_in_use_is_no_root(log, folders, tmp_path):
     """A folder that has files is not made a storage root."""
     (tmp_path / "mine").mkdir()
