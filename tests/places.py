@@ -47,7 +47,7 @@ def postgres_place(server: Server, folder: Path) -> Place:
 
 def replicated_storage(folder: Path) -> Storage:
     owner = Owner("log", place_of(str(folder / "log")))
-    roots = tuple(claim_root(str(folder / name), owner) for name in ("second", "third"))
+    roots = tuple(claim_root(str(folder / name), owner).take() for name in ("second", "third"))
     return ReplicatedStorage(str(folder / "log"), Replication(3, 2, roots))
 
 

@@ -223,9 +223,9 @@ class Catalog:
         """Take paths out of the trash, after their files were deleted."""
         self._write(lambda transaction: manifest.forget_trash(transaction, paths))
 
-    def slabs(self) -> list[str]:
-        """The paths of all slabs that the manifest refers to, sorted."""
-        return self._read(manifest.slabs)
+    def slabs(self, among: Collection[str] | None = None) -> list[str]:
+        """The paths of all slabs that the manifest refers to, or of those among some, sorted."""
+        return self._read(lambda transaction: manifest.slabs(transaction, among))
 
     def check_manifest(self) -> tuple[str, ...]:
         """What is wrong with the manifest, in words; empty if offsets are dense and ends fit."""

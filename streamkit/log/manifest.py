@@ -298,9 +298,11 @@ def referenced(transaction: Transaction, writer: str) -> set[str]:
     return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 
 
-def slabs(transaction: Transaction) -> list[str]:
-    """The paths of all slabs, sorted."""
-    return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path")]
+def slabs(transaction: Transaction, among: Iterable[str] | None = None) -> list[str]:
+    """The paths of all slabs, or of those among some, sorted."""
+    if among is None:
+        return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path")]
+    return sorted(path for path in set(among) if transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)))
 
 
 def partition_sizes(transaction: Transaction, topic_id: int) -> list[tuple[int, int, int, int, int]]:

@@ -142,16 +142,21 @@ class _Copies:
 
 
 def has_whole_copy(roots: Iterable[FileStorage], path: str) -> bool:
-    """Whether every byte of a copy under one of these roots is right; StorageFailedError if none is, and one may not be looked at."""
+    """Whether there is a `whole_copy`."""
+    return whole_copy(roots, path) is not None
+
+
+def whole_copy(roots: Iterable[FileStorage], path: str) -> pa.Buffer | None:
+    """The first copy under these roots of which every byte is right; StorageFailedError if none is, and one may not be looked at."""
     refusal = None
     for files in roots:
         state = _state(files, path)
         if isinstance(state, pa.Buffer):
-            return True
+            return state
         refusal = state if isinstance(state, OSError) else refusal
     if refusal is not None:
         raise system_error("read", path, refusal) from refusal
-    return False
+    return None
 
 
 def _state(files: FileStorage, path: str) -> pa.Buffer | CorruptionError | OSError | None:

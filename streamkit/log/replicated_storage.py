@@ -193,7 +193,9 @@ class ReplicatedStorage:
         def attempt(number: int) -> Outcome:
             try:
                 self._check(number)
-                return self._files[number].create(path, data)
+                size = self._files[number].create(path, data)
+                self._check(number)  # a copy on a root that was left out meanwhile is none: who left it out may not have seen it
+                return size
             except FileExistsError:
                 raise
             except (OSError, StorageFullError) as failure:

@@ -12,7 +12,7 @@ import logging
 import os
 from dataclasses import asdict, dataclass
 
-from streamkit.errors import ConfigError, StorageFullError
+from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.replication import StorageRoot
 from streamkit.log.storage import FileStorage, sync_folder
 from streamkit.names import IDENTITY_FOLDER, fresh_token, unfinished_file
@@ -55,6 +55,43 @@ class Marker:
 NOBODYS = Marker("", Owner("", ""))
 
 
+@dataclass(frozen=True)
+class MarkerChange:
+    """What is to become of the marker of a root: the one that was found, and the one in its place; None if it stays."""
+
+    root: StorageRoot
+    found: Marker | None = None
+    wanted: Marker | None = None
+    is_known: bool = False
+
+    def take(self) -> StorageRoot:
+        """Write the marker if there is one to be written, and return the root; ConfigError if that fails and it is not on record yet."""
+        try:
+            self.write()
+        except OSError as error:
+            if not self.is_known:
+                raise ConfigError(f"the storage root {self.root.path} cannot be used: {error.strerror}") from error
+        return self.root
+
+    def write(self) -> None:
+        """Write the marker if there is one to be written, in a folder that is made if it is missing."""
+        if self.wanted is not None:
+            os.makedirs(self.root.path, mode=0o700, exist_ok=True)
+            _write_marker(self.root.path, self.wanted)
+
+    def undo(self) -> None:
+        """Put the marker that was found back in the place of the one that was written; what cannot be written to is left as it is."""
+        try:
+            if self.wanted is None or read_marker(self.root.path) != self.wanted:
+                return
+            if self.found is None:
+                os.unlink(os.path.join(self.root.path, MARKER))
+            else:
+                _write_marker(self.root.path, self.found)
+        except (OSError, StreamKitError) as error:
+            _logger.warning("the storage root %s is marked for a change that was not made: %s", self.root.path, error)
+
+
 def place_of(root: str) -> str:
     """
     What tells the log in a folder from a copy of it: the folder itself.
@@ -92,15 +129,15 @@ def check_root(root: StorageRoot, place: str) -> None:
     if marker.token != root.token:
         raise OSError(
             f"its marker file is that of another storage root, of the log at {marker.owner.place}; if that is this log, the root has been "
-            "left out or disks were exchanged, and the log is to be opened anew"
+            "left out or disks were exchanged: open the log anew, and if that is of no avail, run `streamkit storage set` with the same folders"
         )
     if marker.owner.place != place:
         raise OSError(_elsewhere(marker))
 
 
-def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, adopt: bool = False) -> StorageRoot:
+def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, adopt: bool = False) -> MarkerChange:
     """
-    Make an absolute folder a storage root of this owner, unless it is one; ConfigError if it cannot be one.
+    What makes an absolute folder a storage root of this owner, not yet done; ConfigError if it cannot be one.
 
     An empty folder, or one that does not exist yet, becomes one; if it is `known` by the log, it is the same root again, on a
     new disk. A folder that was a root of this log comes back as it is. With `adopt`, so does a root of the log at another place,
@@ -109,32 +146,46 @@ def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, a
     try:
         marker = read_marker(folder)
         if marker is None or marker == NOBODYS:
-            return _made(folder, Marker(known.token if known else fresh_token(), owner), known, adopt=adopt)
-        _check_owner(folder, marker, owner, adopt=adopt)
-        if marker.owner != owner:
-            _write_marker(folder, Marker(marker.token, owner))
+            _check_vacant(folder, known, adopt=adopt)
+            root = known or StorageRoot(folder, fresh_token())
+            return MarkerChange(root, marker, Marker(root.token, owner), is_known=bool(known))
     except OSError as error:
         if known:  # a failing disk stays on record, and is seen to later
-            return known
+            return MarkerChange(known)
         raise ConfigError(f"the storage root {folder} cannot be used: {error.strerror}") from error
-    return StorageRoot(folder, marker.token)
+    _check_owner(folder, marker, owner, adopt=adopt)
+    wanted = None if marker.owner == owner else Marker(marker.token, owner)
+    return MarkerChange(StorageRoot(folder, marker.token), marker, wanted, is_known=bool(known))
 
 
-def release_root(root: StorageRoot, owner: Owner) -> None:
+def release_root(root: StorageRoot, owner: Owner) -> MarkerChange:
     """
-    Give a root that is no longer on record another token, so that whoever opened the log before does not write there.
+    Give a root another token, so that whoever opened the log before does not write there any more; returns what was done.
 
     The folder may become a root of this log again. What cannot be written to is left as it is.
     """
+    change = MarkerChange(root)
     try:
-        if read_marker(root.path) == Marker(root.token, owner):
-            _write_marker(root.path, Marker(fresh_token(), owner))
-    except (OSError, StorageFullError) as error:
+        found = read_marker(root.path)
+        if found == Marker(root.token, owner):
+            change = MarkerChange(root, found, Marker(fresh_token(), owner))
+            change.write()
+    except (OSError, StreamKitError) as error:
         _logger.warning(
             "the storage root %s was left out, but cannot be marked so: %s; who has the log open may go on writing there until it is opened anew",
             root.path,
             error,
         )
+    return change
+
+
+def is_root_of(folder: str, owner: Owner) -> bool:
+    """Whether the marker in a folder can be read and has this owner, whatever its token."""
+    try:
+        marker = read_marker(folder)
+    except OSError:
+        return False
+    return marker is not None and marker.owner == owner
 
 
 def _check_owner(folder: str, marker: Marker, owner: Owner, *, adopt: bool) -> None:
@@ -153,15 +204,14 @@ def _elsewhere(marker: Marker) -> str:
     )
 
 
-def _made(folder: str, marker: Marker, known: StorageRoot | None, *, adopt: bool) -> StorageRoot:
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+def _check_vacant(folder: str, known: StorageRoot | None, *, adopt: bool) -> None:
+    """ConfigError if a folder without a marker has files, unless they may be adopted."""
     allowed = {"lost+found", MARKER} | ({"slabs", "damaged"} if known and adopt else set())
-    found = sorted(name for name in os.listdir(folder) if name not in allowed and not name.startswith(_UNFINISHED))
+    names = os.listdir(folder) if os.path.lexists(folder) else []
+    found = sorted(name for name in names if name not in allowed and not name.startswith(_UNFINISHED))
     if found:
         hint = "; if its files are this log's, run `streamkit storage set` with the same folders and --adopt" if known else ""
         raise ConfigError(f"the storage root {folder} has files already, such as {found[0]}; expected an empty folder{hint}")
-    _write_marker(folder, marker)
-    return StorageRoot(folder, marker.token)
 
 
 def _write_marker(folder: str, marker: Marker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkit.log.opening import open_log
+from streamkit.log.replicated_storage import ReplicatedStorage
 
 
 @pytest.fixture
@@ -30,3 +31,24 @@ def damage(file):
     data[200] = (data[200] + 1) % 256
     file.chmod(0o600)
     file.write_bytes(data)
+
+
+def send(log, first=0, producer=None):
+    """Ten rows in one slab; of a producer with a name, opened anew, if one is given."""
+    with log.producer(producer) as opened:
+        opened.send_batch("t", [{"v": value} for value in range(first, first + 10)])
+
+
+def slabs_of(*folders):
+    return [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
+
+
+def unusable(log):
+    """Why roots cannot be used now, by folder."""
+    assert isinstance(log.storage, ReplicatedStorage)
+    return log.storage.unusable()
+
+
+def contents(*folders):
+    """Every file below these folders, with its bytes."""
+    return {file: file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file()}

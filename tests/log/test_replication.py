@@ -35,7 +35,7 @@ PATH = f"slabs/p1/1/1-{'a' * 32}.slab"
 
 def storage_of(folders, factor=3, min_insync=1):
     owner = Owner("log", place_of(str(folders[0])))
-    roots = tuple(claim_root(str(folder), owner) for folder in folders[1:])
+    roots = tuple(claim_root(str(folder), owner).take() for folder in folders[1:])
     return ReplicatedStorage(str(folders[0]), Replication(factor, min_insync, roots))
 
 

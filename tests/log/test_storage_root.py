@@ -18,30 +18,9 @@ from streamkit.log.storage_root import MARKER, Marker, Owner, claim_root, place_
 from streamkit.names import identity_path, unfinished_file
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
-from tests.log.replicated import damage, folders, log, values
+from tests.log.replicated import contents, damage, folders, log, send, slabs_of, unusable, values
 
 __all__ = ["folders", "log"]
-
-
-def send(log, first=0, producer=None):
-    """Ten rows in one slab; of a producer with a name, opened anew, if one is given."""
-    with log.producer(producer) as opened:
-        opened.send_batch("t", [{"v": value} for value in range(first, first + 10)])
-
-
-def slabs_of(*folders):
-    return [file for folder in folders for file in (folder / "slabs").rglob("*.slab")]
-
-
-def unusable(log):
-    """Why roots cannot be used now, by folder."""
-    assert isinstance(log.storage, ReplicatedStorage)
-    return log.storage.unusable()
-
-
-def contents(*folders):
-    """Every file below these folders, with its bytes."""
-    return {file: file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file()}
 
 
 def test_a_copy_of_a_log_keeps_off_its_roots(log, folders, tmp_path, caplog):
@@ -91,7 +70,7 @@ def test_hosts_may_mount_a_shared_log_elsewhere(tmp_path):
     """Of a log with its catalog on a server, the identity in its folder says whose the roots are, wherever the folder is mounted."""
     storage = FileStorage(str(tmp_path / "here"))
     storage.create(identity_path("a" * 32), [b"x"])
-    root = claim_root(str(tmp_path / "disk"), Owner("log", place_of(storage.root)))
+    root = claim_root(str(tmp_path / "disk"), Owner("log", place_of(storage.root))).take()
     (tmp_path / "here").rename(tmp_path / "there")
     assert ReplicatedStorage(str(tmp_path / "there"), Replication(2, 2, (root,))).unusable() == {}
     FileStorage(str(tmp_path / "other")).create(identity_path("b" * 32), [b"x"])
