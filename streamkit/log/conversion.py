@@ -170,18 +170,17 @@ def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
     cast = pc.cast(values, target)
-    if pa.types.is_date(target):
-        _check_times(cast)
-    elif pa.types.is_float32(target) and pa.types.is_float64(source):
+    if pa.types.is_float32(target) and pa.types.is_float64(source):
         _check_finite(values, cast)
-    return cast
+    return _within_times(cast) if pa.types.is_date(target) else cast
 
 
-def _check_times(dates: pa.Array) -> None:
-    """ValueError if a date is one that no timestamp can hold."""
+def _within_times(dates: pa.Array) -> pa.Array:
+    """The dates; ValueError if one of them is one that no timestamp can hold."""
     bounds = pc.min_max(dates.view(pa.int32()))
     if dates.null_count < len(dates) and not -DAYS_MAX <= bounds["min"].as_py() <= bounds["max"].as_py() <= DAYS_MAX:
         raise ValueError(f"no timestamp can hold it; a date lies at most {DAYS_MAX} days before or after 1970-01-01")
+    return dates
 
 
 def _check_finite(doubles: pa.Array, floats: pa.Array) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
-from streamkit.log import history, replication, tables, topics
+from streamkit.log import history, manifest, replication, tables, topics
 from streamkit.log.copies import catalog_copies, standing_of
 from streamkit.log.database import Database, Transaction
 from streamkit.log.extent import Extent
@@ -29,7 +29,7 @@ from streamkit.log.location import log_directory
 from streamkit.log.loss import check_present, known_commits
 from streamkit.log.rebuild import follow
 from streamkit.log.reference import FrameReference, SlabReference
-from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.replicated_storage import ReplicatedStorage, current_storage
 from streamkit.log.slab import check_slab, read_frame, read_reference
 from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
@@ -90,7 +90,7 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
             raise
         return _without_catalog(root, str(error))
     try:
-        return check_log(root, _storage(root, database), database, deep, progress)
+        return check_log(root, FileStorage(root), database, deep, progress)
     finally:
         database.close()
 
@@ -105,7 +105,7 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
     StorageFailedError if the operating system does not let this process look.
     """
     with naming("check", root):
-        return _checked(root, storage, database, deep, progress or (lambda done, total: None))
+        return _checked(root, _current(storage, database), database, deep, progress or (lambda done, total: None))
 
 
 def _checked(root: str, storage: Storage, database: Database, deep: bool, progress: Progress) -> Report:
@@ -128,7 +128,7 @@ def _checked(root: str, storage: Storage, database: Database, deep: bool, progre
     _check_slabs(storage, database, references, findings)
     _check_unreferenced(storage, listed, references, findings)
     if isinstance(storage, ReplicatedStorage):
-        _check_replicas(storage, references, deep, findings)
+        _check_replicas(storage, database, references, deep, findings)
     if isinstance(database, SqliteDatabase) and os.path.isdir(root):
         _check_journal(root, database, references.standing, findings)
     if deep:
@@ -137,12 +137,13 @@ def _checked(root: str, storage: Storage, database: Database, deep: bool, progre
     return findings.report(root, deep)
 
 
-def _storage(root: str, database: Database) -> Storage:
+def _current(storage: Storage, database: Database) -> Storage:
+    """The storage as it is on record, if that can be read: the check of the catalog reports if it cannot."""
     try:
         with database.read() as transaction:
-            return open_storage(root, replication.get(transaction))
-    except _DAMAGE:  # which the check of the catalog reports
-        return FileStorage(root)
+            return current_storage(storage, replication.get(transaction))
+    except _DAMAGE:
+        return storage
 
 
 def _without_catalog(root: str, reason: str) -> Report:
@@ -236,14 +237,18 @@ def _raise_refusal(error: Exception) -> None:
 
 def _check_loss(storage: Storage, database: Database, path: str, message: str, findings: Findings) -> None:
     """A slab that cannot be read counts if it is still referred to: maintenance may have deleted it since."""
-    with database.read() as transaction:
-        if not transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)):
-            return
+    if not _is_referenced(database, path):
+        return
     try:
         is_there = storage.exists(path)
     except OSError:  # then it is not just missing
         is_there = True
     findings.error("slab" if is_there else "missing-slab", path, message if is_there else "the file is missing", COPY)
+
+
+def _is_referenced(database: Database, path: str) -> bool:
+    with database.read() as transaction:
+        return bool(manifest.slabs(transaction, [path]))
 
 
 def _check_footer(found: SlabReference, expected: tuple[int, int], extents: list[Extent], findings: Findings) -> None:
@@ -274,14 +279,16 @@ def _of_extent(extent: Extent) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _check_replicas(storage: ReplicatedStorage, references: _References, deep: bool, findings: Findings) -> None:
-    """That roots can be used, and that each slab has as many copies as the log is to keep; with `deep`, whole ones."""
+def _check_replicas(
+    storage: ReplicatedStorage, database: Database, references: _References, deep: bool, findings: Findings
+) -> None:
+    """That roots can be used, and that each slab still referred to has as many copies as the log is to keep; with `deep`, whole ones."""
     for folder, reason in storage.unusable().items():
         findings.warning("storage-root", folder, reason, "mend or mount its disk, then run `streamkit storage repair`")
     factor = storage.replication.factor
     for path, (size, _) in references.slabs.items():
         copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))
-        if copies < factor:
+        if copies < factor and _is_referenced(database, path):
             findings.warning(
                 "replicas", path, f"there are {copies} copies of it; expected {factor}", "run `streamkit storage repair`"
             )
@@ -409,8 +416,7 @@ def _check_rows(storage: Storage, extent: Extent, topic: Topic | None, findings:
 
 
 def _check_frame_loss(database: Database, extent: Extent, message: str, findings: Findings) -> None:
-    with database.read() as transaction:
-        if not transaction.execute("SELECT 1 FROM slab WHERE path = ?", (extent.path,)):
-            return
+    if not _is_referenced(database, extent.path):
+        return
     where = f"topic id {extent.topic_id}, partition {extent.partition}, offsets {extent.base_offset} to {extent.next_offset}"
     findings.error("frame", where, message, COPY)

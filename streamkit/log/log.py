@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from streamkit.clock import Clock
 from streamkit.config import Settings
-from streamkit.errors import ConfigError
 from streamkit.log import compaction, findings, maintenance
 from streamkit.log.alteration import Alteration
 from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
@@ -25,7 +24,6 @@ from streamkit.log.formats import declare_format, rows_of
 from streamkit.log.fsck import check_log
 from streamkit.log.group_description import GroupDescription
 from streamkit.log.heartbeats import Heartbeats, heartbeats_at
-from streamkit.log.journal import journal_bytes
 from streamkit.log.maintenance import lapsed_holders
 from streamkit.log.membership import MAX_POLL_INTERVAL_MS, SESSION_TIMEOUT_MS, Heart, Membership, Subscription, dead_members
 from streamkit.log.merge import Merged, merge_topic
@@ -35,9 +33,9 @@ from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
 from streamkit.log.record_deletion import RecordDeletion
 from streamkit.log.repair import RepairReport, repair
+from streamkit.log.replicated_storage import current_storage
 from streamkit.log.segment import SegmentWriter
 from streamkit.log.settings import SETTINGS, Scalar
-from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import Storage
 from streamkit.log.storage_change import StorageChange, change_storage
 from streamkit.log.survivors import MEMORY_BYTES
@@ -184,8 +182,9 @@ class Log:
         As in Kafka, nobody is asked who uses it: producers, readers and applications that do get an error at their next
         step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created anew.
         """
+        storage = self.storage_now()
         for path in self.catalog.delete_topic(name):
-            self.storage.delete(path)
+            storage.delete(path)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The offset after the last committed row, by partition."""
@@ -199,12 +198,17 @@ class Log:
         Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
 
         Each slab is written `replication_factor` times (at first once per folder), and acknowledged when `min_insync_replicas` copies (at first 1) are
-        durable; unless given both stay as on record, as far as there are folders. `repair` copies what is there already. Producers that are open, of
-        this `Log` too, keep roots and numbers; a root left out refuses them. An empty root on record is a new disk; `adopt`: the log has moved, or a
-        root lost its marker. ConfigError for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
+        durable; both stay as on record unless given. `repair` copies what is there. Open producers, of this `Log` too, keep roots and numbers; a root
+        left out refuses them. An empty root on record is a new disk; `adopt`: the log has moved, or a root lost its marker. ConfigError, and nothing
+        done, for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
         """
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)
+
+    def storage_now(self) -> Storage:
+        """The storage as it is on record now: another process may have changed the roots since the log was opened."""
+        self.storage = current_storage(self.storage, self.catalog.replication())
+        return self.storage
 
     def repair(self, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None) -> RepairReport:
         """
@@ -212,7 +216,7 @@ class Log:
 
         ConfigError if the log keeps one copy only: there is nothing to repair from.
         """
-        return repair(self.storage, self.catalog, is_dry=is_dry, progress=progress)
+        return repair(self.storage_now(), self.catalog, is_dry=is_dry, progress=progress)
 
     def merge(self, topic: str) -> Merged:
         """
@@ -221,7 +225,7 @@ class Log:
         Safe beside readers and writers, and it may be interrupted at any time. The files it replaces are deleted by
         `maintain`, after the setting `file_delete_delay_ms`.
         """
-        return merge_topic(self.catalog, self.catalog.topic(topic), SegmentWriter(self.storage, self.catalog))
+        return merge_topic(self.catalog, self.catalog.topic(topic), SegmentWriter(self.storage_now(), self.catalog))
 
     def maintain(self, topics: Iterable[str] | None = None) -> maintenance.Report:
         """
@@ -241,7 +245,8 @@ class Log:
         OffsetOutOfRangeError for an offset behind the end.
         """
         found = self.catalog.topic(topic)
-        return RecordDeletion(self.catalog, self.storage, found, lapsed_holders(self.catalog, self.heartbeats), force).run(before)
+        lapsed = lapsed_holders(self.catalog, self.heartbeats)
+        return RecordDeletion(self.catalog, self.storage_now(), found, lapsed, force).run(before)
 
     def pin(self, topic: str, start: Bounds = None) -> Pin:
         """
@@ -392,7 +397,7 @@ class Log:
         returns. With `verify` the backup is checked deeply: CorruptionError if anything is wrong. ConfigError for a folder
         that holds something else, or a backup that has been written to.
         """
-        return back_up(self.root, self.storage, self.catalog.database, target, verify)
+        return back_up(self.root, self.storage_now(), self.catalog.database, target, verify)
 
     def copy_catalog(self, min_journal_bytes: int = 0) -> str | None:
         """
@@ -401,12 +406,7 @@ class Log:
         The two newest copies are kept; journal files that the older of them covers are deleted. With `min_journal_bytes`
         nothing is done, and None returned, while the journal is smaller. ConfigError unless the catalog is in SQLite.
         """
-        database = self.catalog.database
-        if not isinstance(database, SqliteDatabase):
-            raise ConfigError(f"the catalog of {self.root} is copied by its own database; only one in SQLite is copied here")
-        if min_journal_bytes and journal_bytes(self.root) < min_journal_bytes:
-            return None
-        return copy_and_prune(self.catalog, database, self.root)
+        return copy_and_prune(self.catalog, self.root, min_journal_bytes)
 
     def decode(self, topic: str, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
         """
@@ -427,7 +427,7 @@ class Log:
         `memory_bytes` at a time; `progress` is told how many rows were looked at.
         ConfigError if the topic's `cleanup.policy` does not say `compact`.
         """
-        return compaction.compact(self.storage, self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)
+        return compaction.compact(self.storage_now(), self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)
 
     def store(self, application: str, name: str) -> StoreView:
         """

@@ -24,7 +24,6 @@ from streamkit.log.heartbeats import Heartbeats
 from streamkit.log.merge import Merged, merge_topic
 from streamkit.log.orphans import collect_silent_producers
 from streamkit.log.pulse import LAPSE_MS
-from streamkit.log.replicated_storage import current_storage
 from streamkit.log.retention import Trim, Trimmed, expired_before, is_all_expired
 from streamkit.log.segment import SegmentWriter
 from streamkit.log.sqlite import SqliteDatabase
@@ -90,8 +89,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     """
     chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in _names(topics)]
     bound = throttle or Throttle()
-    log.storage = current_storage(log.storage, log.catalog.replication())  # another process may have added roots
-    running = Pass(log, bound, SegmentWriter(log.storage, log.catalog, bound))
+    running = Pass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)
     retention = partial(_apply_retention, lapsed=_lapsed(running))
     report += sum((running.done(step, topic) for step in (retention, _rewrite) for topic in chosen), Report())

@@ -70,23 +70,28 @@ def repair(
     """
     Check every byte of every copy of the slabs that the catalog names, and make the missing ones from a whole one.
 
-    A damaged copy is renamed, never deleted. `is_dry` only looks. `progress` hears how many slabs are done, of how many.
+    Slabs that it names no more when they are found lacking are left out, and copies made of them deleted. A damaged copy is renamed, never deleted. `is_dry` only looks. `progress` hears how many slabs are done, of how many.
     ConfigError if the storage keeps one copy only.
     """
     if not isinstance(storage, ReplicatedStorage):
         raise ConfigError(f"{storage!r} keeps one copy of its files; add storage roots first: streamkit storage set")
     paths = catalog.slabs()
-    slabs = tuple(_repaired(storage, paths, is_dry=is_dry, progress=progress))
+    slabs = tuple(_repaired(storage, catalog, paths, is_dry=is_dry, progress=progress))
     failures = {root: reason for slab in slabs for root, reason in slab.failures.items()}
     return RepairReport(storage.replication.factor, slabs, failures | storage.unusable())
 
 
 def _repaired(
-    storage: ReplicatedStorage, paths: list[str], *, is_dry: bool, progress: Callable[[int, int], None] | None
+    storage: ReplicatedStorage, catalog: Catalog, paths: list[str], *, is_dry: bool, progress: Callable[[int, int], None] | None
 ) -> Iterator[SlabCopies]:
+    factor = storage.replication.factor
     for number, path in enumerate(paths, 1):
         copies = _Copies.of(storage, path)
-        yield copies.counted() if is_dry else copies.mended(storage.replication.factor)
+        slab = copies.counted() if is_dry else copies.mended(factor)
+        if len(copies.whole) >= factor or catalog.slabs([path]):
+            yield slab
+        elif slab.restored:  # maybe after all others were deleted
+            copies.discard_made()
         if progress is not None:
             progress(number, len(paths))
 
@@ -139,6 +144,12 @@ class _Copies:
             except (OSError, StorageFullError) as failure:  # the slab stays in the list of those that lack copies
                 failures[files.root] = reason_of(failure)
         return SlabCopies(self.path, len(self.whole) + restored, restored, tuple(set_aside), failures)
+
+    def discard_made(self) -> None:
+        """Delete what `mended` made; what was whole before is left to who deletes the slab, for readers may still hold it."""
+        for files in (*self.damaged, *self.absent):
+            with suppress(OSError):  # what is left is an orphan
+                files.delete(self.path)
 
 
 def has_whole_copy(roots: Iterable[FileStorage], path: str) -> bool:

@@ -12,8 +12,9 @@ from streamkit.errors import ConfigError
 from streamkit.failpoints import SimulatedCrash
 from streamkit.log import storage_change
 from streamkit.log.opening import open_log
+from streamkit.log.reader import Reader
 from streamkit.log.repair import has_whole_copy
-from streamkit.log.replicated_storage import open_storage
+from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.replication import Replication
 from streamkit.log.storage import FileStorage
 from streamkit.testing.calls import watched
@@ -166,3 +167,112 @@ def test_a_change_that_was_cut_short_is_made_by_the_next(log, folders, monkeypat
         assert unusable(other) == {} and other.repair().lacking == ()
         other.set_storage(roots[:1])
         assert values(other) == list(range(20)) and other.fsck(deep=True).findings == ()
+
+
+TASKS = {
+    "fsck": lambda log, place: log.fsck(deep=True).findings == (),
+    "backup": lambda log, place: log.backup(place, verify=True).kept == 0,
+    "delete_records": lambda log, place: all(log.delete_records("t", offset) == {0: offset} for offset in range(5, 200, 10)),
+    "merge": lambda log, place: log.merge("t").extents > 0,
+    "compact": lambda log, place: log.compact("t").rows_after == 10,
+    "repair": lambda log, place: log.repair().lost == (),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_tasks_find_the_roots_on_record(folders, tmp_path, task):
+    """A log that was opened before another process added roots checks, backs up, repairs and rewrites what lies there alone."""
+    with open_log(folders[0]) as log, open_log(folders[0]) as other:
+        log.create_topic("t", "v bigint", key="v", partitions=1, config={"cleanup.policy": "compact"})
+        other.set_storage([str(folder) for folder in folders[1:]], 1)
+        for _ in range(20):
+            send(other)
+        assert slabs_of(*folders[1:])
+        assert TASKS[task](log, tmp_path / "backup")
+
+
+def test_a_topic_is_deleted_from_the_roots_on_record(folders):
+    """A log that was opened before another process added roots leaves no file of a topic that it deletes."""
+    with open_log(folders[0]) as log, open_log(folders[0]) as other:
+        log.create_topic("t", "v bigint", partitions=1)
+        other.set_storage([str(folder) for folder in folders[1:]])
+        send(other)
+        log.delete_topic("t")
+        assert slabs_of(*folders) == []
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_a_topic_deleted_during_a_repair_is_no_loss(log, folders, is_dry):
+    """Slabs that are deleted while a repair runs, before it looks at them or after, are neither lost nor lacking, and are not made anew."""
+    log.create_topic("u", "v bigint", partitions=1)
+    for _ in range(3):
+        send(log)
+    for file in slabs_of(folders[1]):
+        file.unlink()
+    report = log.repair(is_dry=is_dry, progress=lambda done, total: log.delete_topic("t") if done == 1 else None)
+    assert len(report.slabs) == 1 and report.lost == () and slabs_of(*folders) == []
+
+
+def test_a_copy_made_of_a_slab_deleted_meanwhile_is_deleted(log, folders, monkeypatch):
+    """A topic that is deleted after a repair has read a slab, and before it copies it, leaves no file behind."""
+    send(log)
+    for file in slabs_of(folders[1]):
+        file.unlink()
+    create = FileStorage.create
+
+    def late(self, path, parts):
+        log.delete_topic("t")
+        return create(self, path, parts)
+
+    monkeypatch.setattr(FileStorage, "create", late)
+    report = log.repair()
+    assert report.slabs == () and slabs_of(*folders) == []
+
+
+def test_readers_keep_what_is_merged_during_a_repair(log, folders, monkeypatch):
+    """Slabs that a merge replaces while a repair copies them stay for readers that still use them, and lose the copies just made."""
+    for first in range(0, 240, 10):
+        send(log, first)
+    for file in slabs_of(folders[1]):
+        file.unlink()
+    reader = Reader(log.storage, log.catalog, log.topic("t"))
+    whole = len(slabs_of(folders[0]))
+    create = FileStorage.create
+
+    def late(self, path, parts):
+        monkeypatch.setattr(FileStorage, "create", create)
+        assert log.merge("t").extents
+        return create(self, path, parts)
+
+    monkeypatch.setattr(FileStorage, "create", late)
+    report = log.repair()
+    assert (report.lost, report.lacking) == ((), ()) and len(slabs_of(folders[0])) > whole
+    assert sorted(reader.table()["v"].to_pylist()) == list(range(240)) and log.fsck(deep=True).findings == ()
+
+
+def test_a_topic_deleted_during_a_check_lacks_no_copies(log, monkeypatch):
+    """Slabs that are deleted while a check counts copies are no finding."""
+    send(log)
+    files = ReplicatedStorage.files
+
+    def late(self, path):
+        monkeypatch.setattr(ReplicatedStorage, "files", files)
+        log.delete_topic("t")
+        return files(self, path)
+
+    monkeypatch.setattr(ReplicatedStorage, "files", late)
+    assert log.fsck().findings == ()
+
+
+def test_a_topic_deleted_while_a_root_is_left_out_is_no_loss(log, folders, monkeypatch):
+    """Slabs that are deleted while a change of roots looks for their copies do not refuse it."""
+    send(log)
+
+    def late(roots, path):
+        if log.topics():
+            log.delete_topic("t")
+        return has_whole_copy(roots, path)
+
+    monkeypatch.setattr(storage_change, "has_whole_copy", late)
+    log.set_storage([])
+    assert log.catalog.replication() == Replication()
