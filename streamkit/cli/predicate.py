@@ -34,6 +34,7 @@ _TOKEN = re.compile(
 )
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WORDS = frozenset(("and", "or", "not", "is", "null", "in", "between", "like", "true", "false"))
+_EXACT = decimal.Context(prec=100)  # more digits than a column has
 _KNOWN = "known are = != < <= > >=, IS NULL, IN (…), BETWEEN, LIKE, AND, OR, NOT and brackets"
 
 
@@ -232,10 +233,24 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _number(text: str, kind: pa.DataType) -> pa.Scalar:
     if pa.types.is_decimal(kind):
-        return pa.scalar(decimal.Decimal(text))
-    if text.lstrip("+-").isdecimal() and -(1 << 63) <= int(text) < 1 << 63:
+        return _decimal(text, kind)
+    if pa.types.is_integer(kind) and len(text) <= 20 and text.lstrip("+-").isdecimal() and -(1 << 63) <= int(text) < 1 << 63:
         return pa.scalar(int(text), pa.int64())
     return pa.scalar(float(text))
+
+
+def _decimal(text: str, kind: pa.DataType) -> pa.Scalar:
+    """The number, or one with few digits that lies as it does between all those that the column can have."""
+    try:
+        exact = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        raise ConfigError(f"--where has the number {text}; expected one with an exponent of at most 18 digits") from None
+    limit = decimal.Decimal(1).scaleb(kind.precision - kind.scale)
+    number = min(max(exact, -limit), limit)
+    step = decimal.Decimal(1).scaleb(-kind.scale)
+    below = number.quantize(step, decimal.ROUND_FLOOR, _EXACT)
+    found = below if below == number else _EXACT.add(below, step / 2)
+    return pa.scalar(found, pa.decimal256(kind.precision + 2, kind.scale + 1))
 
 
 def _date(text: str, kind: pa.DataType) -> pa.Scalar:

@@ -132,9 +132,9 @@ def _ends(log: Log, wanted: Wanted) -> dict[int, int]:
 
 
 def _starts(log: Log, wanted: Wanted) -> Mapping[int, int] | None:
-    """The first offset by partition, none below the earliest; None if all is wanted."""
+    """The first offset by partition, none below the earliest nor behind the next to come; None if all is wanted."""
     least = wanted.interval(OFFSET).start
     if wanted.position == EARLIEST and least is None:
         return None
-    found = offsets_at(log, wanted.topic.name, wanted.position)
-    return {partition: max(offset, least or 0) for partition, offset in found.items()}
+    found, ends = offsets_at(log, wanted.topic.name, wanted.position), log.end_offsets(wanted.topic.name)
+    return {partition: max(offset, min(least or 0, ends[partition])) for partition, offset in found.items()}

@@ -168,3 +168,25 @@ def test_following_from_a_position_on(root, arguments, first):
     send(root, 2001)
     assert json.loads(following.line())["number"] == 2001
     assert following.end() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ("_offset > 99999999999999999999", 0),
+        ("_offset >= 9223372036854775808", 0),
+        ("_offset = 9223372036854775807", 0),
+        ("_offset > -99999999999999999999", 40),
+        ("_offset < 99999999999999999999", 40),
+        ("_offset < -99999999999999999999", 0),
+        ("_partition > 99999999999999999999", 0),
+        ("_partition <= 1e400", 40),
+        ("_timestamp > '9999-12-31T23:59:59.999999Z'", 0),
+        ("_timestamp < '9999-12-31T23:59:59-14:00'", 40),
+        ("_timestamp >= '0001-01-01'", 40),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--offset", "earliest"), ("--since", "1970-01-01")])
+def test_bounds_that_no_record_reaches(streamkit, spread, where, count, options):
+    """A condition on place or time may name any number: records beyond it are none, or all."""
+    assert len(streamkit("consume", spread, "--json", "--where", where, *options).splitlines()) == count
