@@ -24,7 +24,7 @@ _SECRETS = ("password", "sslpassword")
 _HOST = r"(\[[^\]@/]*\]|[^:/@,\[\]]*)(:\d+)?"
 _SERVER = re.compile(rf"[a-z]+://([^@/]*@)?{_HOST}(,{_HOST})*(/[^/@]*)?")
 _OPTION = re.compile(r"[a-z_]+")
-_SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+_SCHEMA = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def parse_address(url: str, storage: str = "") -> Address:
     schema, root = own.get("schema", SCHEMA), _directory(own.get("storage") or storage)
     if not _SCHEMA.fullmatch(schema):
         raise ConfigError(
-            f"the schema {schema!r} of a log cannot be used: expected up to 63 of a-z 0-9 _, not first a digit, nor pg_"
+            f"the schema {schema!r} of a log cannot be used: expected up to 63 of a-z 0-9 _, not first a digit, nor "
+            "pg_ or information_schema, which are the server's own"
         )
     return Address(server, schema, root, _with_own(_without_secrets(server), schema, root))
 

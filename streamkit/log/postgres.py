@@ -23,6 +23,7 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping, TransactionStatus
 from psycopg.raw_cursor import RawCursor
+from psycopg.sql import Identifier
 from psycopg.types.numeric import Int8Dumper
 
 from streamkit.errors import ConfigError, CorruptionError, StorageFullError, StreamKitError
@@ -251,7 +252,7 @@ class PostgresDatabase:
             time.sleep(RECONNECT_PAUSE_S)
 
     def _create_schema(self) -> None:
-        find, create = "SELECT 1 FROM pg_namespace WHERE nspname = ?", f"CREATE SCHEMA {self.address.schema}"
+        find, create = "SELECT 1 FROM pg_namespace WHERE nspname = ?", f"CREATE SCHEMA {_quoted(self.address.schema)}"
         with self.read() as transaction:
             if transaction.execute(find, (self.address.schema,)):
                 return
@@ -316,9 +317,14 @@ def _lock_number(schema: str) -> int:
     return int.from_bytes(hashlib.sha256(f"streamkit log {schema}".encode()).digest()[:8], "big", signed=True)
 
 
+def _quoted(schema: str) -> str:
+    """The schema's name as SQL takes it, also where that is a word of SQL's own."""
+    return Identifier(schema).as_string(None)
+
+
 def _settings(schema: str) -> bytes:
     return f"""
-        SET search_path TO {schema};
+        SET search_path TO {_quoted(schema)};
         SET lock_timeout TO {LOCK_TIMEOUT_MS};
         SET statement_timeout TO {STATEMENT_TIMEOUT_MS};
         SET idle_in_transaction_session_timeout TO {IDLE_TIMEOUT_MS};

@@ -72,7 +72,9 @@ def test_a_url_that_cannot_be_read_is_not_repeated(password):
     assert "QQ" not in shown and "ZZ" not in shown
 
 
-@pytest.mark.parametrize("schema", ["", "1a", "pg_x", "A", "a-b", 'a"b', "a;b", "x" * 64, "größe"])
+@pytest.mark.parametrize(
+    "schema", ["", "1a", "pg_x", "pg_catalog", "information_schema", "A", "a-b", 'a"b', "a;b", "x" * 64, "größe"]
+)
 def test_schemas_are_plain_names(schema):
     """A schema that would need quotes, or is PostgreSQL's own, is refused."""
     with pytest.raises(ConfigError, match="of a log cannot be used"):

@@ -371,3 +371,17 @@ def test_a_log_in_a_directory_does_not_load_psycopg(tmp_path):
     """Who does not use PostgreSQL does not pay for it."""
     code = f"import sys, streamkit as sk; sk.open_log({str(tmp_path)!r}); print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("schema", ["user", "order", "select", "all", "default", "_x", "information_schemas"])
+def test_schemas_may_be_words_of_sql(postgres, tmp_path, schema):
+    """A schema may have any name that the URL allows, also one that means something in SQL; its tables lie there and nowhere else."""
+    with open_log(postgres.url(schema=schema, storage=tmp_path / schema)) as log:
+        log.create_topic("t", "n int", partitions=1)
+        with log.producer() as producer:
+            producer.send("t", {"n": 1})
+        with log.consumer("t", group="g") as consumer:
+            assert (found := consumer.poll(timeout=5)) is not None and found["n"].to_pylist() == [1]
+        with log.catalog.database.read() as transaction:
+            tables_there = transaction.execute("SELECT count(*) FROM pg_tables WHERE schemaname = ?", (schema,))
+    assert tables_there[0][0] > 10
