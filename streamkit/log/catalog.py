@@ -207,9 +207,9 @@ class Catalog:
         """The names under which applications and pins beat, alive or not."""
         return self._read(retention.holders)
 
-    def pin(self, token: str, offsets: Offsets) -> Offsets:
-        """Keep rows from these offsets on; returns the offsets, or OffsetOutOfRangeError if some are gone already."""
-        return self._write(lambda transaction: pins.insert(transaction, token, offsets))
+    def pin(self, token: str, starts: pins.Starts) -> Offsets:
+        """Keep rows from these offsets on (None: all that are left); returns the offsets, or OffsetOutOfRangeError if some are gone."""
+        return self._write(lambda transaction: pins.insert(transaction, token, starts))
 
     def unpin(self, tokens: Sequence[str]) -> None:
         """Let go of pins; unknown ones are no error."""

@@ -256,8 +256,8 @@ class Log:
         over rows that retention is about to drop. OffsetOutOfRangeError if some are gone already.
         """
         found = self.catalog.topic(topic)
-        offsets = self.catalog.start_offsets(found.id) | check_bounds(found, "start", start)
-        return Pin(self.catalog, self.heartbeats, {found.id: offsets})
+        starts = dict.fromkeys(range(found.partitions)) | check_bounds(found, "start", start)
+        return Pin(self.catalog, self.heartbeats, {found.id: starts})
 
     def producer(
         self,

@@ -7,7 +7,7 @@ from typing import final
 
 from streamkit.log.catalog import Catalog
 from streamkit.log.heartbeats import Heartbeats
-from streamkit.log.manifest import Offsets
+from streamkit.log.pins import Starts
 from streamkit.log.pulse import Pulse
 from streamkit.names import fresh_token, pin_heartbeat
 
@@ -15,17 +15,18 @@ from streamkit.names import fresh_token, pin_heartbeat
 @final
 class Pin:
     """
-    Keeps what partitions hold from `offsets` (by topic id and partition) on, until it is released or its process dies.
+    Keeps what partitions hold from `starts` (offsets by topic id and partition, None for all that is left) on, until it is
+    released or its process dies. `offsets` are those that it keeps from.
 
     A dead process's pin lapses a minute later.
     """
 
-    def __init__(self, catalog: Catalog, heartbeats: Heartbeats, offsets: Offsets) -> None:
+    def __init__(self, catalog: Catalog, heartbeats: Heartbeats, starts: Starts) -> None:
         self._catalog = catalog
         self._token = fresh_token()
         self._pulse = Pulse(heartbeats, pin_heartbeat(self._token))  # before the row: one without a heartbeat would lapse
         try:
-            self.offsets = catalog.pin(self._token, offsets)
+            self.offsets = catalog.pin(self._token, starts)
         except BaseException:
             self._pulse.close()
             raise

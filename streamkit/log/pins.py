@@ -9,15 +9,25 @@ from streamkit.log import manifest, topics
 from streamkit.log.database import Transaction
 from streamkit.log.manifest import Offsets
 
+Starts = dict[int, dict[int, int | None]]  # topic id → partition → offset, None for the earliest one left
 
-def insert(transaction: Transaction, token: str, offsets: Offsets) -> Offsets:
-    """Pin partitions from these offsets on and return them; OffsetOutOfRangeError if a partition begins behind its offset."""
-    for topic_id, partitions in offsets.items():
+
+def insert(transaction: Transaction, token: str, starts: Starts) -> Offsets:
+    """
+    Pin partitions from these offsets on and return them.
+
+    OffsetOutOfRangeError if a partition begins behind its offset, TopicNotFoundError for a topic that was deleted.
+    """
+    offsets: Offsets = {}
+    for topic_id, partitions in starts.items():
+        name = topics.get_by_id(transaction, topic_id).name
         bounds = manifest.offset_bounds(transaction, [topic_id])
-        for partition, offset in partitions.items():
+        offsets[topic_id] = {
+            partition: bounds[topic_id, partition][0] if start is None else start for partition, start in partitions.items()
+        }
+        for partition, offset in offsets[topic_id].items():
             start, end = bounds[topic_id, partition]
             if offset < start:
-                name = topics.get_by_id(transaction, topic_id).name
                 message = (
                     f"topic {name}, partition {partition}: offset {offset} cannot be pinned, it was deleted by retention; "
                     f"the earliest one left is {start}, the end {end}"

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, OffsetOutOfRangeError, StreamKitError
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, StreamKitError, TopicNotFoundError
+from streamkit.log import pins
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.heartbeats import MemoryHeartbeats
@@ -169,6 +170,25 @@ def test_gone_rows_cannot_be_pinned(log):
         log.pin("t", start=0)
     with log.pin("t") as pin:
         assert pin.offsets == {log.topic("t").id: {0: 2}}
+    assert log.catalog.holders() == frozenset()
+
+
+def test_pin_of_all_that_is_left_is_of_one_moment(log, monkeypatch):
+    """A pin without an offset holds what is left when it is made, also if rows go while it is; of a topic that goes, none is made."""
+    topic_with(log, retention_ms=HOUR)
+    append(log, *[0] * 4)
+    insert, topic_id = pins.insert, log.topic("t").id
+
+    def late_insert(transaction, token, starts):
+        transaction.execute("UPDATE topic_partition SET start_offset = 3 WHERE topic_id = ?", (topic_id,))
+        return insert(transaction, token, starts)
+
+    monkeypatch.setattr(pins, "insert", late_insert)
+    with log.pin("t") as pin:
+        assert pin.offsets == {topic_id: {0: 3}}
+    monkeypatch.undo()
+    with pytest.raises(TopicNotFoundError):
+        log.catalog.pin("late", {9_999: {0: None}})
     assert log.catalog.holders() == frozenset()
 
 
