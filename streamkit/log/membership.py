@@ -21,6 +21,7 @@ from streamkit.log.assignors import ASSIGNORS, Place
 from streamkit.log.catalog import Catalog
 from streamkit.log.groups import Member, MemberStanding, lost
 from streamkit.log.heartbeats import Heartbeats
+from streamkit.log.whole_number import whole_number
 from streamkit.names import check_name, fresh_token, heartbeat_name
 
 SESSION_TIMEOUT_MS = 45_000
@@ -47,9 +48,7 @@ class Subscription:
         if self.assignor not in ASSIGNORS:
             raise ConfigError(f"assignor={self.assignor!r}; expected one of {', '.join(ASSIGNORS)}")
         for name in ("session_timeout_ms", "max_poll_interval_ms"):
-            value = getattr(self, name)
-            if type(value) is not int or value < _BEATS_PER_SESSION:
-                raise ConfigError(f"{name}={value!r}; expected a whole number of at least {_BEATS_PER_SESSION}")
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), _BEATS_PER_SESSION))
 
     @property
     def heartbeat_interval_ms(self) -> int:

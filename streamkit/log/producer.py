@@ -27,7 +27,7 @@ from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
 from streamkit.log.records import TIME_MS_MAX, event_time_ms, records_of, tombstone_of
 from streamkit.log.storage import Storage
-from streamkit.log.whole_number import offsets_by_topic
+from streamkit.log.whole_number import offsets_by_topic, whole_number
 
 ROW_OVERHEAD_BYTES = 160  # of a Python row that waits, beside its values
 FRAME_ROWS = 65_536
@@ -115,6 +115,8 @@ class Producer:
         full for `max_block_ms`, BufferFullError says so, and nothing was taken.
         """
         reader = self._readers.get(topic) or self._reader(topic)
+        if sequence is not None:
+            sequence = whole_number("sequence", sequence)
         known = self._known(reader, sequence)
         if known is not None:
             return known
@@ -213,8 +215,6 @@ class Producer:
         """The receipt of a batch that was sent before."""
         if sequence is None:
             return None
-        if type(sequence) is not int or not 0 <= sequence < 1 << 63:
-            raise ConfigError(f"sequence={sequence!r}; expected a whole number from 0 to {(1 << 63) - 1}")
         topic = reader.topic
         with self._outbox.turn():
             waiting = self._outbox.waiting(topic.id)

@@ -199,3 +199,28 @@ def test_fsck_finds_a_stored_offset_that_is_none(log, offset):
     assert finding.kind == "position" and f"stands at offset {offset!r}; expected a whole number" in finding.message
     log.reset_group("g", {"a": {0: 1}})
     assert log.fsck().is_clean
+
+
+SETTING_TAKERS = {
+    "session_timeout_ms": lambda log, number: log.consumer("a", "h", session_timeout_ms=number).close(),
+    "max_poll_interval_ms": lambda log, number: log.consumer("a", "h", max_poll_interval_ms=number).close(),
+    "sequence": lambda log, number: log.producer("p").send_batch("a", [{"n": 1}], sequence=number).result(),
+}
+
+
+@pytest.mark.parametrize("setting", SETTING_TAKERS)
+def test_settings_are_whole_numbers(log, setting):
+    """A time-out or a sequence that is no whole number, or too large to keep, is refused; numpy's is taken as the number it is."""
+    for number in (1.5, 9_000.0, "9000", True, -1, 1 << 63, np.float64(9_000)):
+        with pytest.raises(ConfigError, match=rf"{setting}=.*expected a whole number from \d+ to"):
+            SETTING_TAKERS[setting](log, number)
+    for index in (np.int64(9_000), np.uint16(9_001), np.array(9_002)):
+        SETTING_TAKERS[setting](log, index)
+
+
+def test_a_sequence_is_known_whoever_made_it(log):
+    """A batch that comes again under a sequence of numpy's is written once."""
+    for sequence in (5, np.int64(5), np.uint8(5)):
+        with log.producer("p") as producer:
+            producer.send_batch("c", [{"n": 1, "m": 1}], sequence=sequence)
+    assert log.read("c").num_rows == 10
