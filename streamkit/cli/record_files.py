@@ -19,11 +19,12 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from streamkit.cli.csv_lines import csv_blocks, csv_lines, unclosed_line
-from streamkit.cli.record_text import json_numbers, json_texts, parse_headers, parse_texts
+from streamkit.cli.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
+from streamkit.cli.record_text import json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.conversion import convert_python
+from streamkit.log.formats import VALUE, encode
 from streamkit.log.formats import Format as OpaqueFormat
-from streamkit.log.formats import encode
 from streamkit.log.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.schema import Column
@@ -84,6 +85,7 @@ class RecordFile:
         self._schema = topic.schema
         self._block_first = 0  # of the JSON read last: the number of its first record, and the line of each
         self._block_lines: Sequence[int] = ()
+        self._has_written_numbers = False
 
     def pieces(self) -> Iterator[Piece]:
         """The records, in order."""
@@ -220,35 +222,42 @@ class RecordFile:
                 yield self._parse_json(block, [text for _, text in numbered]), read_bytes
 
     def _parse_json(self, block: bytes, lines: Sequence[bytes]) -> pa.RecordBatch:
+        is_plain = self._opaque is None and all(text.lstrip().startswith(b"{") for text in lines)
+        found = self._parse_at_once(block, len(lines)) if is_plain else None
+        return self._parse_one_by_one(lines) if found is None else found
+
+    def _parse_at_once(self, block: bytes, count: int) -> pa.RecordBatch | None:
+        """
+        The short way, for a block of that many lines; None if the long way has to look at them.
+
+        Arrow takes objects wherever they begin and end, and dies of a null alone and of columns that nest some thousand deep.
+        """
         kinds = {name: pa.string() if _is_text_in_json(column) else column.arrow.type for name, column in self._columns.items()}
         wanted = pa.schema([*kinds.items(), (HEADERS, _HEADERS_IN_JSON)])
-        if self._opaque is not None:
-            return self._parse_one_by_one(lines)
         try:
             table = pa.json.read_json(
                 _arrow_memory(block),
                 pa.json.ReadOptions(block_size=len(block) + 1),
-                pa.json.ParseOptions(explicit_schema=wanted),
+                pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="error"),
             )
             columns = {name: table[name].combine_chunks() for name in table.schema.names}
             if columns[HEADERS].null_count == len(columns[HEADERS]):
                 del columns[HEADERS]
-            if self._is_complete(block, columns):
-                return self._from_json(columns)
-            return self._parse_one_by_one(lines)
-        except (pa.ArrowInvalid, SchemaError):
-            return self._parse_one_by_one(lines)
+            if table.num_rows != count or not self._is_complete(block, columns):
+                return None
+            return self._from_json(columns)
+        except (ValueError, SchemaError):
+            return None
 
     def _is_complete(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
         """Whether each record has just the columns that it may have: whatever is null was written as null."""
-        if any(name not in self._columns and name != HEADERS for name in columns):
-            return False
         wanted = [*self._schema.names, *([self._timestamp_column] if self._timestamp_column else [])]
         nulls = {name: columns[name].null_count for name in wanted if columns[name].null_count}
         return all(count == _nulls_written(block, name) for name, count in nulls.items())
 
     def _parse_one_by_one(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         """The long way, which can say which line is wrong."""
+        self._has_written_numbers = False
         rows = [self._row(number, text) for number, text in enumerate(lines)]
         names = dict.fromkeys(chain(self._schema.names, *rows))
         try:
@@ -259,10 +268,10 @@ class RecordFile:
     def _row(self, number: int, text: bytes) -> dict[str, Any]:
         shown = text[:80].decode(errors="replace")
         try:
-            row = json.loads(text, object_pairs_hook=_once)
+            row = json.loads(text, object_pairs_hook=_once, parse_float=self._number)
         except SchemaError as error:
             raise self.refusal(SchemaError(str(error), (number,)), self._block_first) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             refused = SchemaError(f"found {shown!r}, which is no JSON: {error}", (number,))
             raise self.refusal(refused, self._block_first) from None
         if not isinstance(row, dict):
@@ -272,6 +281,11 @@ class RecordFile:
         if complaint:
             raise self.refusal(SchemaError(f"the record has {complaint}", (number,)), self._block_first)
         return row
+
+    def _number(self, text: str) -> float:
+        number = parse_number(text)
+        self._has_written_numbers |= isinstance(number, WrittenNumber)
+        return number
 
     def _untimed(self, row: Mapping[str, Any]) -> str | None:
         if self._timestamp_column is None or self._timestamp_column in row:
@@ -292,7 +306,8 @@ class RecordFile:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
         if opaque.name == "bytes":
             return parse_texts(Column(name, "binary"), convert_python(Column(name, "string"), values))
-        return encode(opaque, values, name)
+        encoded = encode(opaque, values, name)
+        return json_documents(values, name) if self._has_written_numbers and opaque.name == "json" and name == VALUE else encoded
 
     def _from_json(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         arrays = {name: self._from_text(name, column) for name, column in columns.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +24,6 @@ _EXPECTED = {
     "timestamp": "timestamp, as ISO text such as 2026-01-31T12:00:00Z, or milliseconds since 1970",
     "timestamp_ntz": "timestamp_ntz, as ISO text without a zone such as 2026-01-31T12:00:00, or milliseconds since 1970",
 }
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d$"
 _MILLISECONDS = r"^-?\d+$"
@@ -60,13 +58,6 @@ def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
         shown = json.dumps(values[row], ensure_ascii=False)[:80]
         raise SchemaError(f"row {row}, column {column.name!r}: found {shown}, expected {_expected(column)}", (row,))
     return convert_python(Column(column.name, "string"), values)
-
-
-def json_numbers(column: Column, values: list[Any]) -> list[Any]:
-    """Values from JSON of a column that is no text: NaN and the infinities, for which JSON has no number, are texts in it."""
-    if column.type not in ("float", "double"):
-        return values
-    return [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
 
 
 def _expected(column: Column) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import decimal
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from streamkit.cli.record_files import Format, RecordFile
 
 UTC = dt.timezone.utc
 COLUMNS = "n int, x double, y float, day date, at timestamp, local timestamp_ntz"
+GOOD = '{"a": 1, "b": "x"}'
 FULL = {"n": 1, "x": 0.5, "y": 0.5, "day": "2026-01-31", "at": "2026-01-31T12:00:00Z", "local": "2026-01-31T12:00:00"}
 
 
@@ -112,6 +115,96 @@ def test_documents_are_whole(streamkit, root, topic, tmp_path):
     ):
         (tmp_path / "f.json").write_text(data)
         with pytest.raises(sk.StreamKitError, match=reason):
+            streamkit("produce", "documents", str(tmp_path / "f.json"))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("null", r"f, line 1: found 'null', expected an object of names and values"),
+        ("null\n" + GOOD, r"f, line 1: found 'null', expected an object"),
+        (GOOD + GOOD, r"f, line 1: found .*, which is no JSON: Extra data"),
+        (GOOD + '{"a": 1, "b": 5}', r"f, line 1: found .*, which is no JSON: Extra data"),
+        (GOOD + "null", r"f, line 1: found .*, which is no JSON: Extra data"),
+        ('{\n"a": 1,\n"b": "x"\n}\n', r"f, line 1: found '{', which is no JSON"),
+        ("[" * 100_000, r"f, line 1: found '\[+', which is no JSON: maximum recursion depth exceeded"),
+        ('{"a": 1, "b": "x", "zz": ' + "[" * 20_000 + "]" * 20_000 + "}", r"f, line 1: found .*, which is no JSON: maximum"),
+        ('{"a": 1, "b": "\\ud800"}', r"f, line 1: column 'b'"),
+    ],
+    ids=range(9),
+)
+def test_json_has_an_object_a_line(root, topic, tmp_path, data, reason):
+    """A line holds one object and nothing beside it, however little or much there is; all else is refused with its line, and ends no process."""
+    (tmp_path / "f").write_text(data)
+    code = (
+        "import sys, streamkit as sk; from streamkit.cli.record_files import Format, RecordFile\n"
+        "list(RecordFile(open(sys.argv[1], 'rb'), 'f', Format.JSON, sk.open_log(sys.argv[2]).topic('plain'), None, '').pieces())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "f"), str(root)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1 and re.search(reason, done.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "stored"),
+    [
+        ("decimal(20,2)", "12345678901234567.89", decimal.Decimal("12345678901234567.89")),
+        ("decimal(38,18)", "-1.000000000000000001e1", decimal.Decimal("-10.00000000000000001")),
+        ("bigint", "9007199254740993.0", 9007199254740993),
+        ("bigint", "9.007199254740993e15", 9007199254740993),
+        ("bigint", "1e3", 1000),
+        ("double", "123456789012345678901234567890", 1.2345678901234568e29),
+        ("double", "1.50", 1.5),
+    ],
+)
+@pytest.mark.parametrize("beside", ["", '\n{"x": 0.5e1}'], ids=["alone", "beside others"])
+def test_numbers_of_json_are_exact(streamkit, root, tmp_path, kind, written, stored, beside):
+    """A number of JSON arrives with all its digits, however it is written, and whatever stands in the lines beside it."""
+    with sk.open_log(root) as log:
+        log.create_topic("numbers", f"x {kind}", partitions=1)
+    (tmp_path / "f.json").write_text(f'{{"x": {written}}}{beside}')
+    streamkit("produce", "numbers", str(tmp_path / "f.json"))
+
+    assert read(root, "numbers", "x") == [{"x": stored}, *([{"x": 5}] if beside else [])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        ("bigint", "9007199254740993.5"), ("bigint", "1e-400"), ("bigint", "1e-99999999999999999999"), ("bigint", "1e99"),
+        ("decimal(20,2)", "0.001"), ("decimal(20,2)", "1e99999999999999999999"), ("double", "1e999"),
+    ],
+)  # fmt: skip
+def test_numbers_that_do_not_fit_are_not_rounded(streamkit, root, tmp_path, kind, written):
+    """A number of which a digit would be lost in a column that has all digits, or that is larger than all doubles, is refused."""
+    with sk.open_log(root) as log:
+        log.create_topic("numbers", f"x {kind}", partitions=1)
+    (tmp_path / "f.json").write_text(f'{{"x": {written}}}')
+    with pytest.raises(sk.StreamKitError, match=r"f.json, line 1: column 'x': found .*, expected"):
+        streamkit("produce", "numbers", str(tmp_path / "f.json"))
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("12345678901234567890.123456789", "12345678901234567890.123456789"),
+        ('{"a": [1.10, 1E5, "\\u00e4", true, null, 0.5], "b": {}}', '{"a":[1.10,1E5,"ä",true,null,0.5],"b":{}}'),
+    ],
+)
+def test_numbers_of_documents_stay_as_written(streamkit, root, topic, tmp_path, written, stored):
+    """Numbers in the values of an opaque topic of JSON are stored as they were written."""
+    (tmp_path / "f.json").write_text(f'{{"key": "k", "value": {written}}}\n{{"key": "k", "value": null}}')
+    streamkit("produce", "documents", str(tmp_path / "f.json"))
+
+    assert read(root, "documents", "value") == [{"value": stored.encode()}, {"value": None}]
+
+
+def test_documents_that_cannot_be_written_are_refused(streamkit, root, topic, tmp_path):
+    """A value of an opaque topic of JSON that is larger than all doubles, or nests too deep, is refused with its line."""
+    for value in ("1e999", "[1.10, NaN]", "[" * 600 + "1.10" + "]" * 600, "[" * 5000 + "]" * 5000):
+        (tmp_path / "f.json").write_text(f'{{"key": "k", "value": {value}}}')
+        with pytest.raises(sk.StreamKitError, match=r"f.json, line 1: "):
             streamkit("produce", "documents", str(tmp_path / "f.json"))
 
 

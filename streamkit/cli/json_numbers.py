@@ -1,0 +1,91 @@
+"""Numbers of JSON with all their digits: in columns of numbers, and in documents."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.errors import SchemaError
+from streamkit.schema import Column
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_WHOLE_END = 1e19  # beyond all whole numbers that a column holds
+
+
+def json_numbers(column: Column, values: list[Any]) -> list[Any]:
+    """
+    Values from JSON of a column that is no text, as Python has them.
+
+    NaN and the infinities, for which JSON has no number, are texts in it; a whole number may have a point or an exponent.
+    """
+    convert = _double if column.type in ("float", "double") else _whole
+    return [convert(value) for value in values]
+
+
+def _double(value: Any) -> Any:
+    if isinstance(value, str):
+        return _NOT_FINITE.get(value, value)
+    if isinstance(value, WrittenNumber) and math.isinf(value):
+        return str(value)  # which is refused: no double is as large
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < sys.float_info.max else value
+
+
+def _whole(value: Any) -> Any:
+    """A number that is a whole one exactly; a text, which is refused, where only the double beside it is."""
+    if not isinstance(value, float):
+        return value
+    if not value.is_integer() or abs(value) >= _WHOLE_END:
+        return float(value)
+    try:
+        exact = Decimal(str(value))
+    except InvalidOperation:  # an exponent beyond all reason
+        return str(value)
+    return int(exact) if exact == int(exact) else str(value)
+
+
+class WrittenNumber(float):
+    """A number of JSON that is not written as Python writes it: more digits than a double has, or another spelling."""
+
+    text = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def parse_number(text: str) -> float:
+    """A number of JSON with a point or an exponent, of which no digit is lost: as a text it is what was written."""
+    number = float(text)
+    if str(number) == text:
+        return number
+    written = WrittenNumber(number)
+    written.text = text
+    return written
+
+
+def json_documents(values: Sequence[Any], name: str) -> pa.Array:
+    """Values from JSON as JSON without spaces, numbers as they were written; SchemaError names the first row that nests too deep."""
+    return pa.array([_document(row, value, name) for row, value in enumerate(values)], pa.binary())
+
+
+def _document(row: int, value: Any, name: str) -> bytes | None:
+    try:
+        return None if value is None else _json_text(value).encode()
+    except RecursionError:
+        raise SchemaError(f"row {row}, column {name!r}: found a value that nests too deep, expected less depth", (row,)) from None
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_json_text(name)}:{_json_text(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    return str(value) if isinstance(value, WrittenNumber) else json.dumps(value, ensure_ascii=False)
