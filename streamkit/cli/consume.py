@@ -19,7 +19,7 @@ from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
 from streamkit.cli.position import EARLIEST, LATEST, Position, parse_offset
 from streamkit.cli.predicate import parse_predicate
-from streamkit.cli.rendering import JsonOption, plain, show_table, write_csv, write_json
+from streamkit.cli.rendering import JsonOption, plain, show_table, write_csv, write_csv_line, write_json
 from streamkit.cli.wanted import Wanted, check_offset, consumer_of, standing_records
 from streamkit.errors import CorruptionError
 from streamkit.log.consumer import Consumer
@@ -277,6 +277,7 @@ class _Output:
         if self.form is Format.JSON:
             write_json(records)
         elif self.form is Format.CSV:
+            write_csv_line((*self.columns, *RECORD_COLUMNS))
             write_csv((*self.columns, *RECORD_COLUMNS), records)
         else:
             self._show(records, total)

@@ -23,6 +23,7 @@ _EXPECTED = {
     "date": "date, as ISO text such as 2026-01-31",
     "timestamp": "timestamp, as ISO text such as 2026-01-31T12:00:00Z, or milliseconds since 1970",
     "timestamp_ntz": "timestamp_ntz, as ISO text without a zone such as 2026-01-31T12:00:00, or milliseconds since 1970",
+    "void": "void, which is always null",
 }
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d$"
@@ -101,6 +102,8 @@ def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
         return _local_times
     if type_name == "binary":
         return _bytes
+    if type_name == "void":
+        return _nulls
     return lambda texts: pc.cast(texts, to_arrow(type_name))
 
 
@@ -129,6 +132,12 @@ def _bytes(texts: pa.Array) -> pa.Array:
     except binascii.Error as error:
         raise ValueError(str(error)) from error
     return pa.array(values, pa.binary())
+
+
+def _nulls(texts: pa.Array) -> pa.Array:
+    if texts.null_count < len(texts):
+        raise ValueError("there is a text")
+    return pa.nulls(len(texts))
 
 
 def _first_refused(read: Callable[[pa.Array], pa.Array], texts: pa.Array) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import datetime as dt
 import decimal
 import json
@@ -27,6 +26,7 @@ FLOAT_DIGITS = 6
 # What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
+_QUOTED = re.compile('[,"\r\n]')  # what a value of CSV can only have within quotes
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -70,10 +70,19 @@ def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
         print(f"{name:<{width}}  {_cell(value)}")
 
 
+def show_note(text: str) -> None:
+    """Print on standard error what is to be known beside the output."""
+    _show_apart(f"note: {text}")
+
+
 def show_error(error: Exception) -> None:
     """Print what went wrong on standard error, without a traceback."""
-    message = visible(f"error: {error_text(error)}", kept="\n\t")
-    Console(stderr=True, soft_wrap=True, highlight=False).print(message, markup=False, emoji=False)
+    _show_apart(f"error: {error_text(error)}")
+
+
+def _show_apart(message: str) -> None:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(visible(message, kept="\n\t"), markup=False, emoji=False)
 
 
 def error_text(error: Exception) -> str:
@@ -125,10 +134,18 @@ def _finite(value: Any, spelled: Callable[[float], str | None]) -> Any:
 
 
 def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
-    """Print records as comma-separated values below a line of column names; null is empty."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(["" if record[name] is None else _text(record[name]) for name in columns] for record in records)
+    """Print records as comma-separated values, a line each."""
+    for record in records:
+        write_csv_line([record[name] for name in columns])
+
+
+def write_csv_line(values: Sequence[Any]) -> None:
+    """Print a line of comma-separated values; null is nothing, an empty text is quoted."""
+    sys.stdout.write(",".join("" if value is None else _quoted(str(_text(value))) for value in values) + "\n")
+
+
+def _quoted(text: str) -> str:
+    return text if text and not _QUOTED.search(text) else '"' + text.replace('"', '""') + '"'
 
 
 def _text(value: Any) -> Any:

@@ -53,6 +53,45 @@ def test_what_is_no_finite_number_goes_round(streamkit, root, topic, tmp_path):
     assert [(str(row["x"]), str(row["y"])) for row in found] == [(str(value), str(value)) for value in values] * 3
 
 
+def test_texts_of_csv_go_round(as_program, streamkit, root, tmp_path):
+    """What consume prints as CSV, produce takes back: empty texts and bytes are no null, ends of lines and quotes stay, void is null."""
+    texts = ["", " ", ",", '"', '""', "a\rb", "end\r", "\n", "\r\n", "a,b", "null", "\u2028", "\0", "ä"]
+    rows = [{"s": text, "b": text.encode(), "t": None, "v": None} for text in texts]
+    rows.append({"s": "x", "b": None, "t": "", "v": None})
+    with sk.open_log(root) as log:
+        for name in ("before", "after"):
+            log.create_topic(name, "s string not null, b binary, t string, v void", partitions=1)
+        with log.producer() as producer:
+            producer.send_batch("before", rows)
+
+    (tmp_path / "f.csv").write_text(as_program("consume", "before", "--format", "csv")[1], newline="")
+    streamkit("produce", "after", str(tmp_path / "f.csv"))
+    assert read(root, "after") == rows
+
+
+def test_csv_quotes_what_it_has_to(as_program, root):
+    """Numbers, plain texts and nulls stand without quotes; an empty text has them, which tells it from null."""
+    with sk.open_log(root) as log:
+        log.create_topic("few", '`a,"b` string, n int', partitions=1)
+        with log.producer() as producer:
+            for text in ("", None, "x y"):
+                producer.send("few", {'a,"b': text, "n": 1}, timestamp_ms=0)
+
+    lines = as_program("consume", "few", "--format", "csv")[1].splitlines()
+    assert [line.split(",1970")[0] for line in lines[1:]] == ['"",1', ",1", "x y,1"]
+    assert lines[0] == '"a,""b",n,_timestamp,_partition,_offset,_deleted'
+
+
+def test_a_void_column_takes_nothing(streamkit, root, tmp_path):
+    """A value in a column that is always null is refused with its line."""
+    with sk.open_log(root) as log:
+        log.create_topic("hollow", "n int, v void", partitions=1)
+    (tmp_path / "f.csv").write_text("n,v\n1,\n2,x\n")
+
+    with pytest.raises(sk.StreamKitError, match=r"f.csv, line 3: column 'v': found 'x', expected void, which is always null"):
+        streamkit("produce", "hollow", str(tmp_path / "f.csv"))
+
+
 @pytest.mark.parametrize("name", ["x", "n"])
 def test_other_texts_are_no_numbers(streamkit, root, topic, tmp_path, name):
     """A text that spells no number is refused, and so is NaN where numbers are whole."""
