@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +12,7 @@ import typer
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, TopicNotFoundError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.settings import SETTINGS
@@ -38,12 +40,19 @@ def list_topics(
 ) -> None:
     """Show the topics with their keys and sizes."""
     with open_existing_log(log) as opened:
-        topics = [opened.describe(name) for name in opened.topics(internal=everything)]
+        topics = list(_described(opened, opened.topics(internal=everything)))
     if as_json:
         show_json(topics)
         return
     rows = [(topic["name"], ", ".join(topic["key"]), len(topic["partitions"]), topic["rows"], topic["bytes"]) for topic in topics]
     show_table(("topic", "key", "partitions", "records", "bytes"), rows)
+
+
+def _described(log: Log, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What the topics are, but for those that somebody has deleted meanwhile."""
+    for name in names:
+        with suppress(TopicNotFoundError):
+            yield log.describe(name)
 
 
 @program.command("describe")

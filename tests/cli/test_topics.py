@@ -7,6 +7,7 @@ import json
 import pytest
 
 import streamkit as sk
+from streamkit.log.log import Log
 
 
 def test_list_shows_sizes(streamkit):
@@ -38,6 +39,14 @@ def test_list_as_json(streamkit):
         ["number"],
         "compact",
     )
+
+
+def test_a_topic_that_goes_meanwhile_is_not_listed(streamkit, monkeypatch):
+    """A topic that somebody deletes while the others are looked up is left out."""
+    names = Log.topics
+    monkeypatch.setattr(Log, "topics", lambda log, internal=False: [*names(log, internal), "gone"])
+
+    assert {topic["name"] for topic in json.loads(streamkit("topics", "list", "--json"))} == {"orders", "customers"}
 
 
 def test_describe_as_json(streamkit):
