@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import operator
 
 import apsw
 import pyarrow as pa
@@ -116,6 +117,51 @@ def test_types_are_those_of_the_columns(text, rows):
     """Literals are read as the column's type: times in UTC unless they say otherwise, exact numbers, bytes as UTF-8."""
     numbered = BATCH.append_column("row", pa.array(range(3)))
     assert numbered.filter(parse_predicate(text, BATCH.schema).expression).column("row").to_pylist() == rows
+
+
+NUMBERS = st.one_of(
+    st.decimals(-12, 12, places=4),
+    st.sampled_from(
+        ["9.99", "-9.99", "9.995", "-9.995", "10", "-10", "1e100", "-1e100", "1e-40", "-1e-40", "1e999999", "9" * 38]
+    ),
+).map(decimal.Decimal)
+
+
+@settings(max_examples=200, deadline=None)
+@given(number=NUMBERS, sign=SIGNS, rows=st.lists(st.none() | st.decimals("-9.99", "9.99", places=2)))
+def test_decimals_are_compared_with_every_number(number, sign, rows):
+    """A number with more digits than the column can hold is compared as exactly as any other; null is neither true nor false."""
+    batch = pa.record_batch({"p": pa.array(rows, pa.decimal128(3, 2))})
+    compare = {
+        "=": operator.eq,
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<>": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }[sign]
+    for text, wanted in ((f"p {sign} {number}", True), (f"not p {sign} {number}", False)):
+        found = batch.filter(parse_predicate(text, batch.schema).expression).column("p").to_pylist()
+        assert found == [row for row in rows if row is not None and compare(row, number) is wanted]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "p > 1e100",
+        "p >= 99999999999999999999999999999999999999",
+        "p < 0.00000000000000000001",
+        "p in (1e60)",
+        "p between 9 and 1e50",
+    ],
+)
+def test_the_widest_decimals_are_compared(text):
+    """Numbers of more than 38 digits, together with those of the column, are no error."""
+    batch = pa.record_batch({"p": pa.array([decimal.Decimal("1.5"), None], pa.decimal128(38, 10))})
+
+    assert batch.filter(parse_predicate(text, batch.schema).expression).num_rows == 0
 
 
 @pytest.mark.parametrize(
