@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated, Any
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
 from streamkit.cli import completion
 from streamkit.cli.choice import choice_option
+from streamkit.cli.draining import LOOK_S, drained
 from streamkit.cli.interruption import interruption
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
+from streamkit.cli.portion import Portion, polled_portions, standing_portions
 from streamkit.cli.position import EARLIEST, LATEST, Position, parse_offset
 from streamkit.cli.predicate import parse_predicate
-from streamkit.cli.rendering import JsonOption, plain, show_table, write_csv, write_csv_line, write_json
+from streamkit.cli.record_output import RECORD_COLUMNS, Format, RecordOutput
+from streamkit.cli.rendering import JsonOption
 from streamkit.cli.wanted import Wanted, check_offset, consumer_of, standing_records
-from streamkit.errors import CorruptionError
 from streamkit.log.consumer import Consumer
-from streamkit.log.formats import Format as OpaqueFormat
-from streamkit.log.formats import rows_of
 from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.topic import Topic
-from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from streamkit.names import HEADERS
 
 TABLE_ROWS = 20
 OFFSET_MAX = (1 << 63) - 1
-RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
 _RECORD_FIELDS = tuple(zip(RECORD_COLUMNS, (TIMESTAMP_TYPE, pa.int32(), pa.int64(), pa.bool_()), strict=True))
-_LOOK_S = 0.2  # between two looks for an interrupt
-_PATIENCE_S = 1.0  # for partitions that other members of the group have to release first
-
-
-class Format(str, Enum):
-    """How records are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
 
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)]
@@ -119,6 +106,7 @@ def consume(
     Print the records of a topic.
 
     Without --follow those that are there, from the first one, or from where --group has committed. With --follow those that come.
+    A group's partitions that a silent member holds are waited for; standard error says which ones others keep.
     Each partition's are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
     JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
     """
@@ -137,15 +125,20 @@ def consume(
         wanted = Wanted(found, columns, tuple(partitions) if partitions else None, position, condition)
         check_offset(opened, wanted)
         limit = _limit(max_records, is_short=printed_as is Format.TABLE and not follow)
-        output = _Output(columns, None if raw else found.format, printed_as, limit)
+        read_as = None if raw else found.format
         if not follow and group is None:
             is_all = condition is None and partitions is None and position == EARLIEST
-            output.write(_first(standing_records(opened, wanted), limit), opened.describe(topic)["rows"] if is_all else None)
+            portions = standing_portions(standing_records(opened, wanted), read_as, limit)
+            output = RecordOutput(columns, printed_as, limit)
+            output.write(portions, opened.describe(topic)["rows"] if is_all else None)
             return
         with interruption() as interrupted, consumer_of(opened, wanted, group) as consumer:
-            tables = _followed(consumer, interrupted) if follow else _drained(consumer)
-            batches = _polled(tables, consumer, wanted, limit, commits=group is not None)
-            output.write_each(batches) if follow else output.write(batches)
+            output = RecordOutput(columns, printed_as, limit, None if group is None else partial(_commit, consumer))
+            if follow or group is None:
+                output.write_each(polled_portions(_followed(consumer, interrupted), consumer, wanted, read_as, limit))
+            else:
+                tables = drained(opened, consumer, topic, group, interrupted)
+                output.write(polled_portions(tables, consumer, wanted, read_as, limit))
 
 
 def _form(form: Format | None, *, as_json: bool) -> Format:
@@ -186,150 +179,12 @@ def _schema(topic: Topic) -> pa.Schema:
 def _followed(consumer: Consumer, interrupted: threading.Event) -> Iterator[pa.Table]:
     """What comes, until the interrupt."""
     while not interrupted.is_set():
-        table = consumer.poll(_LOOK_S)
+        table = consumer.poll(LOOK_S)
         if table is not None:
             yield table
 
 
-def _drained(consumer: Consumer) -> Iterator[pa.Table]:
-    """What is there, until nothing comes any more; then the error of the first frame that could not be read, if there was one."""
-    failure = None
-    while True:
-        try:
-            table = consumer.poll(_PATIENCE_S)
-        except CorruptionError as error:
-            if error.topic is None or error.partition is None:
-                raise
-            failure = failure or error
-            consumer.pause([(error.topic, error.partition)])
-            continue
-        if table is None:
-            break
-        yield table
-    if failure is not None:
-        raise failure
-
-
-def _polled(
-    tables: Iterator[pa.Table], consumer: Consumer, wanted: Wanted, limit: int | None, *, commits: bool
-) -> Iterator[pa.RecordBatch]:
-    """What the condition holds for, `limit` rows at most; a batch is committed once it was printed."""
-    left = limit
-    for table in tables:
-        for batch in table.combine_chunks().to_batches():
-            taken = _until(batch, wanted, left)
-            found = wanted.matching(taken)
-            left = None if left is None else left - found.num_rows
-            yield found.select([name for name in found.schema.names if name != TOPIC])
-            sys.stdout.flush()
-            if commits:
-                consumer.commit(_positions_after(taken, consumer))
-            if left == 0:
-                return
-
-
-def _until(batch: pa.RecordBatch, wanted: Wanted, count: int | None) -> pa.RecordBatch:
-    """The rows up to the one that is number `count` among those the condition holds for."""
-    if count is None or batch.num_rows <= count:
-        return batch
-    numbered = batch.append_column("_number", pa.array(range(batch.num_rows), pa.int64()))
-    found = wanted.matching(numbered).column("_number")
-    return batch if len(found) <= count else batch.slice(0, found[count - 1].as_py() + 1)
-
-
-def _positions_after(rows: pa.RecordBatch, consumer: Consumer) -> dict[tuple[str, int], int]:
-    """The offsets after the last rows, by partition, of those that are still ours."""
-    held = {partition: name for name in consumer.assignment() for partition in [name.partition]}
-    last = (
-        pa.table({PARTITION: rows.column(PARTITION), OFFSET: rows.column(OFFSET)})
-        .group_by(PARTITION)
-        .aggregate([(OFFSET, "max")])
-    )
-    found = zip(last[PARTITION].to_pylist(), last[f"{OFFSET}_max"].to_pylist())
-    return {held[partition]: offset + 1 for partition, offset in found if partition in held}
-
-
-def _first(batches: Iterator[pa.RecordBatch], count: int | None) -> Iterator[pa.RecordBatch]:
-    """The first `count` rows; all of them if it is None."""
-    left = count
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
-
-
-@dataclass(frozen=True)
-class _Output:
-    """How records are printed: which columns, decoded by which format, as what, and up to which number they were asked for."""
-
-    columns: tuple[str, ...]
-    format: OpaqueFormat | None
-    form: Format
-    limit: int | None
-
-    def write(self, batches: Iterable[pa.RecordBatch], total: int | None = None) -> None:
-        """Print all batches as one; a table says how many of `total` records it has."""
-        records = (record for batch in batches for record in self._records(batch))
-        if self.form is Format.JSON:
-            write_json(records)
-        elif self.form is Format.CSV:
-            write_csv_line((*self.columns, *RECORD_COLUMNS))
-            write_csv((*self.columns, *RECORD_COLUMNS), records)
-        else:
-            self._show(records, total)
-
-    def write_each(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Print batches as they come: as many tables."""
-        if self.form is not Format.TABLE:
-            self.write(batches)
-            return
-        for batch in batches:
-            if batch.num_rows:
-                self._table(self._records(batch))
-
-    def _records(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        records = rows_of(self.format, batch)
-        if HEADERS in self.columns:
-            for record in records:
-                record[HEADERS] = record[HEADERS] and [(header["key"], header["value"]) for header in record[HEADERS]]
-        return records
-
-    def _show(self, records: Iterator[dict[str, Any]], total: int | None) -> None:
-        """Print a table of all records, also of those that came before an error."""
-        found: list[dict[str, Any]] = []
-        try:
-            found.extend(records)  # keeps those that came before an error
-        except CorruptionError:
-            self._caption(found, total)
-            raise
-        self._caption(found, total)
-
-    def _caption(self, records: list[dict[str, Any]], total: int | None) -> None:
-        is_cut = len(records) == self.limit if total is None else len(records) < total
-        more = "; --max N shows more, --json or --format csv all" if is_cut else ""
-        of = "" if total is None else f" of {total:,}"
-        self._table(records, f"{len(records):,}{of} records{more}")
-
-    def _table(self, records: list[dict[str, Any]], caption: str | None = None) -> None:
-        """The topic's own columns; where a record is a deletion, also which ones are."""
-        titles = (*self.columns, DELETED) if any(record[DELETED] for record in records) else self.columns
-        show_table(titles, [[_cell(record, name) for name in titles] for record in records], caption, thousands="")
-
-
-def _cell(record: dict[str, Any], name: str) -> Any:
-    value = record[name]
-    if name == HEADERS and value is not None:
-        return ", ".join(f"{key}={_text(data)}" for key, data in value)
-    return (value or None) if name == DELETED else value
-
-
-def _text(data: bytes | None) -> str:
-    """The bytes of a header as text where they are some, else in base 64."""
-    if data is None:
-        return ""
-    text = data.decode(errors="replace")
-    return text if text.isprintable() and "\ufffd" not in text else str(plain(data))
+def _commit(consumer: Consumer, portion: Portion) -> None:
+    """Commit the offsets behind a portion, of the partitions that are still ours."""
+    held = consumer.assignment()
+    consumer.commit({place: offset for place, offset in portion.following.items() if place in held})

@@ -1,0 +1,113 @@
+"""Portions of records: decoded up to the first that cannot be, with the offsets from which a group goes on that had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.cli.wanted import Wanted
+from streamkit.errors import SchemaError
+from streamkit.log.consumer import Consumer, TopicPartition
+from streamkit.log.formats import Format, rows_of
+from streamkit.names import OFFSET, PARTITION, TOPIC
+
+_NUMBER = "_number"
+Following = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Some records, and the offsets behind them and behind those that nobody wanted, by partition."""
+
+    records: list[dict[str, Any]]
+    following: Following = field(default_factory=dict)
+
+
+def standing_portions(batches: Iterable[pa.RecordBatch], format: Format | None, limit: int | None) -> Iterator[Portion]:
+    """The first `limit` rows, all for None; then the error of the first that cannot be decoded, if there is one."""
+    left = limit
+    for batch in batches:
+        records, failure = _decoded(format, batch if left is None else batch.slice(0, left))
+        yield Portion(records)
+        if failure is not None:
+            raise failure
+        left = None if left is None else left - len(records)
+        if left == 0:
+            return
+
+
+def polled_portions(
+    tables: Iterable[pa.Table], consumer: Consumer, wanted: Wanted, format: Format | None, limit: int | None
+) -> Iterator[Portion]:
+    """
+    The rows that are wanted, `limit` at most; then the error of the first that cannot be decoded, if there is one.
+
+    When nothing more comes, the last portion has no records, and the offsets behind what is no longer there.
+    """
+    left = limit
+    for table in tables:
+        batches = table.drop_columns([TOPIC]).combine_chunks().to_batches()
+        for batch in batches:
+            taken = _until(batch, wanted, left)
+            records, failure = _decoded(format, wanted.matching(taken))
+            had = taken if failure is None else _before(taken, wanted, len(records))
+            is_whole = batch is batches[-1] and had.num_rows == batch.num_rows
+            yield Portion(records, consumer.position() if is_whole else _behind(had, wanted))
+            if failure is not None:
+                raise failure
+            left = None if left is None else left - len(records)
+            if left == 0:
+                return
+    yield Portion([], consumer.position())
+
+
+def _decoded(format: Format | None, rows: pa.RecordBatch) -> tuple[list[dict[str, Any]], SchemaError | None]:
+    """The rows as Python values up to the first that cannot be decoded, and the error of that one."""
+    try:
+        return rows_of(format, rows), None
+    except SchemaError as error:
+        if not error.rows:
+            raise
+        records, earlier = _decoded(format, rows.slice(0, error.rows[0]))
+        return records, earlier or _located(error, rows)
+
+
+def _located(error: SchemaError, rows: pa.RecordBatch) -> SchemaError:
+    """The error with the row's place in the topic instead of that in the batch, and with what to do."""
+    row = error.rows[0]
+    partition, offset = rows[PARTITION][row].as_py(), rows[OFFSET][row].as_py()
+    reason = str(error).replace(f"row {row}, ", "", 1)
+    return SchemaError(
+        f"partition {partition}, offset {offset}, {reason}; --raw prints the bytes, "
+        f'--where "{PARTITION} != {partition} or {OFFSET} != {offset}" passes over the record',
+        error.rows,
+    )
+
+
+def _until(rows: pa.RecordBatch, wanted: Wanted, count: int | None) -> pa.RecordBatch:
+    """The rows up to the one that is number `count` among those that are wanted."""
+    if count is None or rows.num_rows <= count:
+        return rows
+    found = _places(rows, wanted)
+    return rows if len(found) <= count else rows.slice(0, found[count - 1] + 1)
+
+
+def _before(rows: pa.RecordBatch, wanted: Wanted, count: int) -> pa.RecordBatch:
+    """The rows before the one that comes after `count` of those that are wanted."""
+    return rows.slice(0, _places(rows, wanted)[count])
+
+
+def _places(rows: pa.RecordBatch, wanted: Wanted) -> list[int]:
+    """The numbers of the rows that are wanted."""
+    numbered = rows.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+    found: list[int] = wanted.matching(numbered).column(_NUMBER).to_pylist()
+    return found
+
+
+def _behind(rows: pa.RecordBatch, wanted: Wanted) -> Following:
+    """The offsets behind the last rows, by partition."""
+    places = zip(rows.column(PARTITION).to_pylist(), rows.column(OFFSET).to_pylist(), strict=True)
+    return {TopicPartition(wanted.topic.name, partition): offset + 1 for partition, offset in places}

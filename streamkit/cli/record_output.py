@@ -1,0 +1,111 @@
+"""How `consume` prints records: as a table, JSON or CSV; what was printed can be told to whoever handed the records over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from streamkit.cli.portion import Portion
+from streamkit.cli.rendering import plain, show_table, write_csv, write_csv_line, write_json
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+
+RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
+Printed = Callable[[Portion], object]
+
+
+class Format(str, Enum):
+    """How records are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+@dataclass(frozen=True)
+class RecordOutput:
+    """
+    How records are printed: which columns, as what, and up to which number they were asked for.
+
+    `printed`, if there is one, is called with each portion when what was printed of it has left the program, and not if that failed.
+    """
+
+    columns: tuple[str, ...]
+    form: Format
+    limit: int | None
+    printed: Printed | None = None
+
+    def write(self, portions: Iterator[Portion], total: int | None = None) -> None:
+        """Print all portions as one; a table says how many of `total` records it has, and comes before an error of the portions."""
+        if self.form is not Format.TABLE:
+            self._write_lines(portions)
+            return
+        found: list[Portion] = []
+        failure: Exception | None = None
+        try:
+            found.extend(portions)  # keeps those that came before an error
+        except Exception as error:  # noqa: BLE001  raised again once the table is there
+            failure = error
+        self._caption([record for portion in found for record in self._shown(portion)], total)
+        self._tell(found)
+        if failure is not None:
+            raise failure
+
+    def write_each(self, portions: Iterator[Portion]) -> None:
+        """Print portions as they come: as many tables."""
+        if self.form is not Format.TABLE:
+            self._write_lines(portions)
+            return
+        for portion in portions:
+            if portion.records:
+                self._table(self._shown(portion))
+            self._tell([portion])
+
+    def _write_lines(self, portions: Iterator[Portion]) -> None:
+        columns = (*self.columns, *RECORD_COLUMNS)
+        if self.form is Format.CSV:
+            write_csv_line(columns)
+        for portion in portions:
+            records = self._shown(portion)
+            write_json(records) if self.form is Format.JSON else write_csv(columns, records)
+            self._tell([portion])
+
+    def _tell(self, portions: Sequence[Portion]) -> None:
+        sys.stdout.flush()
+        if self.printed is not None:
+            for portion in portions:
+                self.printed(portion)
+
+    def _shown(self, portion: Portion) -> list[dict[str, Any]]:
+        if HEADERS in self.columns:
+            for record in portion.records:
+                record[HEADERS] = record[HEADERS] and [(header["key"], header["value"]) for header in record[HEADERS]]
+        return portion.records
+
+    def _caption(self, records: list[dict[str, Any]], total: int | None) -> None:
+        is_cut = len(records) == self.limit if total is None else len(records) < total
+        more = "; --max N shows more, --json or --format csv all" if is_cut else ""
+        of = "" if total is None else f" of {total:,}"
+        self._table(records, f"{len(records):,}{of} records{more}")
+
+    def _table(self, records: list[dict[str, Any]], caption: str | None = None) -> None:
+        """The topic's own columns; where a record is a deletion, also which ones are."""
+        titles = (*self.columns, DELETED) if any(record[DELETED] for record in records) else self.columns
+        show_table(titles, [[_cell(record, name) for name in titles] for record in records], caption, thousands="")
+
+
+def _cell(record: dict[str, Any], name: str) -> Any:
+    value = record[name]
+    if name == HEADERS and value is not None:
+        return ", ".join(f"{key}={_text(data)}" for key, data in value)
+    return (value or None) if name == DELETED else value
+
+
+def _text(data: bytes | None) -> str:
+    """The bytes of a header as text where they are some, else in base 64."""
+    if data is None:
+        return ""
+    text = data.decode(errors="replace")
+    return text if text.isprintable() and "\ufffd" not in text else str(plain(data))
