@@ -15,6 +15,10 @@ Files of a log, below its root:
     catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
     catalog.db.unfinished-<token>                a rebuilt catalog that is being written, in backups/ a copy; void when found
     damaged/<path>.<token>                       a copy of a file that failed a check and was set aside
+
+And in the folder of a backup while it is not ended:
+
+    unfinished-backup                            the id of the log
 """
 
 from __future__ import annotations
@@ -199,6 +203,7 @@ def application_folders(application: str) -> tuple[str, ...]:
 
 JOURNAL_FOLDER = "journal"
 CATALOG_COPIES_FOLDER = "backups"
+UNFINISHED_BACKUP = "unfinished-backup"
 
 
 def journal_path(timeline: int, commit: int, token: str) -> str:
@@ -224,6 +229,7 @@ def catalog_copy_place(path: str) -> tuple[int, int] | None:
 _KNOWN_FILES = re.compile(
     r"(catalog|heartbeats)\.db(-wal|-shm|-journal)?|catalog\.db\.(damaged|unfinished)-[0-9a-f]{32}(-wal|-shm|-journal)?"
     r"|damaged/.+|identity/[0-9a-f]{32}|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
+    rf"|{UNFINISHED_BACKUP}"
 )
 
 

@@ -17,16 +17,17 @@ import pyarrow as pa
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log import history, replication
-from streamkit.log.copies import copy_catalog, keep_newest, standing_of
+from streamkit.log.backup_target import claimed
+from streamkit.log.copies import copy_catalog, keep_newest
 from streamkit.log.database import Database
 from streamkit.log.fsck import check_folder
 from streamkit.log.location import absolute_folder
 from streamkit.log.replication import Replication
 from streamkit.log.slab import check_slab
-from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage, sync_folder
 from streamkit.log.system_error import naming
-from streamkit.names import CATALOG_COPIES_FOLDER, CATALOG_FILE, JOURNAL_FOLDER, fresh_token, unfinished_file
+from streamkit.names import CATALOG_FILE, fresh_token, unfinished_file
 
 ATTEMPTS = 20  # each fails only if maintenance deletes, while slabs are copied, what the copy of the catalog still names
 _CANNOT_LINK = frozenset((errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES))
@@ -51,15 +52,15 @@ def back_up(root: str, storage: Storage, database: Database, target: str | os.Pa
         raise ConfigError(
             "a catalog in PostgreSQL is backed up by PostgreSQL's own tools, then its slabs; this backs up one in SQLite"
         )
+    if database.path == IN_MEMORY:
+        raise ConfigError("a log in memory cannot be backed up; use one in a directory")
     folder = absolute_folder(target, "folder of a backup")
-    with naming("back up into", folder):
-        _check_target(root, folder, database)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+    with naming("back up into", folder), claimed(root, folder, database):
         _remove_unfinished(folder)
         done = _done(storage, database, folder)
-    if verify:
-        _verify(folder)
-    return done
+        if verify:
+            _verify(folder)
+        return done
 
 
 def _done(storage: Storage, database: SqliteDatabase, folder: str) -> Backup:
@@ -68,38 +69,6 @@ def _done(storage: Storage, database: SqliteDatabase, folder: str) -> Backup:
         if done is not None:
             return done
     raise StreamKitError(f"slabs were deleted faster than they could be copied, {ATTEMPTS} times over; run the backup again")
-
-
-def _check_target(root: str, folder: str, database: SqliteDatabase) -> None:
-    """A new or empty folder, an unfinished backup, or an earlier backup of this log that nobody has written to."""
-    both = {os.path.realpath(folder), os.path.realpath(root)}
-    if os.path.commonpath(both) in both:
-        raise ConfigError(f"the log at {root} cannot be backed up onto or into itself, nor around itself; name another folder")
-    if not os.path.isdir(folder):
-        if os.path.lexists(folder):
-            raise ConfigError(f"{folder} is no folder; name a new folder, or one with an earlier backup")
-        return
-    names = sorted(os.listdir(folder))
-    if CATALOG_FILE not in names:
-        ours = ("slabs", CATALOG_COPIES_FOLDER)
-        unknown = [name for name in names if name not in ours and not name.startswith(unfinished_file(CATALOG_FILE, ""))]
-        if unknown:
-            raise ConfigError(
-                f"{folder} holds {', '.join(unknown[:3])} and no log; name a new folder, or one with an earlier backup"
-            )
-        return
-    file = os.path.join(folder, CATALOG_FILE)
-    with database.read() as transaction:
-        known = history.standing(transaction)
-    found = standing_of(file)
-    if found.log_id != known.log_id:
-        raise ConfigError(f"{folder} holds another log; name a new folder, or one with an earlier backup of this log")
-    if JOURNAL_FOLDER in names or found.place > known.place:
-        raise ConfigError(
-            f"the backup in {folder} has been written to as a log of its own, or is newer than this one; name another folder"
-        )
-    if os.path.exists(f"{file}-wal") and os.path.getsize(f"{file}-wal"):
-        raise ConfigError(f"the backup in {folder} is open in another process; close it, or name another folder")
 
 
 def _remove_unfinished(folder: str) -> None:
