@@ -19,6 +19,7 @@ Files of a log, below its root:
 And in the folder of a backup while it is not ended:
 
     unfinished-backup                            the id of the log
+    slabs/….slab.unfinished-<token>              a slab that is being brought; void when found
 """
 
 from __future__ import annotations
@@ -229,7 +230,7 @@ def catalog_copy_place(path: str) -> tuple[int, int] | None:
 _KNOWN_FILES = re.compile(
     r"(catalog|heartbeats)\.db(-wal|-shm|-journal)?|catalog\.db\.(damaged|unfinished)-[0-9a-f]{32}(-wal|-shm|-journal)?"
     r"|damaged/.+|identity/[0-9a-f]{32}|backups/catalog\.db\.unfinished-[0-9a-f]{32}(-journal)?"
-    rf"|{UNFINISHED_BACKUP}"
+    rf"|{UNFINISHED_BACKUP}|{_SLAB.pattern}\.unfinished-[0-9a-f]{{32}}"
 )
 
 

@@ -1,7 +1,8 @@
 """
 Backup of a live log into a folder that opens as a log: a copy of the catalog at one moment, and the slabs that it names.
 
-Slabs are immutable, so one that is there with its size is not copied again. The catalog takes its place last.
+Slabs are immutable and take their names when they are whole and durable, so one that is there is not copied again. The
+catalog takes its place last.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def back_up(root: str, storage: Storage, database: Database, target: str | os.Pa
     folder = absolute_folder(target, "folder of a backup")
     with naming("back up into", folder), claimed(root, folder, database):
         _remove_unfinished(folder)
+        _remove_unfinished_slabs(folder)
         done = _done(storage, database, folder)
         if verify:
             _verify(folder)
@@ -77,6 +79,13 @@ def _remove_unfinished(folder: str) -> None:
             os.unlink(os.path.join(folder, name))
 
 
+def _remove_unfinished_slabs(folder: str) -> None:
+    storage = FileStorage(folder)
+    for path in storage.list("slabs"):
+        if unfinished_file("", "") in path:
+            storage.delete(path)
+
+
 class _Attempt:
     """One copy of the catalog, and the slabs it names."""
 
@@ -86,7 +95,6 @@ class _Attempt:
         self._folder = folder
         self._target = FileStorage(folder)
         self._unfinished = os.path.join(folder, unfinished_file(CATALOG_FILE, fresh_token()))
-        self._linked_folders: set[str] = set()
 
     def run(self) -> Backup | None:
         """The backup; None if a slab was gone, so that a newer copy of the catalog is needed."""
@@ -104,8 +112,7 @@ class _Attempt:
                         f"the slab {path} is missing; see `streamkit fsck`, and restore it from a copy"
                     ) from None
                 return None
-            for folder in self._linked_folders:
-                sync_folder(folder)
+            self._sync_names(slabs)
             reach("backup.before_catalog")
             self._copy_catalog()
             self._take_its_place()
@@ -117,40 +124,46 @@ class _Attempt:
         )
 
     def _bring(self, path: str, size: int) -> str:
-        """Have a slab in the backup; returns how it came there."""
-        target = os.path.join(self._folder, path)
+        """Have a slab in the backup, whose name is not yet durable; returns how it came there."""
+        if self._is_kept(path, size):
+            return "kept"
+        unfinished = unfinished_file(path, fresh_token())
+        is_linked = isinstance(self._source, FileStorage) and self._link(os.path.join(self._source.root, path), unfinished)
+        if not is_linked:
+            self._target.create(unfinished, [self._whole(path, size) or self._source.map(path)])  # damaged, for `fsck` to tell
+        os.replace(os.path.join(self._folder, unfinished), os.path.join(self._folder, path))
+        return "linked" if is_linked else "copied"
+
+    def _is_kept(self, path: str, size: int) -> bool:
+        """Whether a slab is there with its size."""
         with suppress(FileNotFoundError):
-            if os.path.getsize(target) == size:
-                return "kept"
-            os.unlink(target)  # torn in an earlier backup
-        if isinstance(self._source, FileStorage) and self._link(os.path.join(self._source.root, path), target):
-            return "linked"
-        self._target.create(path, [self._whole(path, size)])
-        return "copied"
+            return self._target.size(path) == size
+        return False
 
-    def _whole(self, path: str, size: int) -> pa.Buffer:
-        """The bytes of the first copy of a slab that has its size and all of its checksums; else of any, for `fsck` to tell."""
-        for copy in self._source.copies(path):
-            with suppress(CorruptionError):
-                check_slab(copy, path)
-                if copy.size == size:
-                    return copy
-        return self._source.map(path)
+    def _whole(self, path: str, size: int) -> pa.Buffer | None:
+        """The bytes of the first copy of a slab in the log that is whole."""
+        return _first_whole(self._source, path, size)
 
-    def _link(self, source: str, target: str) -> bool:
+    def _link(self, source: str, unfinished: str) -> bool:
         """Name the file in the backup too, if both are on one file system."""
-        parent = os.path.dirname(target)
-        os.makedirs(parent, mode=0o700, exist_ok=True)
+        target = os.path.join(self._folder, unfinished)
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         try:
             os.link(source, target)
         except OSError as error:
             if error.errno in _CANNOT_LINK:
                 return False
             raise
-        while len(parent) >= len(self._folder):
-            self._linked_folders.add(parent)
-            parent = os.path.dirname(parent)
         return True
+
+    def _sync_names(self, slabs: Iterable[str]) -> None:
+        """Make the names of all slabs durable: also of those that an earlier run brought, which may have died before that."""
+        folders = {""}
+        for path in slabs:
+            while path := os.path.dirname(path):
+                folders.add(path)
+        for folder in folders:
+            sync_folder(os.path.join(self._folder, folder))
 
     def _is_referenced(self, path: str) -> bool:
         with self._database.read() as transaction:
@@ -179,6 +192,16 @@ class _Attempt:
         for path in others:
             self._target.delete(path)
         return len(others)
+
+
+def _first_whole(storage: Storage, path: str, size: int) -> pa.Buffer | None:
+    """The bytes of the first copy of a slab that has its size and all of its checksums; None if no copy has."""
+    for copy in storage.copies(path):
+        with suppress(CorruptionError):
+            check_slab(copy, path)
+            if copy.size == size:
+                return copy
+    return None
 
 
 def _prepare(file: str) -> tuple[history.Standing, dict[str, int]]:

@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,47 @@ def crash():
     raise SimulatedCrash
 
 
+def refuse_links(monkeypatch):
+    """As between two file systems."""
+
+    def refuse(*_):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr("streamkit.log.backup.os.link", refuse)
+
+
+@contextmanager
+def watched_syncs():
+    """The files and folders that are synced meanwhile, by their inodes."""
+    synced, original = set(), os.fsync
+
+    def record(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        return original(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", record)
+        yield synced
+
+
+def die_while_copying(log, target, point):
+    """A backup that is killed at its third slab: whatever it has made stays."""
+    reached, original = [], os.unlink
+
+    def die():
+        reached.append(point)
+        if len(reached) == 3:
+            raise SimulatedCrash
+
+    def unlink(path, **options):
+        if ".slab" not in str(path):
+            original(path, **options)
+
+    with pytest.MonkeyPatch.context() as patch, armed(point, die), pytest.raises(SimulatedCrash):
+        patch.setattr(os, "unlink", unlink)
+        log.backup(target)
+
+
 def contents(log):
     return {topic: log.read(topic).to_pylist() for topic in log.topics(internal=True)}
 
@@ -59,11 +101,7 @@ def test_backup_leaves_nothing_unfinished(log, target):
 
 def test_backup_on_another_file_system_is_copied(log, target, monkeypatch):
     """Where no link can be made, files are copied."""
-
-    def refuse(*_):
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    monkeypatch.setattr("streamkit.log.backup.os.link", refuse)
+    refuse_links(monkeypatch)
     done = log.backup(target, verify=True)
     assert done.copied > 10 and done.linked == 0
     assert all(file.stat().st_nlink == 1 for file in target.rglob("*.slab"))
@@ -150,6 +188,36 @@ def test_torn_copy_of_a_dead_backup_is_made_anew(log, target):
     slab.unlink()
     slab.write_bytes(data[:100])
     assert log.backup(target, verify=True).linked == 1
+
+
+@pytest.mark.parametrize("point", ["storage.half_written", "storage.before_fsync", "storage.after_fsync"])
+def test_slabs_of_a_killed_backup_are_not_trusted_before_they_are_durable(log, target, monkeypatch, point):
+    """What a backup was copying when it was killed does not pass for a slab: each one that is kept has been fsynced."""
+    refuse_links(monkeypatch)
+    with watched_syncs() as synced:
+        die_while_copying(log, target, point)
+        log.backup(target, verify=True)
+    assert all(slab.stat().st_ino in synced for slab in target.rglob("*.slab"))
+    assert not list(target.rglob("*.slab.*"))
+
+
+def test_names_of_a_killed_backup_become_durable(log, target):
+    """Slabs that a killed backup has linked are kept by the next one, which syncs the folders that name them."""
+    with armed("backup.before_catalog", crash), pytest.raises(SimulatedCrash):
+        log.backup(target)
+    with watched_syncs() as synced:
+        assert log.backup(target).linked == 0
+    assert {folder.stat().st_ino for folder in (target, *(target / "slabs").rglob("*")) if folder.is_dir()} <= synced
+
+
+def test_what_a_killed_backup_leaves_is_known(log, target, monkeypatch):
+    """What lies in an earlier backup after a killed one is no unknown file to the check."""
+    log.backup(target)
+    busy.append_small(log, random.Random(2), "more", 0)
+    refuse_links(monkeypatch)
+    die_while_copying(log, target, "storage.before_fsync")
+    assert list(target.rglob("*.slab.*"))
+    assert {finding.kind for finding in check_folder(str(target), deep=True).findings} <= {"orphans"}
 
 
 def test_damage_is_found_by_verification(log, target):
@@ -243,6 +311,10 @@ def trust_names(patch):
     patch(backup._Attempt, "_bring", bring)
 
 
+def sync_no_names(patch):
+    patch(backup._Attempt, "_sync_names", lambda attempt, slabs: None)
+
+
 def tidy_up_first(patch):
     original = backup._Attempt.run
 
@@ -255,6 +327,7 @@ def tidy_up_first(patch):
 
 BUGS = {  # and which promise they break
     "a torn copy is kept": (trust_names, test_torn_copy_of_a_dead_backup_is_made_anew),
+    "names are not synced": (sync_no_names, test_names_of_a_killed_backup_become_durable),
     "the earlier backup goes first": (
         tidy_up_first, lambda log, target: test_killed_backup_leaves_the_earlier_one(log, target, "backup.between_slabs")
     ),
