@@ -17,7 +17,7 @@ from streamkit.log.salvage import Salvaged, salvage
 
 def backup(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A new folder, or one with an earlier backup of the log.")],
-    verify: Annotated[bool, typer.Option("--verify", help="Read the whole backup afterwards.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Read the whole backup, and bring damaged slabs of it anew.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:

@@ -59,15 +59,15 @@ def back_up(root: str, storage: Storage, database: Database, target: str | os.Pa
     with naming("back up into", folder), claimed(root, folder, database):
         _remove_unfinished(folder)
         _remove_unfinished_slabs(folder)
-        done = _done(storage, database, folder)
+        done = _done(storage, database, folder, verify)
         if verify:
             _verify(folder)
         return done
 
 
-def _done(storage: Storage, database: SqliteDatabase, folder: str) -> Backup:
+def _done(storage: Storage, database: SqliteDatabase, folder: str, verify: bool) -> Backup:
     for _ in range(ATTEMPTS):
-        done = _Attempt(storage, database, folder).run()
+        done = _Attempt(storage, database, folder, verify).run()
         if done is not None:
             return done
     raise StreamKitError(f"slabs were deleted faster than they could be copied, {ATTEMPTS} times over; run the backup again")
@@ -87,12 +87,13 @@ def _remove_unfinished_slabs(folder: str) -> None:
 
 
 class _Attempt:
-    """One copy of the catalog, and the slabs it names."""
+    """One copy of the catalog, and the slabs it names; with `verify`, slabs that are there already are read."""
 
-    def __init__(self, storage: Storage, database: SqliteDatabase, folder: str) -> None:
+    def __init__(self, storage: Storage, database: SqliteDatabase, folder: str, verify: bool) -> None:
         self._source = storage
         self._database = database
         self._folder = folder
+        self._verify = verify
         self._target = FileStorage(folder)
         self._unfinished = os.path.join(folder, unfinished_file(CATALOG_FILE, fresh_token()))
 
@@ -135,9 +136,10 @@ class _Attempt:
         return "linked" if is_linked else "copied"
 
     def _is_kept(self, path: str, size: int) -> bool:
-        """Whether a slab is there with its size."""
+        """Whether a slab is there with its size and, if it is to be read, sound, or no worse than what the log has of it."""
         with suppress(FileNotFoundError):
-            return self._target.size(path) == size
+            if self._target.size(path) == size:
+                return not self._verify or _first_whole(self._target, path, size) is not None or self._whole(path, size) is None
         return False
 
     def _whole(self, path: str, size: int) -> pa.Buffer | None:
@@ -223,5 +225,6 @@ def _verify(folder: str) -> None:
     report = check_folder(folder, deep=True)
     if not report.is_clean:
         raise CorruptionError(
-            f"the backup in {folder} is not sound: {'; '.join(f'{one.where}: {one.message}' for one in report.findings[:3])}"
+            f"the backup in {folder} is not sound: {'; '.join(f'{one.where}: {one.message}' for one in report.findings[:3])}; slabs that the log "
+            "has a whole copy of were brought anew, so check the log itself with `streamkit fsck --deep`"
         )

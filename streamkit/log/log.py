@@ -394,7 +394,7 @@ class Log:
         Back up the log into a folder, as of one moment, while it is used; into an earlier backup only what is new.
 
         The folder opens as a log. Slabs are hard links on the same file system, else copies; all of it is durable when this
-        returns. With `verify` the backup is checked deeply: CorruptionError if anything is wrong. ConfigError if the
+        returns. `verify` brings damaged slabs anew and checks all: CorruptionError if anything is wrong then. ConfigError if the
         folder holds something else, or a backup that has been written to, or if another backup into it is under way.
         """
         return back_up(self.root, self.storage_now(), self.catalog.database, target, verify)

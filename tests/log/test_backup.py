@@ -79,6 +79,14 @@ def die_while_copying(log, target, point):
         log.backup(target)
 
 
+def damage(slab):
+    """Change a byte of the first frame's payload, in a file of its own."""
+    data = bytearray(slab.read_bytes())
+    data[200] ^= 1
+    slab.unlink()
+    slab.write_bytes(data)
+
+
 def contents(log):
     return {topic: log.read(topic).to_pylist() for topic in log.topics(internal=True)}
 
@@ -220,6 +228,41 @@ def test_what_a_killed_backup_leaves_is_known(log, target, monkeypatch):
     assert {finding.kind for finding in check_folder(str(target), deep=True).findings} <= {"orphans"}
 
 
+@pytest.mark.parametrize("way", ["linked", "copied"])
+def test_damaged_slab_of_a_backup_is_brought_anew(log, target, monkeypatch, way):
+    """Verification reads the slabs that are kept, and heals those that the log has a whole copy of; the log's own stay as they are."""
+    if way == "copied":
+        refuse_links(monkeypatch)
+    log.backup(target)
+    slab = max(target.rglob("*.slab"), key=lambda file: file.stat().st_size)
+    whole = slab.read_bytes()
+    damage(slab)
+    assert getattr(log.backup(target, verify=True), way) == 1
+    assert slab.read_bytes() == whole and (Path(log.root) / slab.relative_to(target)).read_bytes() == whole
+
+
+def test_whole_slab_of_a_backup_outlives_the_logs(log, target, monkeypatch):
+    """A slab that is damaged in the log does not take the place of the backup's."""
+    refuse_links(monkeypatch)
+    log.backup(target)
+    slab = max((Path(log.root) / "slabs").rglob("*.slab"), key=lambda file: file.stat().st_size)
+    damage(slab)
+    assert log.backup(target, verify=True).copied == 0
+
+
+@pytest.mark.parametrize("point", ["storage.before_fsync", "backup.before_catalog"])
+def test_killed_healing_leaves_the_damaged_slab(log, target, monkeypatch, point):
+    """Until the whole slab is durable the damaged one keeps its name: most of its rows can be read."""
+    refuse_links(monkeypatch)
+    log.backup(target)
+    slab = max(target.rglob("*.slab"), key=lambda file: file.stat().st_size)
+    damage(slab)
+    with armed(point, crash), pytest.raises(SimulatedCrash):
+        log.backup(target, verify=True)
+    assert slab.exists()
+    assert log.backup(target, verify=True).copied == (point == "storage.before_fsync")
+
+
 def test_damage_is_found_by_verification(log, target):
     """A log that is damaged does not become a backup that passes for good."""
     extents = [extent for partition in range(3) for extent in log.catalog.extents(log.topic("plain").id, partition)]
@@ -311,6 +354,11 @@ def trust_names(patch):
     patch(backup._Attempt, "_bring", bring)
 
 
+def keep_by_size(patch):
+    """A slab that is there is measured, and not read."""
+    patch(backup._Attempt, "_is_kept", lambda attempt, path, size: attempt._target.exists(path))
+
+
 def sync_no_names(patch):
     patch(backup._Attempt, "_sync_names", lambda attempt, slabs: None)
 
@@ -327,6 +375,9 @@ def tidy_up_first(patch):
 
 BUGS = {  # and which promise they break
     "a torn copy is kept": (trust_names, test_torn_copy_of_a_dead_backup_is_made_anew),
+    "kept slabs are not read": (
+        keep_by_size, lambda log, target: test_damaged_slab_of_a_backup_is_brought_anew(log, target, None, "linked")
+    ),
     "names are not synced": (sync_no_names, test_names_of_a_killed_backup_become_durable),
     "the earlier backup goes first": (
         tidy_up_first, lambda log, target: test_killed_backup_leaves_the_earlier_one(log, target, "backup.between_slabs")
