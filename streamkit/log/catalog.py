@@ -52,6 +52,7 @@ from streamkit.log.statistics import PartitionStatistics
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.log.topics import SchemaVersion
+from streamkit.log.writers import Writers, writers
 from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
@@ -168,8 +169,8 @@ class Catalog:
         """The figures of each partition of a topic."""
         return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id, self._clock.now_ms()))
 
-    def referenced_slabs(self, writer: str) -> set[str]:
-        """The paths of all slabs of a writer that the manifest refers to."""
+    def referenced_slabs(self, writer: str | None = None) -> set[str]:
+        """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
 
     def purged_below(self, topic_ids: Iterable[int]) -> Offsets:
@@ -311,15 +312,14 @@ class Catalog:
         """Open a producer: a new one without a name, or that of the name, whose older instances are fenced by it."""
         return self._write(lambda transaction: producers.open_producer(transaction, name, self._clock.now_ms()))
 
-    def retire_silent_producers(self, silent_ms: int) -> list[tuple[ProducerState, int]]:
-        """Fence the producers without a name that were silent for so long; returns all that are fenced so, and when that was, ms."""
+    def retire_silent_producers(self, silent_ms: int) -> None:
+        """Fence the producers without a name that were silent for so long; forget those that have been fenced for as long again."""
         now_ms = self._clock.now_ms()
         self._write(lambda transaction: producers.retire_silent(transaction, now_ms - silent_ms, now_ms))
-        return self._read(producers.retired)
 
-    def forget_producer(self, producer_id: int) -> None:
-        """Forget a producer that is fenced for its silence."""
-        self._write(lambda transaction: producers.forget(transaction, producer_id))
+    def writers(self) -> Writers:
+        """Where every application and every producer stands."""
+        return self._read(writers)
 
     def commit_batches(self, batch: ProducerCommit) -> tuple[Extent, ...]:
         """Make what a producer wrote visible, or raise and leave everything as it was; returns the new extents."""

@@ -35,6 +35,9 @@ class Transaction(Protocol):
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name."""
 
+    def newest_id(self, table: str) -> int:
+        """The greatest id that the table ever gave to a row, gone or not; 0 if there was none."""
+
 
 class Database(Protocol):
     """

@@ -35,6 +35,7 @@ from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
 from streamkit.log.system_error import is_refusal, naming, raise_unless_missing
 from streamkit.log.topic import Topic
+from streamkit.log.writers import Writers, writers
 from streamkit.names import (
     CATALOG_COPIES_FOLDER,
     CATALOG_FILE,
@@ -48,6 +49,8 @@ from streamkit.names import (
 Progress: TypeAlias = Callable[[int, int], None]  # bytes checked, bytes in all
 FOLDERS = ("slabs", "plans", "damaged", CATALOG_COPIES_FOLDER, IDENTITY_FOLDER, JOURNAL_FOLDER)
 COPY = "restore the file from a backup, or run `streamkit storage repair` if the log has several storage roots"
+COLLECT = "maintenance deletes them: that of a running application, or `streamkit maintain`"
+SAVE = "the catalog was set back: save their rows with `streamkit rebuild --from-slabs` if you miss some, then delete the files"
 UPGRADE = "check it with a StreamKit that knows its format: upgrade this one; of a log from before the first release, load the data anew"
 _DAMAGE = (StreamKitError, OSError, ValueError, KeyError, TypeError, pa.ArrowException)
 
@@ -60,7 +63,7 @@ class _References:
     slabs: Mapping[str, tuple[int, int]]  # size and checksum of the footer
     extents: Mapping[str, list[Extent]]
     trash: frozenset[str]
-    writers: Mapping[str, tuple[int, int]]  # the newest generation, and the last step committed
+    writers: Writers
     standing: Standing
 
 
@@ -197,14 +200,12 @@ def _references(transaction: Transaction) -> _References:
     ):
         extent = Extent(*row)
         extents.setdefault(extent.path, []).append(extent)
-    writers = {f"a{row[0]}": (row[1], row[2]) for row in transaction.execute("SELECT id, generation, epoch FROM application")}
-    writers |= {f"p{row[0]}": (row[1], row[2]) for row in transaction.execute("SELECT id, epoch, step FROM producer")}
     return _References(
         {topic.id: topic for topic in _readable_topics(transaction)},
         {row[0]: (row[1], row[2]) for row in transaction.execute("SELECT path, size, checksum FROM slab ORDER BY id")},
         extents,
         frozenset(path for (path,) in transaction.execute("SELECT path FROM trash")),
-        writers,
+        writers(transaction),
         history.standing(transaction),
     )
 
@@ -323,7 +324,7 @@ def _check_unreferenced(storage: Storage, listed: Iterable[str], references: _Re
             continue
         if path in references.trash:
             findings.counts["trash"] += 1
-        elif name is not None and _may_be_committed(name, references.writers):
+        elif name is not None and references.writers.may_commit(name):
             findings.counts["staged"] += 1
         elif name is not None:
             orphans.setdefault(name.writer, []).append(path)
@@ -333,15 +334,11 @@ def _check_unreferenced(storage: Storage, listed: Iterable[str], references: _Re
         size = sum(_size(storage, path) for path in paths)
         findings.counts["orphans"] += len(paths)
         findings.counts["orphan_bytes"] += size
-        findings.information(
-            "orphans", f"slabs/{writer}", f"{len(paths)} slabs of {size} bytes were staged and never committed",
-            "the next start of the application or producer deletes them",
-        )  # fmt: skip
-
-
-def _may_be_committed(name: SlabName, writers: Mapping[str, tuple[int, int]]) -> bool:
-    generation, step = writers.get(name.writer, (name.generation + 1, 0))
-    return name.generation >= generation and name.step > step
+        message = f"nothing refers to {len(paths)} slabs of {size} bytes, and nobody can commit them"
+        if references.writers.has_known(writer):
+            findings.information("orphans", f"slabs/{writer}", message, COLLECT)
+        else:
+            findings.information("orphans", f"slabs/{writer}", f"{message}; the catalog never had their writer", SAVE)
 
 
 def _size(storage: Storage, path: str) -> int:

@@ -22,7 +22,7 @@ from streamkit.log.compaction import compact_if_dirty
 from streamkit.log.failures import Failures
 from streamkit.log.heartbeats import Heartbeats
 from streamkit.log.merge import Merged, merge_topic
-from streamkit.log.orphans import collect_silent_producers
+from streamkit.log.orphans import collect_all_orphans
 from streamkit.log.pulse import LAPSE_MS
 from streamkit.log.retention import Trim, Trimmed, expired_before, is_all_expired
 from streamkit.log.segment import SegmentWriter
@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 class Report:
     """
     What a pass did: what was merged, what retention dropped and who held back more, how many rows compaction left out, how
-    many files were deleted that had left the manifest, and how many that dead producers had left behind.
+    many files were deleted that had left the manifest, and how many orphans.
     """
 
     merged: Merged = field(default_factory=Merged)
@@ -79,7 +79,7 @@ class Pass:
 def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
     """
     Empty the trash; then do what there is to do for the named topics, or all, internal ones too: retention, then compaction and
-    merge; then collect what producers without a name left that have been silent for a day, and shorten the journal.
+    merge; then delete what nothing refers to and nobody can commit any more, and shorten the journal.
 
     What makes room comes before what needs some, and what goes wrong with one topic, partition or file keeps none of the others
     from its turn. `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays.
@@ -187,7 +187,7 @@ def _merge(running: Pass, topic: Topic) -> Report:
 
 def _collect_orphans(running: Pass) -> Report:
     log = running.log
-    return Report(orphans_deleted=len(collect_silent_producers(log.storage, log.catalog, log.clock)))
+    return Report(orphans_deleted=len(collect_all_orphans(log.storage, log.catalog)))
 
 
 def _shorten_journal(running: Pass) -> Report:

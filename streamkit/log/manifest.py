@@ -292,8 +292,10 @@ def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
     return tuple(Extent(*row) for row in transaction.execute(statement, (path,)))
 
 
-def referenced(transaction: Transaction, writer: str) -> set[str]:
-    """The paths of all slabs of a writer that the manifest refers to, and of those in the trash, which readers may still hold."""
+def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
+    """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash, which readers may still hold."""
+    if writer is None:
+        return {path for (path,) in transaction.execute("SELECT path FROM slab UNION SELECT path FROM trash")}
     statement = "SELECT path FROM slab WHERE writer = ? UNION SELECT path FROM trash WHERE path LIKE ?"
     return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 

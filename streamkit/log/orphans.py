@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from streamkit.clock import Clock
+from collections.abc import Sequence
+
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
-from streamkit.names import SlabName, producer_writer, slab_folder
+from streamkit.log.writers import Writers
+from streamkit.names import SlabName, slab_folder
 
 SILENT_MS = 86_400_000
-
-NEVER_MS = (1 << 63) - 1
+SLAB_FOLDER = "slabs"
 
 
 def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation: int, committed_step: int) -> tuple[str, ...]:
@@ -23,28 +24,34 @@ def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation:
     """
     listed = storage.list(slab_folder(writer))
     referenced = catalog.referenced_slabs(writer)
-    referenced |= set(catalog.trash(NEVER_MS))  # readers may still use them; they are deleted when their delay is over
-    orphans = tuple(path for path in listed if path not in referenced and _is_void(path, generation, committed_step))
-    for path in orphans:
+    return _deleted(storage, [path for path in listed if path not in referenced and _is_void(path, generation, committed_step)])
+
+
+def collect_all_orphans(storage: Storage, catalog: Catalog, silent_ms: int = SILENT_MS) -> tuple[str, ...]:
+    """
+    Delete the slabs of all writers that the catalog does not name and nobody can still commit; returns their paths.
+
+    A producer without a name that neither opened nor committed anything for `silent_ms` is retired first: fenced, and after as
+    long again forgotten. Producers with a name are never retired. Slabs of a writer that the catalog never had are left alone:
+    it was set back, and they may be all that is left of its lost commits.
+    """
+    catalog.retire_silent_producers(silent_ms)
+    listed = storage.list(SLAB_FOLDER)
+    writers = catalog.writers()  # before the references: who is gone by now commits nothing any more
+    referenced = catalog.referenced_slabs()
+    return _deleted(storage, [path for path in listed if path not in referenced and _is_orphan(path, writers)])
+
+
+def _deleted(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
+    for path in paths:
         storage.delete(path)
         reach("orphans.between_deletions")
-    return orphans
+    return tuple(paths)
 
 
-def collect_silent_producers(storage: Storage, catalog: Catalog, clock: Clock, silent_ms: int = SILENT_MS) -> tuple[str, ...]:
-    """
-    Delete what producers without a name left when they died; returns the paths.
-
-    One that neither opened nor committed anything for `silent_ms` is retired: fenced, so that none of its slabs can be committed
-    any more, and those that were not are void. After as long again, in which a paused one may have left another slab, it is
-    forgotten. Producers with a name are never retired: opening the name anew collects what its older instances left.
-    """
-    orphans: list[str] = []
-    for state, retired_ms in catalog.retire_silent_producers(silent_ms):
-        orphans += collect_orphans(storage, catalog, producer_writer(state.id), state.epoch, state.step)
-        if retired_ms < clock.now_ms() - silent_ms:
-            catalog.forget_producer(state.id)
-    return tuple(orphans)
+def _is_orphan(path: str, writers: Writers) -> bool:
+    name = SlabName.parse(path)
+    return name is not None and writers.has_known(name.writer) and not writers.may_commit(name)
 
 
 def _is_void(path: str, generation: int, committed_step: int) -> bool:

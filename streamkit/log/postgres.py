@@ -82,6 +82,12 @@ class PostgresTransaction:
         # Not to_regclass: what it remembers of the time before the writer's lock may be out of date.
         return bool(self.execute("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", (self._schema, name)))
 
+    def newest_id(self, table: str) -> int:
+        """The greatest id that the table ever gave to a row, or to one that was never committed."""
+        statement = "SELECT coalesce(max(last_value), 0) FROM pg_sequences WHERE schemaname = ? AND sequencename = ?"
+        ((newest,),) = self.execute(statement, (self._schema, f"{table}_id_seq"))
+        return int(newest)
+
 
 def connect(address: Address) -> psycopg.Connection[Row]:
     """A new session, set up for the log's schema; psycopg's errors as they are."""

@@ -131,22 +131,16 @@ def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
 
 
 def retire_silent(transaction: Transaction, before_ms: int, now_ms: int) -> None:
-    """Fence the producers without a name that last opened or committed before that time; none of their slabs can be committed then."""
+    """
+    Fence the producers without a name that last opened or committed before that time, and forget those that were fenced before it.
+
+    None of their slabs can be committed then; what they did commit stays.
+    """
+    transaction.execute("DELETE FROM producer WHERE name IS NULL AND epoch > ? AND seen_ms < ?", (FIRST_EPOCH, before_ms))
     transaction.execute(
         "UPDATE producer SET epoch = epoch + 1, seen_ms = ? WHERE name IS NULL AND epoch = ? AND seen_ms < ?",
         (now_ms, FIRST_EPOCH, before_ms),
     )
-
-
-def retired(transaction: Transaction) -> list[tuple[ProducerState, int]]:
-    """The producers that `retire_silent` fenced, and when it did, ms."""
-    statement = "SELECT id, name, epoch, step, seen_ms FROM producer WHERE name IS NULL AND epoch > ? ORDER BY id"
-    return [(ProducerState(*row[:4]), row[4]) for row in transaction.execute(statement, (FIRST_EPOCH,))]
-
-
-def forget(transaction: Transaction, producer_id: int) -> None:
-    """Forget a retired producer; what it committed stays, and whatever it may still try is refused."""
-    transaction.execute("DELETE FROM producer WHERE id = ? AND name IS NULL AND epoch > ?", (producer_id, FIRST_EPOCH))
 
 
 def first_offsets(extents: tuple[Extent, ...]) -> dict[tuple[int, int], int]:

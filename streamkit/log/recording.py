@@ -47,6 +47,10 @@ class RecordedTransaction:
         """Whether there is a table of that name."""
         return self._transaction.has_table(name)
 
+    def newest_id(self, table: str) -> int:
+        """The greatest id that the table ever gave to a row."""
+        return self._transaction.newest_id(table)
+
 
 @lru_cache(maxsize=1024)
 def is_change(statement: str) -> bool:

@@ -70,6 +70,11 @@ class SqliteTransaction:
         """Whether there is a table of that name."""
         return bool(self.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)))
 
+    def newest_id(self, table: str) -> int:
+        """The greatest id that the table ever gave to a row."""
+        ((newest,),) = self.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,))
+        return int(newest)
+
 
 class SqliteDatabase:
     """

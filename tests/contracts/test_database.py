@@ -84,6 +84,21 @@ def test_a_transaction_that_raises_leaves_nothing(database):
     assert count(database) == 1
 
 
+def test_ids_never_come_back(database):
+    """The newest id of a table is known when its row is gone, and the next row gets another; without rows ever it is 0."""
+    with database.read() as transaction:
+        assert transaction.newest_id("producer") == 0
+    with database.write() as transaction:
+        insert(transaction, "a")
+        insert(transaction, "b")
+    with database.write() as transaction:
+        transaction.execute("DELETE FROM producer")
+    with database.read() as transaction:
+        assert transaction.newest_id("producer") == 2
+    with database.write() as transaction:
+        assert transaction.execute("INSERT INTO producer (epoch, step, token) VALUES (1, 0, '') RETURNING id") == [(3,)]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_takes_everything_back(database, error):
     """Whatever ends the block early, it leaves nothing and the database usable."""

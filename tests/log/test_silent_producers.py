@@ -8,7 +8,7 @@ import pytest
 from streamkit.errors import FencedError
 from streamkit.log.buffer import split
 from streamkit.log.draft import Draft
-from streamkit.log.orphans import collect_orphans, collect_silent_producers
+from streamkit.log.orphans import collect_all_orphans, collect_orphans
 from streamkit.log.receipt import Settlement
 from streamkit.log.records import records_of
 from streamkit.names import producer_writer
@@ -23,7 +23,7 @@ def log(empty_log):
 
 
 def collect(log):
-    return collect_silent_producers(log.storage, log.catalog, log.clock)
+    return collect_all_orphans(log.storage, log.catalog)
 
 
 def died_staging(log, number, name=None):

@@ -13,7 +13,6 @@ from typing import Any
 
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.orphans import NEVER_MS
 from streamkit.log.producer import Producer
 from streamkit.log.segment import SegmentWriter
 from streamkit.log.settings import Scalar
@@ -33,6 +32,7 @@ TOPICS: dict[str, tuple[int, dict[str, Scalar]]] = {
     NEWEST: (1, {"cleanup.policy": "compact"}),
 }
 PRODUCERS = ("first", "second")
+NEVER_MS = (1 << 63) - 1
 KINDS = (
     *("send", "send", "send", "large", "transaction", "transaction", "process", "abort", "anonymous", "recreate", "reopen"),
     *("merge", "merge", "compact", "cut"),
