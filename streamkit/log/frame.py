@@ -146,8 +146,12 @@ def _compressed(raw: pa.Buffer, compression: str) -> tuple[str, pa.Buffer]:
     """The bytes as they are stored, and the compression they have: lz4, which never exceeds 255, where zstd exceeds the ratio."""
     if compression == "none":
         return compression, raw
-    data = pa.compress(raw, codec=compression)
-    return (compression, data) if raw.size <= RATIO_MAX * data.size else ("lz4", pa.compress(raw, codec="lz4"))
+    data = _packed(raw, compression)
+    return (compression, data) if raw.size <= RATIO_MAX * data.size else ("lz4", _packed(raw, "lz4"))
+
+
+def _packed(raw: pa.Buffer, codec: str) -> pa.Buffer:
+    return pa.py_buffer(pa.compress(raw, codec=codec, asbytes=True))  # a buffer would hold on to as much room as the raw bytes
 
 
 def _timestamp_range(batch: pa.RecordBatch) -> tuple[int, int]:

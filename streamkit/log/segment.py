@@ -8,7 +8,7 @@ is collected like any producer's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -165,7 +165,7 @@ class SegmentWriter:
         """
         ranges.clear()
         for pieces in groups:
-            for rows, offsets in framed([_read(self._storage, topic, piece) for piece in pieces]):
+            for rows, offsets in self._frames(topic, pieces):
                 covered = int(offsets[0]), int(offsets[-1]) + 1
                 rows = with_lineage(rows, *covered, () if ranges else sources)
                 ranges.append(covered)
@@ -173,6 +173,10 @@ class SegmentWriter:
                 yield payload
                 reach("segment.frame_written")
                 self._throttle.spend(payload.frame_length)
+
+    def _frames(self, topic: Topic, pieces: Sequence[Piece]) -> Iterator[Rows]:
+        for parts in filled(_read(self._storage, topic, piece) for piece in pieces):
+            yield from framed(parts)
 
 
 def grouped(topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> list[tuple[Piece, ...]]:
@@ -187,6 +191,24 @@ def grouped(topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> li
             groups.append([])
         groups[-1].append(piece)
     return [tuple(group) for group in groups]
+
+
+def filled(parts: Iterable[Rows], bytes_max: int = FRAME_BYTES) -> Iterator[list[Rows]]:
+    """
+    Consecutive rows, as many together as fit into a frame by their size in memory, and at least one part.
+
+    No more parts are asked for than those and the one behind: rows that compress well are few bytes as they are stored.
+    """
+    held: list[Rows] = []
+    size = 0
+    for part in parts:
+        if held and size + part[0].nbytes > bytes_max:
+            yield held
+            held, size = [], 0
+        held.append(part)
+        size += part[0].nbytes
+    if held:
+        yield held
 
 
 def framed(parts: Sequence[Rows], rows_max: int = FRAME_ROWS_MAX, bytes_max: int = FRAME_BYTES) -> Iterator[Rows]:
@@ -239,6 +261,7 @@ def _bounds(extents: Sequence[Extent]) -> tuple[int, int]:
 def _read(storage: Storage, topic: Topic, piece: Piece) -> Rows:
     columns = [*topic.schema.names, TIMESTAMP, DELETED, HEADERS]
     batch, offsets = read_rows(storage, piece.extent, piece.start, piece.end, columns, topic)
+    batch = _plain(batch)  # before anybody asks for its size
     if piece.selection is None or piece.selection.is_whole:
         return batch, offsets
     mask = piece.selection.mask

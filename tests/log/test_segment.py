@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.errors import EpochFailedError
+from streamkit.failpoints import armed
 from streamkit.log.extent import Extent
 from streamkit.log.frame import FRAME_ROWS_MAX, HEADERS_TYPE
 from streamkit.log.opening import open_log
-from streamkit.log.segment import FRAME_STORED_BYTES, Piece, SegmentWriter, framed, grouped
+from streamkit.log.segment import FRAME_BYTES, FRAME_STORED_BYTES, Piece, SegmentWriter, filled, framed, grouped
 from streamkit.log.survivors import Selection
 from streamkit.log.topic import declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET
@@ -68,6 +69,37 @@ def test_dictionaries_are_no_difference():
     plain, encoded = part([0]), part([1], v=pa.array(["v1"]).dictionary_encode())
     ((rows, _),) = framed([plain, encoded])
     assert rows["v"].to_pylist() == ["v0", "v1"]
+
+
+def test_no_more_is_read_than_fits_into_a_frame():
+    """Rows come together as long as they fit, one part is read ahead and no more; a part that is too large comes alone."""
+    parts = [part(range(10)), part(range(10, 20)), part(range(20, 60)), part(range(60, 61))]
+    read: list[object] = []
+    bytes_max = parts[0][0].nbytes + parts[1][0].nbytes
+    together = filled(noted(parts, read), bytes_max)
+    assert next(together) == parts[:2] and len(read) == 3
+    assert list(together) == [parts[2:3], parts[3:]]
+
+
+def noted(parts, read):
+    for found in parts:
+        read.append(found)
+        yield found
+
+
+def test_rows_that_compress_well_are_not_all_in_memory():
+    """Frames of a few stored bytes and many in memory are merged with memory for a few frames, however many there are."""
+    with open_log(":memory:") as log:
+        log.create_topic("t", "v string", partitions=1, config={"retention.ms": -1, "compression.type": "zstd"})
+        with log.producer() as producer:
+            for _ in range(24):
+                producer.send_batch("t", pa.table({"v": ["x" * 100_000] * 60}))
+                producer.flush()
+        before, taken = pa.total_allocated_bytes(), []
+        with armed("segment.frame_written", lambda: taken.append(pa.total_allocated_bytes() - before)):
+            log.merge("t")
+        assert len(taken) == 12 and max(taken) < 4 * FRAME_BYTES < 24 * 60 * 100_000
+        assert log.read("t").num_rows == 24 * 60
 
 
 def test_nothing_gives_nothing():
