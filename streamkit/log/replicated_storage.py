@@ -23,6 +23,7 @@ from typing import TypeAlias, TypeVar
 import pyarrow as pa
 
 from streamkit.errors import NotEnoughReplicasError, StorageFullError, StreamKitError
+from streamkit.log.lockstep import Lockstep, NoMorePartsError
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.storage import FileStorage, Part, Storage
 from streamkit.log.storage_root import check_root, place_of
@@ -49,17 +50,18 @@ class ReplicatedStorage:
 
     def create(self, path: str, parts: Iterable[Part]) -> int:
         """
-        Write copies of a new file, at once, and return its size when enough of them are durable.
+        Write copies of a new file, in step, and return its size when enough of them are durable.
 
-        Aims at `factor` copies; a root that fails is replaced by the next. With fewer than `min_insync` copies, those that were
-        made are removed: StorageFullError if room was all that lacked, else NotEnoughReplicasError, which names what befell each root.
+        Aims at `factor` copies; a root that fails does not stop the others, and is replaced by the next. With fewer than
+        `min_insync` copies, those that were made are removed: StorageFullError if room was all that lacked, else
+        NotEnoughReplicasError, which names what befell each root.
         """
-        data = tuple(memoryview(part).cast("B") for part in parts)
+        parts = tuple(parts) if isinstance(parts, Iterator) else parts  # which cannot be begun anew
         order = self._order(path)
-        outcomes = self._write(order[: self.replication.factor], path, data)
+        outcomes = self._write(order[: self.replication.factor], path, parts)
         for number in order[self.replication.factor :]:
             if len(_sizes(outcomes)) < self.replication.factor:
-                outcomes |= self._write([number], path, data)
+                outcomes |= self._replace(number, path, parts, outcomes)
         sizes = _sizes(outcomes)
         if len(sizes) >= self.replication.min_insync:
             return next(iter(sizes.values()))
@@ -187,13 +189,23 @@ class ReplicatedStorage:
 
         return tuple(sorted(range(len(self._files)), key=rank))
 
-    def _write(self, numbers: Sequence[int], path: str, data: Sequence[Part]) -> dict[int, Outcome]:
-        """Write a copy under each of these roots, at once."""
+    def _replace(self, number: int, path: str, parts: Iterable[Part], outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
+        """Write a copy under one more root: of one that was made, for all must be alike, or else from the beginning."""
+        for made in _sizes(outcomes):
+            try:
+                return self._write([number], path, [self._files[made].map(path)])
+            except OSError as failure:
+                return {number: failure}
+        return self._write([number], path, parts)
+
+    def _write(self, numbers: Sequence[int], path: str, parts: Iterable[Part]) -> dict[int, Outcome]:
+        """Write a copy under each of these roots, at once; none is left if the parts cannot be made, which raises what befell them."""
+        shared = Lockstep(parts, numbers)
 
         def attempt(number: int) -> Outcome:
             try:
                 self._check(number)
-                size = self._files[number].create(path, data)
+                size = self._files[number].create(path, shared.parts(number))
                 self._check(number)  # a copy on a root that was left out meanwhile is none: who left it out may not have seen it
                 return size
             except FileExistsError:
@@ -201,9 +213,18 @@ class ReplicatedStorage:
             except (OSError, StorageFullError) as failure:
                 self._complain(number, reason_of(failure))
                 return failure
+            finally:
+                shared.leave(number)
 
-        with ThreadPoolExecutor(len(numbers)) as threads:
-            outcomes = tuple(threads.map(attempt, numbers))
+        outcomes: tuple[Outcome, ...] = ()
+        with suppress(NoMorePartsError), ThreadPoolExecutor(len(numbers)) as threads:
+            try:
+                outcomes = tuple(threads.map(attempt, numbers))
+            except BaseException:
+                shared.give_up()
+                raise
+        if shared.failure is not None:
+            raise shared.failure
         return dict(zip(numbers, outcomes, strict=True))
 
     def _refusal(self, path: str, outcomes: Mapping[int, Outcome]) -> StreamKitError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import google_crc32c
 import numpy as np
@@ -69,19 +69,32 @@ def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable
     `payloads` gives them all, and gives them again if a write fails.
     """
     try:
-        return _stage(storage, name, payloads())
+        return _stage(storage, name, payloads)
     except StorageFullError:
         raise
     except OSError:
         # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
         reach("slab.write_failed")
-        return _stage(storage, replace(name, token=fresh_token()), payloads())
+        return _stage(storage, replace(name, token=fresh_token()), payloads)
 
 
-def _stage(storage: Storage, name: SlabName, payloads: Iterable[Payload]) -> SlabReference:
-    written: list[FrameReference] = []
-    size = storage.create(name.path, _parts(name, payloads, written))
-    frames = tuple(written)
+@dataclass(frozen=True)
+class _Parts:
+    """The bytes of a slab in order, from the beginning whenever they are asked for; what is `written` are the frames of the last time."""
+
+    name: SlabName
+    payloads: Callable[[], Iterable[Payload]]
+    written: list[FrameReference]
+
+    def __iter__(self) -> Iterator[Part]:
+        self.written.clear()
+        return _parts(self.name, self.payloads(), self.written)
+
+
+def _stage(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
+    parts = _Parts(name, payloads, [])
+    size = storage.create(name.path, parts)
+    frames = tuple(parts.written)
     checksum = google_crc32c.value(footer_bytes(name, frames))
     return SlabReference(name.path, size, checksum, name.writer, name.generation, name.step, name.token, frames)
 
