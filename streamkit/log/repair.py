@@ -70,7 +70,8 @@ def repair(
     """
     Check every byte of every copy of the slabs that the catalog names, and make the missing ones from a whole one.
 
-    Slabs that it names no more when they are found lacking are left out, and copies made of them deleted. A damaged copy is renamed, never deleted. `is_dry` only looks. `progress` hears how many slabs are done, of how many.
+    Slabs that it names no more when they are found lacking are left out, and copies made of them deleted. A damaged copy is
+    renamed, never deleted. `is_dry` only looks. `progress` hears how many slabs are done, of how many.
     ConfigError if the storage keeps one copy only.
     """
     if not isinstance(storage, ReplicatedStorage):
