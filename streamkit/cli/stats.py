@@ -75,7 +75,7 @@ def maintain(
             ("dropped", f"{report.dropped.extents:,} frames by retention, {report.dropped.bytes:,} bytes"),
             ("compacted", f"{report.rows_compacted:,} records left out"),
             ("held back by", ", ".join(report.dropped.held_by) or "nobody"),
-            ("deleted", f"{report.files_deleted:,} files, {report.orphans_deleted:,} of dead producers"),
+            ("deleted", f"{report.files_deleted:,} files, {report.orphans_deleted:,} orphans"),
         )
     )
 
