@@ -67,8 +67,8 @@ class Buffer:
     def frames(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Everything buffered, as (topic id, partition, rows of a frame); a frame has rows of one version of the topic's schema."""
         for (topic_id, partition), batches in self._batches.items():
-            for _, alike in itertools.groupby(batches, _own_columns):
-                table = pa.Table.from_batches(_aligned(list(alike)))
+            for alike in _by_version(batches):
+                table = pa.Table.from_batches(_aligned(alike))
                 for start in range(0, table.num_rows, self._frame_rows):
                     yield topic_id, partition, _one_batch(table.slice(start, self._frame_rows))
 
@@ -82,9 +82,20 @@ def _by_partition(chosen: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:
     return np.argsort(chosen.astype(np.uint16), kind="stable")
 
 
-def _own_columns(batch: pa.RecordBatch) -> list[tuple[str, pa.DataType]]:
+def _by_version(batches: Sequence[pa.RecordBatch]) -> Iterator[Sequence[pa.RecordBatch]]:
+    """The batches cut where the topic's own columns change."""
+    schemas = [batch.schema for batch in batches]
+    cuts = [at for at, (one, other) in enumerate(itertools.pairwise(schemas), 1) if not _are_alike(one, other)]
+    for start, end in itertools.pairwise([0, *cuts, len(batches)]):
+        yield batches[start:end]
+
+
+def _are_alike(one: pa.Schema, other: pa.Schema) -> bool:
+    return one.equals(other) or _own_columns(one) == _own_columns(other)
+
+
+def _own_columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
     """The names and types of the topic's own columns, without those of the log."""
-    schema = batch.schema
     return [(name, kind) for name, kind in zip(schema.names, schema.types, strict=True) if name not in LOG_TYPES]
 
 
