@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import secrets
 import threading
 import time
 import weakref
@@ -62,7 +63,7 @@ class Outbox:
     ) -> None:
         self.session = session
         self.settings = settings
-        self.keyless = itertools.count()  # leads rows without a key to the next partition, batch by batch
+        self.keyless = itertools.count(_anywhere())  # leads rows without a key to the next partition, batch by batch
         self._turn = threading.RLock()  # whoever has it commits
         self._frame_rows = frame_rows
         self._forget_topics = forget_topics
@@ -428,6 +429,11 @@ class Outbox:
         self._departure = StreamKitError(
             "the producer was opened by the process that forked this one; open the log and a producer anew in a spawned process"
         )
+
+
+def _anywhere() -> int:
+    """Where to begin: producers that live for one batch each would else all fill the same partition."""
+    return secrets.randbelow(1 << 32)
 
 
 def _is_final(error: Exception, draft: Draft) -> bool:

@@ -13,11 +13,14 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import BufferFullError, ConfigError, FencedError, StorageFullError, StreamKitError
+from streamkit.log import outbox
 from streamkit.log.opening import open_log
 from streamkit.log.producer import Producer
 from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.receipt import Receipt
 from streamkit.testing.faults import FaultyStorage
+
+ANYWHERE = outbox._anywhere  # before the tests as a whole pin it
 
 
 @pytest.fixture
@@ -104,6 +107,17 @@ def test_each_thread_keeps_its_order(log):
     for thread in range(4):
         mine = [number for number in found if number // 1000 == thread]
         assert mine == sorted(mine)
+
+
+def test_producers_of_one_row_each_fill_every_partition(log, monkeypatch):
+    """A producer begins with its rows without a key in any partition, not always in the same one."""
+    monkeypatch.setattr(outbox, "_anywhere", ANYWHERE)
+    log.create_topic("wide", "n bigint", partitions=4)
+    for number in range(100):
+        with log.producer() as producer:
+            producer.send("wide", {"n": number})
+
+    assert min(log.end_offsets("wide").values()) > 0 and len(log.read("wide")) == 100
 
 
 def test_rows_linger_and_go_by_themselves(log):
