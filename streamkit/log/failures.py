@@ -20,13 +20,14 @@ class Failures:
     """Failures of a work that goes on: those to be mended, and those that the next time settles, since others were at it."""
 
     def __init__(self) -> None:
-        self._failed: list[StreamKitError] = []
-        self._left: list[EpochFailedError] = []
+        self._first: StreamKitError | None = None
+        self._others: list[str] = []  # as words: an error holds on to the frames, and with these the files, that it came through
+        self._left: EpochFailedError | None = None
 
     @property
     def is_disk_full(self) -> bool:
         """Whether something found no room, so that what needs some is best left for another time."""
-        return any(isinstance(error, StorageFullError) for error in self._failed)
+        return isinstance(self._first, StorageFullError)
 
     @contextmanager
     def noted(self, work: str | None = None, *, is_beside_catalog: bool = False) -> Iterator[None]:
@@ -41,26 +42,36 @@ class Failures:
         except (FencedError, TopicNotFoundError):
             raise
         except EpochFailedError as error:
-            self._left.append(error)
+            self._left = self._left or error
             if work is not None:
-                _logger.info("the %s is left for the next time: %s", work, error)
+                _logger.info("the %s is left for the next time: %s", work, str(error))
         except StreamKitError as error:
             if type(error) is StreamKitError and not is_beside_catalog:
                 raise
-            self._failed.append(error)
+            self._add(error)
             if work is not None:
-                _logger.info("the %s failed: %s", work, error)
+                _logger.info("the %s failed: %s", work, str(error))
+
+    def _add(self, error: StreamKitError) -> None:
+        """Keep the first, but for a full disk, which comes before all others."""
+        if self._first is None:
+            self._first = error
+        elif isinstance(error, StorageFullError) and not self.is_disk_full:
+            self._others.insert(0, str(self._first))
+            self._first = error
+        else:
+            self._others.append(str(error))
 
     def raise_failed(self) -> None:
-        """Raise the first that is to be mended, if there is one, with a note of the others; that the disk is full comes before all."""
-        if self._failed:
-            first, *others = sorted(self._failed, key=lambda error: not isinstance(error, StorageFullError))
-            if others and sys.version_info >= (3, 11):
-                first.add_note(f"{len(others)} more failed: {'; '.join(str(error) for error in others[:NAMED_MAX])}")
-            raise first
+        """Raise the first that is to be mended, if there is one, with a note of the others."""
+        if self._first is None:
+            return
+        if self._others and sys.version_info >= (3, 11):
+            self._first.add_note(f"{len(self._others)} more failed: {'; '.join(self._others[:NAMED_MAX])}")
+        raise self._first
 
     def raise_any(self) -> None:
         """Raise the first that is to be mended, else the first that others caused, if there is one."""
         self.raise_failed()
-        for error in self._left:
-            raise error
+        if self._left is not None:
+            raise self._left
