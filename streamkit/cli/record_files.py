@@ -7,10 +7,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -18,9 +19,10 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from streamkit.cli.avro_json import avro_reader
 from streamkit.cli.csv_lines import csv_blocks, csv_lines, unclosed_line
 from streamkit.cli.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
-from streamkit.cli.record_text import json_texts, parse_headers, parse_texts
+from streamkit.cli.record_text import counted_times, json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.conversion import convert_python
 from streamkit.log.formats import VALUE, encode
@@ -92,18 +94,18 @@ class RecordFile:
         readers = {Format.CSV: self._read_csv, Format.JSON: self._read_json, Format.PARQUET: self._read_parquet}
         first = 0
         for batch, read_bytes in readers[self._form]():
-            yield Piece(self._arranged(batch), first, read_bytes)
+            yield Piece(self._arranged(batch, first), first, read_bytes)
             first += batch.num_rows
 
     def refusal(self, error: SchemaError, first: int) -> SchemaError:
         """The error with the line of the record that it is about, instead of its row in a piece."""
         if not error.rows:
             return SchemaError(f"{self._name}: {error}")
-        record = first + error.rows[0]
-        line = self._line(record)
-        place = f"record {record + 1}" if line is None else f"line {line}"
-        reason = str(error).replace(f"row {error.rows[0]}, ", "", 1)  # which nobody could find in the file
-        return type(error)(f"{self._name}, {place}: {reason}", error.rows)
+        noun, places = self._places([first + row for row in error.rows])
+        row, rows = error.rows[0], ", ".join(map(str, error.rows))
+        reason = str(error).replace(f"row {row}, ", "", 1).replace(f"row {row} takes", "it takes", 1)  # which nobody could find
+        reason = reason.replace(f"that do not fit are {rows}", f"that do not fit are {noun}s {', '.join(places)}", 1)
+        return type(error)(f"{self._name}, {noun} {places[0]}: {reason}", error.rows)
 
     def _complaint(self, found: Sequence[str]) -> str | None:
         """What is wrong with these names of columns; None if they are the topic's, and perhaps the log's."""
@@ -120,20 +122,25 @@ class RecordFile:
         if complaint:
             raise SchemaError(f"{self._name}: topic {self._topic}: the data have {complaint}")
 
-    def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _arranged(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The records with their event time under its name, and without where they lay in a log."""
         if self._timestamp_column is not None:
             if self._timestamp_column not in batch.schema.names:
                 raise SchemaError(
                     f"{self._name} has no column {self._timestamp_column!r}; it has {', '.join(batch.schema.names)}"
                 )
-            times = batch.column(self._timestamp_column)
-            if pa.types.is_integer(times.type):
-                times = times.cast(pa.int64()).cast(pa.timestamp("ms", "UTC"))
+            times = self._times(batch, self._timestamp_column, first)
             batch = _without(batch, (TIMESTAMP,)).append_column(TIMESTAMP, times)
-            if self._timestamp_column not in self._schema:
+            if self._timestamp_column not in (*self._schema.names, TIMESTAMP):
                 batch = _without(batch, (self._timestamp_column,))
         return _without(batch, _PLACES)
+
+    def _times(self, batch: pa.RecordBatch, name: str, first: int) -> pa.Array:
+        times = batch.column(name)
+        try:
+            return counted_times(name, times) if pa.types.is_integer(times.type) else times
+        except SchemaError as error:
+            raise self.refusal(error, first) from None
 
     # CSV
 
@@ -146,9 +153,9 @@ class RecordFile:
             if names is None:
                 names = texts.schema.names
                 self._check_names(names)
-            if texts.num_rows:
-                yield self._typed(texts, first), read_bytes
-                first += texts.num_rows
+            for batch in _up_to_refused(partial(self._typed, first=first), texts):
+                yield batch, read_bytes
+            first += texts.num_rows
         if names is None:
             raise self._uneven("it is empty")
         if quotes % 2:
@@ -165,17 +172,22 @@ class RecordFile:
         """The records of a block as texts; the first block, when no names are known yet, begins with them."""
         try:
             table = pa.csv.read_csv(
-                _arrow_memory(block),
-                pa.csv.ReadOptions(block_size=len(block) + 1, column_names=names),
+                _arrow_memory(block if block.endswith(b"\n") else block + b"\n"),
+                pa.csv.ReadOptions(block_size=len(block) + 2, column_names=names),
                 pa.csv.ParseOptions(newlines_in_values=True),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys((*self._columns, HEADERS), pa.string()),
                     null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
                 ),
             )  # fmt: skip
+            found = table.schema.names
+        except UnicodeDecodeError:
+            raise SchemaError(
+                f"{self._name}, line 1: found {block[:80]!r}, expected the names of columns, as text in UTF-8"
+            ) from None
         except pa.ArrowInvalid as error:
             raise self._uneven(str(error)) from error
-        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], table.schema.names)
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], found)
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         try:
@@ -218,12 +230,12 @@ class RecordFile:
             self._block_lines = [number for number, _ in numbered]
             line += len(lines) - 1
             read_bytes += len(block)
-            if numbered:
-                yield self._parse_json(block, [text for _, text in numbered]), read_bytes
+            for batch in _up_to_refused(self._parse_json, [text for _, text in numbered]):
+                yield batch, read_bytes
 
-    def _parse_json(self, block: bytes, lines: Sequence[bytes]) -> pa.RecordBatch:
+    def _parse_json(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         is_plain = self._opaque is None and all(text.lstrip().startswith(b"{") for text in lines)
-        found = self._parse_at_once(block, len(lines)) if is_plain else None
+        found = self._parse_at_once(b"\n".join(lines), len(lines)) if is_plain else None
         return self._parse_one_by_one(lines) if found is None else found
 
     def _parse_at_once(self, block: bytes, count: int) -> pa.RecordBatch | None:
@@ -306,8 +318,22 @@ class RecordFile:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
         if opaque.name == "bytes":
             return parse_texts(Column(name, "binary"), convert_python(Column(name, "string"), values))
+        if opaque.schema is not None and name == VALUE:
+            values = self._avro_values(opaque.schema, values)
         encoded = encode(opaque, values, name)
         return json_documents(values, name) if self._has_written_numbers and opaque.name == "json" and name == VALUE else encoded
+
+    def _avro_values(self, schema: str, values: Sequence[Any]) -> list[Any]:
+        read = avro_reader(schema)
+        found = []
+        for row, value in enumerate(values):
+            try:
+                found.append(None if value is None else read(value))
+            except (ValueError, RecursionError) as error:
+                shown = json.dumps(value, ensure_ascii=False)[:80]
+                reason = f"row {row}, column {VALUE!r}: found {shown}, expected a value of format avro: {str(error) or type(error).__name__}"
+                raise SchemaError(reason, (row,)) from None
+        return found
 
     def _from_json(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         arrays = {name: self._from_text(name, column) for name, column in columns.items()}
@@ -336,12 +362,33 @@ class RecordFile:
             rows += batch.num_rows
             yield batch, size * rows // max(1, file.metadata.num_rows)
 
-    def _line(self, record: int) -> int | None:
+    def _places(self, records: Sequence[int]) -> tuple[str, list[str]]:
+        """Where records are: their lines, if they have lines that can be counted, else their numbers from 1 on."""
+        lines = self._lines(records)
+        if len(lines) == len(records):
+            return "line", [str(line) for line in lines]
+        return "record", [str(record + 1) for record in records]
+
+    def _lines(self, records: Sequence[int]) -> Sequence[int]:
         if self._form is Format.JSON:
-            return self._block_lines[record - self._block_first]
+            return [self._block_lines[record - self._block_first] for record in records]
         if self._form is Format.CSV:
-            return next((line for number, (line, _, _) in enumerate(csv_lines(self._file)) if number == record), None)
-        return None
+            numbered = enumerate(islice(csv_lines(self._file), max(records) + 1))
+            return [line for number, (line, _, _) in numbered if number in records]
+        return ()
+
+
+def _up_to_refused(parse: Callable[[Any], pa.RecordBatch], records: Any) -> Iterator[pa.RecordBatch]:
+    """What is parsed of some records; where one is refused, of those before it, and then the error."""
+    if not len(records):
+        return
+    try:
+        parsed = parse(records)
+    except SchemaError as error:
+        if error.rows and error.rows[0]:
+            yield parse(records[: error.rows[0]])
+        raise
+    yield parsed
 
 
 def _is_text_in_json(column: Column) -> bool:

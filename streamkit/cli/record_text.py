@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
-from streamkit.log.conversion import convert_python
+from streamkit.log.conversion import convert_arrow, convert_python
 from streamkit.log.frame import HEADERS_TYPE
+from streamkit.log.records import TIME_MS_MAX
 from streamkit.names import HEADERS
 from streamkit.schema import Column, to_arrow
 
@@ -59,6 +60,19 @@ def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
         shown = json.dumps(values[row], ensure_ascii=False)[:80]
         raise SchemaError(f"row {row}, column {column.name!r}: found {shown}, expected {_expected(column)}", (row,))
     return convert_python(Column(column.name, "string"), values)
+
+
+def counted_times(name: str, counts: pa.Array) -> pa.Array:
+    """Whole numbers of milliseconds since 1970 as times; SchemaError names the first row beyond all times."""
+    milliseconds = convert_arrow(Column(name, "bigint"), counts)
+    outside = pc.fill_null(pc.or_(pc.less(milliseconds, -TIME_MS_MAX), pc.greater(milliseconds, TIME_MS_MAX)), False)
+    row = pc.index(outside, True).as_py()
+    if row >= 0:
+        raise SchemaError(
+            f"row {row}, column {name!r}: found {milliseconds[row]}, expected milliseconds since 1970, at most {TIME_MS_MAX} before or after it",
+            (row,),
+        )
+    return milliseconds.cast(pa.timestamp("ms", "UTC"))
 
 
 def _expected(column: Column) -> str:

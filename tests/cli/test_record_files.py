@@ -13,10 +13,13 @@ import subprocess
 import sys
 import threading
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import streamkit as sk
 from streamkit.cli.record_files import Format, RecordFile
+from streamkit.errors import SchemaError
 
 UTC = dt.timezone.utc
 COLUMNS = "n int, x double, y float, day date, at timestamp, local timestamp_ntz"
@@ -315,6 +318,70 @@ def test_event_times_are_not_made_up(streamkit, root, topic, tmp_path, name, dat
     with pytest.raises(sk.StreamKitError, match=reason):
         streamkit("produce", "plain", str(tmp_path / name), "--timestamp-column", "when")
     assert read(root, "plain") == []
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_event_times_may_have_their_own_name(streamkit, root, topic, tmp_path, form):
+    """--timestamp-column _timestamp takes the event times of that column, as they are taken without it."""
+    time = dt.datetime(2020, 1, 1, tzinfo=UTC)
+    (tmp_path / "f.csv").write_text("a,b,_timestamp\n1,x,2020-01-01\n")
+    (tmp_path / "f.json").write_text('{"a": 1, "b": "x", "_timestamp": "2020-01-01T00:00:00Z"}')
+    pq.write_table(pa.table({"a": [1], "b": ["x"], "_timestamp": [time]}), tmp_path / "f.parquet")
+    streamkit("produce", "plain", str(tmp_path / f"f.{form}"), "--timestamp-column", "_timestamp")
+
+    assert read(root, "plain", "a", "_timestamp") == [{"a": 1, "_timestamp": time}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("int64", 1 << 62), ("int64", -(1 << 63)), ("uint64", (1 << 64) - 1), ("uint64", (1 << 63) - 1)]
+)
+def test_event_times_beyond_all_times_are_refused(streamkit, root, topic, tmp_path, kind, count):
+    """Milliseconds that no event time has are refused with their record, whatever the type of their column."""
+    times = pa.array([0, None, count], getattr(pa, kind)())
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "t": times}), tmp_path / "f.parquet")
+    with pytest.raises(SchemaError, match=rf"f.parquet, record 3: column 't': found {count}.*, expected"):
+        streamkit("produce", "plain", str(tmp_path / "f.parquet"), "--timestamp-column", "t")
+    assert read(root, "plain") == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_names_in_another_encoding_are_refused(streamkit, root, topic, tmp_path, encoding):
+    """A CSV file in UTF-16 is refused with what was found in its first line."""
+    (tmp_path / "f.csv").write_text("\ufeffä,b\n1,x\n", encoding=encoding)
+    with pytest.raises(SchemaError, match=r"f.csv, line 1: found b'.*, expected the names of columns, as text in UTF-8"):
+        streamkit("produce", "plain", str(tmp_path / "f.csv"))
+
+
+@pytest.mark.parametrize("data", ["a,b", "a,b\n", "a,b\n1,x"], ids=["names", "names and a line end", "a record"])
+def test_the_last_line_of_csv_needs_no_end(streamkit, root, topic, tmp_path, data):
+    """A line of names alone is a file of no records, and the last line may end without a line end."""
+    (tmp_path / "f.csv").write_text(data)
+
+    assert f"{data.count('1')} records written" in streamkit("produce", "plain", str(tmp_path / "f.csv"))
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize(
+    ("refused", "reason"),
+    [
+        ({95: None, 96: None}, "line 97: topic strict: column 's': found null.*; the rows that do not fit are lines 97, 98$"),
+        ({95: "x" * 5_000}, r"line 97: topic strict: it takes \d+ bytes"),
+    ],
+    ids=["null", "large"],
+)
+def test_all_records_that_are_refused_have_their_lines(streamkit, root, tmp_path, monkeypatch, form, refused, reason):
+    """Where several records of a file do not fit, each is named by its line of the file."""
+    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_024)
+    with sk.open_log(root) as log:
+        log.create_topic("strict", "n int, s string not null", partitions=1, config={"max.message.bytes": 2_000})
+    texts = [refused.get(number, "x") for number in range(100)]
+    lines = {
+        "csv": ["n,s", *(f"{number},{text or ''}" for number, text in enumerate(texts))],
+        "json": ["", *(json.dumps({"n": number, "s": text}) for number, text in enumerate(texts))],
+    }
+    (tmp_path / f"f.{form}").write_text("\n".join(lines[form]))
+    with pytest.raises(SchemaError, match=rf"f.{form}, {reason}"):
+        streamkit("produce", "strict", str(tmp_path / f"f.{form}"))
 
 
 class Watched(io.BytesIO):

@@ -1,0 +1,79 @@
+"""Values of Avro as `consume` prints them in JSON, back as Avro takes them: bytes from base 64, decimals and times from text."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from uuid import UUID
+
+
+def avro_reader(schema: str) -> Callable[[Any], Any]:
+    """
+    The function that reads a value of JSON for a schema of Avro, which is JSON text; ValueError if it is none.
+
+    A union with null is read as its other type. One of several is left as JSON has it: a text could be any of them.
+    """
+    import fastavro
+
+    named: dict[str, Any] = {}
+    parsed = fastavro.parse_schema(json.loads(schema), named)
+    return lambda value: _read(value, parsed, named)
+
+
+def _read(value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
+    if isinstance(schema, str) and schema in named:
+        schema = named[schema]
+    if isinstance(schema, list):
+        types = [one for one in schema if one != "null"]
+        return value if value is None or len(types) != 1 else _read(value, types[0], named)
+    kind, logical = (schema["type"], schema.get("logicalType")) if isinstance(schema, dict) else (schema, None)
+    if isinstance(kind, dict | list):
+        return _read(value, kind, named)
+    if isinstance(value, dict | list):
+        return _read_parts(value, kind, schema, named)
+    if logical in _LOGICAL:
+        return _LOGICAL[logical](value)
+    is_text = kind in ("bytes", "fixed") and isinstance(value, str)
+    return base64.b64decode(value, validate=True) if is_text else value
+
+
+def _read_parts(value: Any, kind: str, schema: Any, named: Mapping[str, Any]) -> Any:
+    if kind in ("record", "error") and isinstance(value, dict):
+        types = {field["name"]: field["type"] for field in schema["fields"]}
+        return {name: _read(one, types[name], named) if name in types else one for name, one in value.items()}
+    if kind == "map" and isinstance(value, dict):
+        return {name: _read(one, schema["values"], named) for name, one in value.items()}
+    if kind == "array" and isinstance(value, list):
+        return [_read(one, schema["items"], named) for one in value]
+    return value
+
+
+def _decimal(value: Any) -> Any:
+    is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
+    try:
+        return Decimal(str(value)) if is_number else value
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is no decimal") from None
+
+
+def _from_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    return lambda value: read(value) if isinstance(value, str) else value
+
+
+def _time(text: str) -> dt.datetime:
+    found = dt.datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
+    return found if found.tzinfo else found.replace(tzinfo=dt.timezone.utc)
+
+
+_LOGICAL: dict[str, Callable[[Any], Any]] = {
+    "decimal": _decimal,
+    "uuid": _from_text(UUID),
+    "date": _from_text(dt.date.fromisoformat),
+    **dict.fromkeys(("time-millis", "time-micros"), _from_text(dt.time.fromisoformat)),
+    **dict.fromkeys(("timestamp-millis", "timestamp-micros"), _from_text(_time)),
+    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros"), _from_text(dt.datetime.fromisoformat)),
+}
