@@ -13,9 +13,11 @@ from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.errors import ConfigError, TopicNotFoundError
+from streamkit.log.formats import declare_format
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.settings import SETTINGS
+from streamkit.log.topic import declare_topic
 
 program = typer.Typer(help="Show, create, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
@@ -113,11 +115,13 @@ def create_topic(
             "or a format of opaque values, as in --format json"
         )
     settings = _settings(config)
+    avro = None if format_schema is None else _text_of(format_schema)
+    opaque = None if form is None and avro is None else declare_format(form, avro)
+    declare_topic(
+        topic, schema, key or None, timestamp, 1 if partitions is None else partitions, settings, format=opaque
+    )  # before a log is made for it
     with open_log(wanted_location(log)) as opened:
-        opened.create_topic(
-            topic, schema, key or None, timestamp, partitions, settings,
-            format=form, format_schema=None if format_schema is None else _text_of(format_schema),
-        )  # fmt: skip
+        opened.create_topic(topic, schema, key or None, timestamp, partitions, settings, format=form, format_schema=avro)
         _show(opened, topic, as_json=as_json)
 
 

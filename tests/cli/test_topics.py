@@ -175,3 +175,22 @@ def test_what_cannot_be_is_one_message(as_program, arguments, message):
 
     assert (code, out) == (1, "")
     assert err.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bad name", "--schema", "n int"),
+        ("new", "--schema", "n nothing"),
+        ("new", "--schema", "n int", "--partitions", "0"),
+        ("new", "--schema", "n int", "--config", "retention=1"),
+        ("new", "--format", "xml"),
+    ],
+    ids=" ".join,
+)
+def test_a_topic_that_is_refused_makes_no_log(streamkit, tmp_path, arguments):
+    """Where there was no log, a topic that cannot be created leaves none behind."""
+    with pytest.raises(sk.StreamKitError):
+        streamkit("topics", "create", *arguments, "--log", str(tmp_path / "fresh"))
+
+    assert not (tmp_path / "fresh").exists()
