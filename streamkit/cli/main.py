@@ -24,6 +24,7 @@ from streamkit.cli import (
     topics,
 )
 from streamkit.cli.rendering import show_error
+from streamkit.cli.standard_streams import check_standard_streams
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
@@ -69,6 +70,7 @@ def options(
 def main() -> None:
     """Run the command line; an error on purpose, or of the operating system, is printed without a traceback and ends the program with 1."""
     try:
+        check_standard_streams()
         program()
     except (StreamKitError, OSError) as error:
         show_error(error)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Annotated, BinaryIO
 
 import typer
@@ -15,9 +14,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColum
 
 from streamkit.cli import completion
 from streamkit.cli.choice import choice_option, words_of
+from streamkit.cli.interruption import interruption
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.record_files import Format, RecordFile
 from streamkit.cli.rendering import JsonOption, show_json, visible
+from streamkit.cli.standard_streams import standard_input
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.producer import Producer
@@ -57,10 +58,12 @@ def produce(
     """
     Write the records of a file to a topic.
 
-    All of them in one transaction, or none; from standard input they go as they come.
+    All of them in one transaction, or none; from standard input they go as they come, and what was sent before an error or an interrupt
+    stays: standard error says how much.
     CSV has a line of names, JSON one object a line, with every column of the topic. Times are ISO 8601 (UTC if there is no zone) or
     milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
-    `streamkit consume` prints can be read. Opaque topics take JSON and Parquet only.
+    `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts. Opaque topics take JSON and Parquet
+    only.
     """
     chosen = form or _form_of(file)
     begun = time.monotonic()
@@ -83,7 +86,8 @@ def _form_of(file: str) -> Format:
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     if file == _STANDARD_INPUT:
-        yield sys.stdin.buffer
+        with interruption() as interrupted:
+            yield standard_input(interrupted)
         return
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
@@ -98,15 +102,31 @@ def _producer(log: Log, file: str, producer_id: str | None) -> Producer:
 
 
 def _send(producer: Producer, topic: Topic, records: RecordFile, advance: _Advance, *, is_one: bool) -> list[Receipt]:
-    receipts = []
-    with producer, producer.transaction() if is_one else nullcontext():
+    receipts: list[Receipt] = []
+    with producer, producer.transaction() if is_one else _kept(producer, topic, receipts):
         for piece in records.pieces():
             try:
                 receipts.append(producer.send_batch(topic.name, piece.records))
             except SchemaError as error:
+                if error.rows and error.rows[0]:
+                    receipts.append(producer.send_batch(topic.name, piece.records[: error.rows[0]]))
                 raise records.refusal(error, piece.first) from None
             advance(piece.read_bytes)
     return receipts
+
+
+@contextmanager
+def _kept(producer: Producer, topic: Topic, receipts: list[Receipt]) -> Iterator[None]:
+    """Write what was sent also if the block raises; then standard error says how much that is."""
+    try:
+        yield
+    except BaseException:
+        try:
+            producer.flush()
+        finally:
+            written = sum(following - first for receipt in receipts for first, following in (receipt.offsets or {}).values())
+            typer.echo(f"{written:,} records written to {topic.name} before that:", err=True)
+        raise
 
 
 class _Advance:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 
 import pytest
 
@@ -131,3 +133,23 @@ def test_wrong_option_is_a_usage_error(as_program):
 
     assert code == 2
     assert "--max" in err
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "message"),
+    [
+        (1, ("consume", "orders", "--json"), "error: standard output is closed; expected it open, as in > /dev/null\n"),
+        (0, ("produce", "orders", "-", "--format", "csv"), "error: standard input is closed; expected records there"),
+        (0, ("topics", "delete", "orders"), "Aborted"),
+        (2, ("topics", "describe", "order"), ""),
+    ],
+    ids=["output", "input", "answer", "errors"],
+)
+def test_a_closed_stream_is_an_error(root, closed, arguments, message):
+    """A standard stream that the shell has closed is one message or none where it is needed, and never a traceback."""
+    code = "from streamkit.cli.main import main; main()"
+    command = ["sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-c", code, *arguments, "--log", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (1, "")
+    assert message in done.stderr and "Traceback" not in done.stderr

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import io
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import streamkit as sk
 from streamkit.errors import FencedError
 
 UTC = dt.timezone.utc
+PRODUCE = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce"]
 SCHEMA = "name string not null, n int, x double, ok boolean, day date, at timestamp, price decimal(10,2), data binary"
 ROWS = [
     {
@@ -240,3 +242,42 @@ def test_a_pipe_is_written_as_it_comes(root, topic):
         process.stdin.close()
         assert "standard input, line 2: column 'n'" in process.stderr.read()
         assert process.wait(30) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("json", ['{"name": "a", "n": 1}', '{"name": "b", "n": 2}', "null"]),
+        ("json", ['{"name": "a", "n": 1}', '{"name": "b", "n": 2}', '{"name": "c", "n": "x"}']),
+        ("csv", ["name,n", "a,1", "b,2", "c,x"]),
+    ],
+    ids=["JSON", "value", "CSV"],
+)
+def test_what_came_before_a_bad_record_stays(root, topic, form, lines):
+    """Records of standard input that come just before a bad one are written, and the error stream says how many they are."""
+    done = subprocess.run(
+        [*PRODUCE, "plain", "-", "--format", form, "--log", str(root)],
+        input="\n".join([*lines, lines[1]]), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("2 records written to plain before that:\nerror: standard input, ")
+    assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupt_writes_what_has_come(root, topic, number):
+    """Ctrl-C at once after a line of standard input loses nothing: the record is written, and the error stream says so."""
+    command = [*PRODUCE, "plain", "-", "--format", "json", "--log", str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stderr is not None
+        for n in (1, 2):
+            process.stdin.write(f'{{"name": "a", "n": {n}}}\n')
+            process.stdin.flush()
+            deadline = time.monotonic() + 60
+            while n == 1 and not read(root, "plain") and time.monotonic() < deadline:
+                time.sleep(0.05)
+        time.sleep(0.3)  # within the second that records wait for each other
+        process.send_signal(number)
+        assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before that:\n")
+    assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
