@@ -11,13 +11,13 @@ from itertools import combinations
 from streamkit.errors import ConfigError
 from streamkit.log.catalog import Catalog
 from streamkit.log.location import absolute_folder
-from streamkit.log.orphans import NEVER_MS
 from streamkit.log.repair import has_whole_copy, whole_copy
 from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
 from streamkit.log.replication import Replication, StorageRoot
 from streamkit.log.sqlite import IN_MEMORY
 from streamkit.log.storage import FileStorage, Storage
 from streamkit.log.storage_root import MarkerChange, Owner, claim_root, is_root_of, place_of, release_root
+from streamkit.log.trash import NEVER_MS
 
 
 @dataclass(frozen=True)

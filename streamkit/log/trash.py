@@ -11,6 +11,7 @@ from streamkit.log.catalog import Catalog
 from streamkit.log.storage import Storage
 
 FILES_PER_TRANSACTION = 500
+NEVER_MS = (1 << 63) - 1  # all that is in the trash was dropped before
 
 
 def empty_trash(storage: Storage, catalog: Catalog, dropped_before_ms: int) -> int:
