@@ -62,8 +62,8 @@ def produce(
     stays: standard error says how much.
     CSV has a line of names, JSON one object a line, with every column of the topic. Times are ISO 8601 (UTC if there is no zone) or
     milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
-    `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts. Opaque topics take JSON and Parquet
-    only.
+    `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
+    Opaque topics take JSON and Parquet only.
     """
     chosen = form or _form_of(file)
     begun = time.monotonic()
@@ -117,7 +117,7 @@ def _send(producer: Producer, topic: Topic, records: RecordFile, advance: _Advan
 
 @contextmanager
 def _kept(producer: Producer, topic: Topic, receipts: list[Receipt]) -> Iterator[None]:
-    """Write what was sent also if the block raises; then standard error says how much that is."""
+    """Write what was sent also if the block raises; then standard error says how much that is, if it is anything."""
     try:
         yield
     except BaseException:
@@ -125,7 +125,8 @@ def _kept(producer: Producer, topic: Topic, receipts: list[Receipt]) -> Iterator
             producer.flush()
         finally:
             written = sum(following - first for receipt in receipts for first, following in (receipt.offsets or {}).values())
-            typer.echo(f"{written:,} records written to {topic.name} before that:", err=True)
+            if written:
+                typer.echo(f"{written:,} records written to {topic.name} before it stopped", err=True)
         raise
 
 

@@ -261,7 +261,7 @@ def test_what_came_before_a_bad_record_stays(root, topic, form, lines):
     )  # fmt: skip
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("2 records written to plain before that:\nerror: standard input, ")
+    assert done.stderr.startswith("2 records written to plain before it stopped\nerror: standard input, ")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
 
 
@@ -279,5 +279,5 @@ def test_an_interrupt_writes_what_has_come(root, topic, number):
                 time.sleep(0.05)
         time.sleep(0.3)  # within the second that records wait for each other
         process.send_signal(number)
-        assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before that:\n")
+        assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
