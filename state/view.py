@@ -18,8 +18,11 @@ import pyarrow.compute as pc
 from streamkit.errors import ConfigError, StoreNotFoundError
 from streamkit.expressions.aggregates import result, state_columns
 from streamkit.log.catalog import Catalog
+from streamkit.log.formats import rows_of
 from streamkit.log.keys import key_groups
+from streamkit.log.records import TIME_MS_MAX
 from streamkit.log.storage import Storage
+from streamkit.log.whole_number import as_whole_number
 from streamkit.names import WINDOW_END, WINDOW_START, store_folder
 from streamkit.plan.program import Aggregate, Program, Store
 from streamkit.state.changelog import Changes
@@ -58,6 +61,10 @@ class StoreView:
 
     def get(self, *key: Any, window_start: Any = None, **named: Any) -> dict[str, Any] | None:
         """The row of a key (and window), as a dict; None if there is none."""
+        return next(iter(rows_of(None, self.find(*key, window_start=window_start, **named))), None)
+
+    def find(self, *key: Any, window_start: Any = None, **named: Any) -> pa.Table:
+        """The row of a key (and window), as a table; without rows if there is none."""
         columns = self._key_columns(key, named)
         if (window_start is None) == (self.store.window_size_ms is not None):
             raise ConfigError(
@@ -71,8 +78,7 @@ class StoreView:
             values = state.get(keys := state_keys(self._number, group, columns, windows))
         finally:
             state.close()
-        rows = self._rows(keys, values) if values.null_count == 0 else None
-        return rows.to_pylist()[0] if rows is not None else None
+        return pa.Table.from_batches([self._rows(keys, values)]).slice(0, 1 - values.null_count)
 
     def range(self, start: Any = None, end: Any = None) -> pa.Table:
         """The rows of windows that start in [start, end), or of a table without windows all rows; either bound may be left out."""
@@ -177,6 +183,10 @@ def _one(group: int) -> Groups:
 
 def _milliseconds(moment: Any) -> int:
     """A moment in milliseconds since 1970; without a zone it is UTC."""
+    is_numpy = isinstance(moment, np.datetime64) and not np.isnat(moment)
+    number = int(moment.astype("M8[ms]").astype(np.int64)) if is_numpy else as_whole_number(moment)
+    if number is not None and abs(number) <= TIME_MS_MAX:
+        return number
     try:
         found = _datetime(moment)
         found = found if found.tzinfo else found.replace(tzinfo=dt.timezone.utc)
@@ -193,10 +203,8 @@ def _datetime(moment: Any) -> dt.datetime:
     match moment:
         case str():
             return dt.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", moment))
-        case dt.datetime() | np.datetime64() if not pd.isna(moment):
-            return pd.Timestamp(moment) if isinstance(moment, np.datetime64) else moment
+        case dt.datetime() if not pd.isna(moment):
+            return moment
         case dt.date():
             return dt.datetime(moment.year, moment.month, moment.day, tzinfo=dt.timezone.utc)
-        case int() | np.integer() if not isinstance(moment, bool):
-            return UNIX_EPOCH + dt.timedelta(milliseconds=int(moment))
     raise TypeError

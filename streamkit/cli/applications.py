@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from streamkit.cli import completion
+from streamkit.cli.far_times import time_text
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, plain, show_facts, show_json, show_table
+from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.names import application_folders
@@ -119,4 +120,4 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
 
 
 def _time(time_ms: int | None) -> str | None:
-    return None if time_ms is None else str(plain(dt.datetime.fromtimestamp(time_ms / 1000, dt.timezone.utc)))
+    return None if time_ms is None else time_text(np.datetime64(time_ms, "ms"), "Z")

@@ -109,6 +109,7 @@ def consume(
     A group's partitions that a silent member holds are waited for; standard error says which ones others keep.
     Each partition's are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
     JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
+    A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.
     """
     printed_as = _form(form, as_json=as_json)
     position = _position(offset, since, from_beginning=from_beginning, follow=follow)

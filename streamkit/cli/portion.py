@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.cli.far_times import printed_rows
 from streamkit.cli.wanted import Wanted
 from streamkit.errors import SchemaError
 from streamkit.log.consumer import Consumer, TopicPartition
-from streamkit.log.formats import Format, rows_of
+from streamkit.log.formats import Format
 from streamkit.names import OFFSET, PARTITION, TOPIC
 
 _NUMBER = "_number"
@@ -67,7 +68,7 @@ def polled_portions(
 def _decoded(format: Format | None, rows: pa.RecordBatch) -> tuple[list[dict[str, Any]], SchemaError | None]:
     """The rows as Python values up to the first that cannot be decoded, and the error of that one."""
     try:
-        return rows_of(format, rows), None
+        return printed_rows(rows, format), None
     except SchemaError as error:
         if not error.rows:
             raise

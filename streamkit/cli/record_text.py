@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.cli.far_times import read_signed_years
 from streamkit.errors import SchemaError
 from streamkit.log.conversion import convert_arrow, convert_python
 from streamkit.log.frame import HEADERS_TYPE
@@ -35,7 +36,7 @@ def parse_texts(column: Column, texts: pa.Array) -> pa.Array:
     """
     Texts as values of a column; SchemaError names the first row that is none.
 
-    A time without a zone is taken as UTC; one that is a whole number as milliseconds since 1970.
+    A time without a zone is taken as UTC; one that is a whole number as milliseconds since 1970. Years that are not of 1 to 9999 have a sign.
     """
     read = _reader(column.type)
     try:
@@ -110,15 +111,12 @@ def _decoded(value: str | None) -> bytes | None:
 
 
 def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
-    if type_name == "timestamp":
-        return _times
-    if type_name == "timestamp_ntz":
-        return _local_times
     if type_name == "binary":
         return _bytes
     if type_name == "void":
         return _nulls
-    return lambda texts: pc.cast(texts, to_arrow(type_name))
+    read = {"timestamp": _times, "timestamp_ntz": _local_times}.get(type_name, lambda texts: pc.cast(texts, to_arrow(type_name)))
+    return (lambda texts: read_signed_years(texts, read)) if type_name in (*_TIMES, "date") else read
 
 
 def _times(texts: pa.Array) -> pa.Array:

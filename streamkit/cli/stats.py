@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from streamkit.cli import completion
+from streamkit.cli.far_times import time_text
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.cli.topics import InternalOption
@@ -148,4 +149,4 @@ def _rate(per_second: float | None) -> float | None:
 
 
 def _time(time_ms: int | None) -> str | None:
-    return f"{dt.datetime.fromtimestamp(time_ms / 1000, dt.timezone.utc):%Y-%m-%d %H:%M:%S}" if time_ms else None
+    return None if time_ms is None else time_text(np.datetime64(time_ms // 1000, "s")).replace("T", " ")

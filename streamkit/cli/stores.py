@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import typer
 
 from streamkit.cli import completion
+from streamkit.cli.far_times import printed_rows
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
 from streamkit.cli.rendering import JsonOption, show_json, show_table
@@ -51,16 +52,15 @@ def get_row(
         if window is None and view.store.window_size_ms is not None:
             table = _windows_of(view, values)
         else:
-            row = view.get(**values, window_start=None if window is None else parse_moment(window))
-            table = pa.Table.from_pylist([row] if row else [], schema=None if row else pa.schema([]))
+            table = view.find(**values, window_start=None if window is None else parse_moment(window))
     if not table.num_rows:
         raise ConfigError(
             f"the store {store!r} has no row of the key {', '.join(key)}{f' in the window from {window}' if window else ''}"
         )
     if as_json:
-        show_json(table.to_pylist())
+        show_json(printed_rows(table))
         return
-    show_table(table.column_names, [tuple(row.values()) for row in table.to_pylist()], thousands="")
+    show_table(table.column_names, [tuple(row.values()) for row in printed_rows(table)], thousands="")
 
 
 def _typed_key(view: StoreView, key: list[str]) -> dict[str, Any]:

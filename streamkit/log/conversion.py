@@ -36,7 +36,8 @@ def convert_python(column: Column, values: Any) -> pa.Array:
     target = column.arrow.type
     if not len(values):
         return pa.array([], target)  # whatever type pandas gives to nothing
-    return _with_row(column, values, lambda part: _cast(_sound(_array(part)), target, is_loose=True), 0)
+    convert = _mixed_times if _is_mixed(column, values) else _python_cast
+    return _with_row(column, values, lambda part: convert(part, target), 0)
 
 
 def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
@@ -95,11 +96,15 @@ def _python(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError:
-        return (value.value if isinstance(value, pa.DictionaryScalar) else value).as_buffer().to_pybytes()
+        return _looked_up(value).as_buffer().to_pybytes()
     except pa.ArrowIndexError:
         return value.index.as_py()
     except (OverflowError, ValueError, LookupError):  # a time beyond Python's, or of a zone that it does not know
         return _python(value.value) if isinstance(value, pa.DictionaryScalar) else getattr(value, "value", value.type)
+
+
+def _looked_up(value: pa.Scalar) -> pa.Scalar:
+    return value.value if isinstance(value, pa.DictionaryScalar) else value
 
 
 def _reason(error: BaseException, expected: str) -> str:
@@ -124,6 +129,22 @@ def _check_no_nanoseconds(values: Iterable[Any]) -> None:
     """ValueError for a time of pandas that Arrow, which takes it for a datetime, would cut."""
     if any(getattr(value, "nanosecond", 0) > 0 for value in values):
         raise ValueError("it has nanoseconds, and a column has microseconds")
+
+
+def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
+    return _cast(_sound(_array(values)), target, is_loose=True)
+
+
+def _is_mixed(column: Column, values: Any) -> bool:
+    """Whether a list has times of numpy, which Arrow takes beside no others."""
+    is_time = column.type == "date" or column.type.startswith("timestamp")
+    return is_time and isinstance(values, list) and any(isinstance(value, np.datetime64) for value in values)
+
+
+def _mixed_times(values: list[Any], target: pa.DataType) -> pa.Array:
+    of_numpy = [value if isinstance(value, np.datetime64) else None for value in values]
+    others = [None if isinstance(value, np.datetime64) else value for value in values]
+    return pc.coalesce(_python_cast(of_numpy, target), _python_cast(others, target))
 
 
 def _sound(values: pa.Array) -> pa.Array:

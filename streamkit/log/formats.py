@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.avro import avro_codec, check_avro_schema
+from streamkit.log.python_values import python_values
 from streamkit.schema import Schema
 
 FORMATS = ("json", "avro", "string", "bytes")
@@ -67,10 +68,14 @@ def decode(format: Format, data: pa.Array | pa.ChunkedArray, column: str = VALUE
 
 
 def rows_of(format: Format | None, data: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows as dicts of Python values, keys and values of a format decoded: what a producer's `send` takes."""
+    """
+    The rows as dicts of Python values, keys and values of a format decoded: what a producer's `send` takes.
+
+    Times outside the years 1 to 9999, which no datetime can be, are numpy's datetime64, in UTC.
+    """
     opaque = OPAQUE_SCHEMA.names if format else ()
     columns = [
-        decode(format, data[name], name) if format and name in opaque else data[name].to_pylist() for name in data.schema.names
+        decode(format, data[name], name) if format and name in opaque else python_values(data[name]) for name in data.schema.names
     ]
     return [dict(zip(data.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 

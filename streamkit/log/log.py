@@ -412,7 +412,7 @@ class Log:
         """
         Rows that were read from a topic as dicts of Python values; those of an opaque topic decoded by its format.
 
-        It takes what `read`, `scan` and a consumer's `poll` give. SchemaError names the first row whose bytes are not of the format.
+        It takes what `read`, `scan` and `poll` give. SchemaError names the first row not of the format. Times no datetime can be are numpy's.
         """
         return rows_of(self.catalog.topic(topic).format, rows)
 

@@ -1,0 +1,66 @@
+"""
+Times as text, also those outside the years 1 to 9999, which a wrong unit makes: their year has a sign, as in +57861-07-09T08:00:00Z.
+
+That is ISO 8601, and how Spark writes them. The calendar repeats itself every 400 years, so such a time is written and read
+as the one at the same place in the years from 2000 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.log.formats import Format, rows_of
+from streamkit.log.python_values import has_far_times
+
+_YEARS, _DAYS = 400, 146_097  # after which the calendar repeats itself
+_FIRST_YEAR = 2000
+_PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+_SIGNED_YEAR = r"^(?P<year>[+-]\d{4,7})(?P<rest>-.*)$"
+
+
+def time_text(time: np.datetime64, zone: str = "") -> str:
+    """A time, or a date, as ISO 8601; the year has a sign if it is not of 1 to 9999."""
+    unit = np.datetime_data(time)[0]
+    first = int(np.datetime64(_FIRST_YEAR - 1970, "Y").astype(f"M8[{unit}]").astype(np.int64))
+    turns, place = divmod(int(time.astype(np.int64)) - first, _DAYS * _PER_DAY[unit])
+    near = np.int64(first + place).astype(f"M8[{unit}]").item()
+    year = near.year + _YEARS * turns
+    return f"{year:04}{near.isoformat()[4:]}{zone}" if 1 <= year <= 9999 else f"{year:+05}{near.isoformat()[4:]}{zone}"
+
+
+def printed_rows(data: pa.Table | pa.RecordBatch, format: Format | None = None) -> list[dict[str, Any]]:
+    """The rows as dicts of Python values, decoded by the format, with times that Python cannot hold as texts."""
+    rows = rows_of(format, data)
+    for name in data.schema.names:
+        if has_far_times(data[name]):
+            zone = "Z" if getattr(data[name].type, "tz", None) else ""
+            for row in rows:
+                row[name] = time_text(row[name], zone) if isinstance(row[name], np.datetime64) else row[name]
+    return rows
+
+
+def read_signed_years(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Times that `read` makes of texts whose years have four digits, and those of the texts whose years have a sign; as `read`, ArrowInvalid."""
+    if not pc.any(pc.match_substring_regex(texts, _SIGNED_YEAR)).as_py():
+        return read(texts)
+    signed, rest = pc.extract_regex(texts, _SIGNED_YEAR).flatten()  # null where the text is another
+    years = np.array([int(year or _FIRST_YEAR) for year in signed.to_pylist()], np.int64)
+    turns = (years - _FIRST_YEAR) // _YEARS
+    near = pc.binary_join_element_wise(pa.array(years - _YEARS * turns).cast(pa.string()), rest, "")
+    return _turned(read(pc.coalesce(near, texts)), turns)
+
+
+def _turned(times: pa.Array, turns: np.ndarray) -> pa.Array:
+    """The times so many repetitions of the calendar later; ArrowInvalid for one that the type does not hold."""
+    is_date = pa.types.is_date(times.type)
+    stored = pa.int32() if is_date else pa.int64()
+    length = pa.scalar(_DAYS * _PER_DAY["D" if is_date else times.type.unit], pa.int64())
+    numbers = times.cast(stored).cast(pa.int64())
+    for part in (turns // 2, turns - turns // 2):  # in one go the way may be longer than what is counted in, and its end not
+        numbers = pc.add_checked(numbers, pc.multiply_checked(pa.array(part), length))
+    return numbers.cast(stored).view(times.type)
