@@ -100,5 +100,8 @@ def test_a_refused_time_is_named(log, form):
     """A time that does not fit its column is named in the error, whatever its year."""
     far = form(pa.array([1 << 62]).view(pa.timestamp("us", "UTC")))
     rows = pa.table({"day": far, "at": far, "local": far})
-    with log.producer() as producer, pytest.raises(SchemaError, match=r"row 0, column 'day': found 4611686018427387904 .* expected date"):
+    with (
+        log.producer() as producer,
+        pytest.raises(SchemaError, match=r"row 0, column 'day': found 4611686018427387904 .* expected date"),
+    ):
         producer.send_batch("t", rows)
