@@ -3,8 +3,9 @@ Values to the types of a schema, without loss: what is refused is named by its r
 
 Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
 What Arrow takes on trust is looked at first: that texts are UTF-8, decimals within their precision, indexes within their dictionary.
-A timestamp without zone counts as UTC. A date that no timestamp can hold is refused: its column may become one (`evolution.py`). Values from Python and pandas may also go from double to float, and from whole
-doubles to integers, since that is how both hold such columns.
+A timestamp without zone counts as UTC. A date that no timestamp can hold is refused: its column may become one.
+Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
+such columns.
 """
 
 from __future__ import annotations

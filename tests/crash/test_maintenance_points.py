@@ -11,11 +11,14 @@ from itertools import count
 
 import pytest
 
-from streamkit.clock import HandClock
+from streamkit.clock import HandClock, MonotonicClock
 from streamkit.engine.local import run_maintained, run_next
 from streamkit.engine.start import start
 from streamkit.errors import StreamKitError
+from streamkit.log.heartbeats import FileHeartbeats
 from streamkit.log.opening import open_log
+from streamkit.log.pulse import LAPSE_MS
+from streamkit.names import HEARTBEATS_FILE
 from tests.crash import sales
 from tests.crash.outcome import check, finish
 from tests.crash.processes import IS_TORTURE
@@ -40,6 +43,13 @@ def many_files(fast_folder, loaded):
             assert run_next(planner)
             planner = planner.with_near_anchor()
     return folder
+
+
+def fall_silent(folder):
+    """The application was last heard of more than a minute ago."""
+    heartbeats = FileHeartbeats(str(folder / HEARTBEATS_FILE), HandClock(MonotonicClock().now_ms() - LAPSE_MS - 1))
+    with open_log(folder) as log:
+        heartbeats.beat(*log.catalog.holders())
 
 
 def settle(folder, now_ms):
@@ -96,6 +106,7 @@ def test_death_in_maintenance_and_again_in_the_next(point, many_files, copied, p
 def test_death_in_retention(many_files, copied, processes):
     """Killed between two partitions: what was dropped is gone whole, what was not is there, and the next pass drops it."""
     folder = copied(many_files)
+    fall_silent(folder)
     at = RETENTION_POINTS["retention.trimmed"]
     assert processes.is_killed("maintain", folder=str(folder), now_ms=OLD_MS, point="retention.trimmed", at=at)
     with open_log(folder) as log:
