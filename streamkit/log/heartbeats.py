@@ -21,6 +21,7 @@ from streamkit.log.sqlite import IN_MEMORY
 from streamkit.names import HEARTBEATS_FILE
 
 BUSY_TIMEOUT_MS = 2_000
+ENDED_MS = 10 * 365 * 86_400_000  # the age of what has ended
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS heartbeat (name TEXT PRIMARY KEY, boot TEXT NOT NULL, beaten_ms INTEGER NOT NULL) WITHOUT ROWID"
@@ -41,6 +42,9 @@ class Heartbeats(Protocol):
 
     def forget(self, *names: str) -> None:
         """Drop these; unknown ones are no error."""
+
+    def end(self, *names: str) -> None:
+        """Note that these have ended, which is not to be mistaken for heartbeats that got lost: they are years old."""
 
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive; a name that was never heard of is missing."""
@@ -65,6 +69,11 @@ class MemoryHeartbeats:
             for name in names:
                 self._beaten.pop(name, None)
 
+    def end(self, *names: str) -> None:
+        """Note that these have ended."""
+        with self._lock:
+            self._beaten |= dict.fromkeys(names, self._clock.now_ms() - ENDED_MS)
+
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive."""
         with self._lock:
@@ -87,14 +96,16 @@ class FileHeartbeats:
 
     def beat(self, *names: str) -> None:
         """Note that these are alive now."""
-        now = self._clock.now_ms()
-        rows = [(name, self._boot, now) for name in names]
-        self._run(lambda connection: _write(connection, rows))
+        self._note(names, self._clock.now_ms())
 
     def forget(self, *names: str) -> None:
         """Drop these; unknown ones are no error."""
         rows = [(name,) for name in names]
         self._run_on_table(lambda connection: list(connection.executemany("DELETE FROM heartbeat WHERE name = ?", rows)))
+
+    def end(self, *names: str) -> None:
+        """Note that these have ended."""
+        self._note(names, self._clock.now_ms() - ENDED_MS)
 
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive; StreamKitError if the file cannot be used."""
@@ -102,6 +113,10 @@ class FileHeartbeats:
         found = self._run_on_table(lambda connection: list(connection.execute(statement, (self._boot, prefix, prefix))))
         now = self._clock.now_ms()
         return {name: now - beaten for name, beaten in found if beaten <= now}
+
+    def _note(self, names: Sequence[str], beaten_ms: int) -> None:
+        rows = [(name, self._boot, beaten_ms) for name in names]
+        self._run(lambda connection: _write(connection, rows))
 
     def _run_on_table(self, work: Callable[[apsw.Connection], list[Row]]) -> list[Row]:
         """What is found in the table; nothing, and nothing is written, where there is none yet: on a full disk it could not be made."""

@@ -110,6 +110,7 @@ def _lapsed(running: Pass) -> frozenset[str]:
     with running.failures.noted("look at the heartbeats", is_beside_catalog=True):
         lapsed = lapsed_holders(running.log.catalog, running.log.heartbeats)
         _forget_dead_pins(running.log.catalog, lapsed)
+        _forget_former_holders(running.log.catalog, running.log.heartbeats)
     return lapsed
 
 
@@ -121,10 +122,14 @@ def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:
     not among them, and so counts.
     """
     names = catalog.holders()
-    ages = heartbeats.ages_ms(PIN_HEARTBEATS) | heartbeats.ages_ms(APPLICATION_HEARTBEATS)
+    ages = _holder_ages_ms(heartbeats)
     if unheard := names - ages.keys():
         _beat_for(heartbeats, unheard)
     return frozenset(name for name in names & ages.keys() if ages[name] > LAPSE_MS)
+
+
+def _holder_ages_ms(heartbeats: Heartbeats) -> dict[str, int]:
+    return heartbeats.ages_ms(PIN_HEARTBEATS) | heartbeats.ages_ms(APPLICATION_HEARTBEATS)
 
 
 def _beat_for(heartbeats: Heartbeats, unheard: Iterable[str]) -> None:
@@ -138,6 +143,15 @@ def _beat_for(heartbeats: Heartbeats, unheard: Iterable[str]) -> None:
 def _forget_dead_pins(catalog: Catalog, lapsed: Iterable[str]) -> None:
     if tokens := [name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)]:
         catalog.unpin(tokens)
+
+
+def _forget_former_holders(catalog: Catalog, heartbeats: Heartbeats) -> None:
+    """Drop the heartbeats of earlier generations and of pins that are gone."""
+    former = _holder_ages_ms(heartbeats)
+    for name in catalog.holders():
+        former.pop(name, None)
+    if old := [name for name, age in former.items() if age > LAPSE_MS]:
+        heartbeats.forget(*old)
 
 
 def _apply_retention(running: Pass, topic: Topic, lapsed: frozenset[str]) -> Report:

@@ -24,6 +24,7 @@ from streamkit.names import EPOCH_HEARTBEATS
 
 _TABLE = b'CREATE UNLOGGED TABLE IF NOT EXISTS heartbeat (name TEXT COLLATE "C" PRIMARY KEY, beaten TIMESTAMPTZ NOT NULL)'
 _BEAT = b"INSERT INTO heartbeat (name, beaten) VALUES ($1, clock_timestamp()) ON CONFLICT (name) DO UPDATE SET beaten = excluded.beaten"
+_END = _BEAT.replace(b"clock_timestamp()", b"clock_timestamp() - interval '10 years'")
 _FORGET = b"DELETE FROM heartbeat WHERE name = ANY($1)"
 _AGES = f"""
     SELECT name, greatest(0, extract(epoch FROM clock_timestamp() -
@@ -47,6 +48,10 @@ class PostgresHeartbeats:
     def forget(self, *names: str) -> None:
         """Drop these; unknown ones are no error."""
         self._run(lambda session: session.execute(_FORGET, [list(names)]))
+
+    def end(self, *names: str) -> None:
+        """Note that these have ended; after a restart of the server they are as old as that."""
+        self._run(lambda session: session.cursor().executemany(_END, [(name,) for name in names]))
 
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive, or the server started, in ms; StreamKitError if the server cannot be reached."""

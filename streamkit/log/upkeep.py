@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import final
 
+from streamkit.errors import StreamKitError
 from streamkit.log.log import Log
 from streamkit.log.maintenance import maintain
 from streamkit.log.opening import open_log
@@ -33,8 +34,8 @@ class Upkeep:
         self._log = log
         self._interval_ms = log.settings.maintenance_interval_ms if interval_ms is None else interval_ms
         self._lease = maintenance_heartbeat(fresh_token())
-        name = application_heartbeat(application_id, generation)
-        self._pulse = Pulse(log.heartbeats, name, *([self._lease] if self._interval_ms else []))
+        self._name = application_heartbeat(application_id, generation)
+        self._pulse = Pulse(log.heartbeats, self._name, *([self._lease] if self._interval_ms else []))
         self._throttle = Throttle(log.settings.maintenance_bytes_per_second)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamkit-maintenance", daemon=True)
@@ -49,12 +50,16 @@ class Upkeep:
         self.close()
 
     def close(self) -> None:
-        """End maintenance at its next step, then the heartbeats; a second call does nothing."""
+        """End maintenance at its next step, then the heartbeats, after which the application holds no rows back."""
         self._is_closed.set()
         self._throttle.stop()
         if self._thread.is_alive():
             self._thread.join()
         self._pulse.close()
+        try:
+            self._log.heartbeats.end(self._name)
+        except StreamKitError as error:
+            _logger.warning("the application counts as running for a minute more: %s", error)
 
     def _run(self) -> None:
         while not self._is_closed.wait(self._interval_ms / 1000):

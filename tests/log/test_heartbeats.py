@@ -14,7 +14,7 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import StorageFullError, StreamKitError
 from streamkit.log import heartbeats
-from streamkit.log.heartbeats import BUSY_TIMEOUT_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
+from streamkit.log.heartbeats import BUSY_TIMEOUT_MS, ENDED_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
 from streamkit.log.opening import open_log
 from streamkit.names import HEARTBEATS_FILE
 
@@ -40,6 +40,17 @@ def test_ages_grow_until_the_next_beat(found, clock):
     found.forget("g/a", "g/never")
     assert found.ages_ms("") == {"g/b": 5, "other/a": 75}
     assert found.ages_ms("%/") == {}
+
+
+def test_what_has_ended_is_years_old(found, clock):
+    """An end is told from a heartbeat that was never heard of, and lasts until the next beat."""
+    found.beat("a", "b")
+    found.end("a", "c")
+    clock.advance(3)
+    assert found.ages_ms("") == {"a": ENDED_MS + 3, "b": 3, "c": ENDED_MS + 3}
+
+    found.beat("a")
+    assert found.ages_ms("a") == {"a": 0}
 
 
 def test_processes_share_a_log_s_heartbeats(tmp_path):

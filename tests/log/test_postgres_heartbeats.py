@@ -41,6 +41,16 @@ def test_ages_are_those_of_the_last_beat(heartbeats):
     assert list(heartbeats.ages_ms("")) == ["group/b"]
 
 
+def test_what_has_ended_is_as_old_as_can_be(heartbeats):
+    """An end is told from a heartbeat that was never heard of: it is as old as the server's start."""
+    heartbeats.beat("before")
+    time.sleep(0.05)
+    heartbeats.end("ended")
+
+    ages = heartbeats.ages_ms("")
+    assert ages["ended"] >= ages["before"] >= 50
+
+
 def test_members_that_begin_at_once_share_a_table(url):
     """Many that beat for the first time at the same moment are all heard of."""
     threads = [threading.Thread(target=PostgresHeartbeats(parse_address(url)).beat, args=(f"g/{number}",)) for number in range(8)]

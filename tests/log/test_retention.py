@@ -20,6 +20,7 @@ from streamkit.log.pin import Pin
 from streamkit.log.pulse import LAPSE_MS
 from streamkit.log.retention import EXTENTS_PER_PASS, AgedExtent, Head, Trim, expired_before
 from streamkit.log.topic import declare_topic
+from streamkit.log.upkeep import Upkeep
 from streamkit.names import application_heartbeat, fresh_token, pin_heartbeat
 
 HOUR = 3_600_000
@@ -230,6 +231,22 @@ def test_lost_heartbeats_cost_an_application_nothing(log, clock):
     clock.advance(1)
     log.maintain()
     assert offsets(log) == [3]
+
+
+def test_an_application_that_ended_holds_nothing_back(log, clock):
+    """Once an application has ended, retention takes its unread input at once, and who it was is forgotten when it starts anew."""
+    topic_with(log, retention_ms=HOUR)
+    append(log, *[5 * HOUR] * 3, 0)
+    state = application(log)
+    with Upkeep(log, state.id, state.generation, 0):
+        log.maintain()
+        assert offsets(log) == [0, 1, 2, 3]
+    log.maintain()
+    assert offsets(log) == [3]
+
+    application(log)
+    log.maintain()
+    assert application_heartbeat(state.id, state.generation) not in log.heartbeats.ages_ms("")
 
 
 def test_heartbeats_that_cannot_be_kept_cost_nobody_anything(log, monkeypatch):
