@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import EpochFailedError, FencedError, StreamKitError, TopicNotFoundError
+from streamkit.errors import EpochFailedError, FencedError, StorageFullError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
@@ -123,7 +123,7 @@ class SegmentWriter:
         Put a segment in the place of the extents that it was made of, and return its own; see `Replacement`.
 
         EpochFailedError if they changed meanwhile, or somebody has yet to read a deletion that would go; FencedError,
-        TopicNotFoundError. After each of these the slab is gone, for it is never adopted.
+        StorageFullError, TopicNotFoundError. After each of these the slab is gone, for it is never adopted.
         """
         state, self._producer = self._opened(), None  # until the outcome is known
         commit = ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), segment.slabs)
@@ -138,7 +138,7 @@ class SegmentWriter:
         )
         try:
             added = self._catalog.replace_extents(replacement)
-        except (EpochFailedError, FencedError, TopicNotFoundError):
+        except (EpochFailedError, FencedError, StorageFullError, TopicNotFoundError):
             for slab in segment.slabs:
                 with suppress(StreamKitError, OSError):  # an orphan, which is collected like any
                     self._storage.delete(slab.path)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.errors import EpochFailedError
+from streamkit.errors import EpochFailedError, StorageFullError
 from streamkit.failpoints import armed
 from streamkit.log.extent import Extent
 from streamkit.log.frame import FRAME_ROWS_MAX, HEADERS_TYPE
@@ -152,16 +154,39 @@ def test_a_large_extent_becomes_several_frames():
         assert log.read("t")["v"].to_pylist() == ["x" * 1_000] * 40_000
 
 
-def test_a_swap_that_is_refused_leaves_no_file():
-    """A segment whose extents have changed since is not put in their place, and its slab is gone; the writer goes on."""
+@contextmanager
+def four_extents():
+    """A log, its topic, and the rows that lie in four files."""
     with open_log(":memory:") as log:
         log.create_topic("t", "v bigint", partitions=1)
         with log.producer() as producer:
             for number in range(4):
                 producer.send("t", {"v": number})
                 producer.flush()
-        topic, writer = log.topic("t"), SegmentWriter(log.storage, log.catalog)
-        pieces = [Piece(found, found.base_offset, found.next_offset) for found in log.catalog.extents(topic.id, 0)]
+        topic = log.topic("t")
+        yield log, topic, [Piece(found, found.base_offset, found.next_offset) for found in log.catalog.extents(topic.id, 0)]
+
+
+def test_a_swap_that_finds_no_room_leaves_no_file(monkeypatch):
+    """A disk that is too full for the catalog is not filled further by the segments that were written for nothing."""
+
+    def replace_nothing(replacement):
+        raise StorageFullError("no room in the catalog")
+
+    with four_extents() as (log, topic, pieces):
+        before, writer = set(log.storage.list("slabs")), SegmentWriter(log.storage, log.catalog)
+        with monkeypatch.context() as patch, pytest.raises(StorageFullError):
+            patch.setattr(log.catalog, "replace_extents", replace_nothing)
+            writer.rewrite(topic, [piece.extent for piece in pieces])
+
+        assert set(log.storage.list("slabs")) == before
+        assert writer.rewrite(topic, [piece.extent for piece in pieces]) is not None
+
+
+def test_a_swap_that_is_refused_leaves_no_file():
+    """A segment whose extents have changed since is not put in their place, and its slab is gone; the writer goes on."""
+    with four_extents() as (log, topic, pieces):
+        writer = SegmentWriter(log.storage, log.catalog)
         late = writer.stage(topic, pieces)
         (taken,) = SegmentWriter(log.storage, log.catalog).rewrite(topic, [piece.extent for piece in pieces]) or ()
         with pytest.raises(EpochFailedError, match="changed while they were rewritten"):
