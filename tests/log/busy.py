@@ -64,8 +64,10 @@ def append(log: Log, chance: random.Random, name: str, step: int) -> None:
 
 
 def append_sequenced(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """The end of a topic grows with each batch, as a sequence has to."""
+    topic = chance.choice(["plain", "other"])
     with log.producer(name) as producer:
-        producer.send_batch(chance.choice(["plain", "other"]), rows(chance), sequence=step)
+        producer.send_batch(topic, rows(chance), sequence=sum(log.end_offsets(topic).values()))
 
 
 def append_small(log: Log, chance: random.Random, name: str, step: int) -> None:

@@ -9,22 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, OffsetOutOfRangeError, StreamKitError, TopicNotFoundError
-from streamkit.log import pins
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, StreamKitError
 from streamkit.log.applications import StoreDeclaration
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.heartbeats import MemoryHeartbeats
-from streamkit.log.maintenance import lapsed_holders
 from streamkit.log.opening import open_log
-from streamkit.log.pin import Pin
 from streamkit.log.pulse import LAPSE_MS
-from streamkit.log.retention import EXTENTS_PER_PASS, AgedExtent, Head, Trim, expired_before
+from streamkit.log.retention import EXTENTS_PER_PASS, AgedExtent, Head, expired_before
 from streamkit.log.topic import declare_topic
 from streamkit.log.upkeep import Upkeep
-from streamkit.names import application_heartbeat, fresh_token, pin_heartbeat
-
-HOUR = 3_600_000
-NOW = 500_000 * HOUR
+from streamkit.names import application_heartbeat, fresh_token
+from tests.log.aged import HOUR, NOW, append, offsets, start_of, topic_with
 
 
 @pytest.fixture
@@ -35,26 +30,6 @@ def clock():
 @pytest.fixture
 def log(empty_log):
     return empty_log
-
-
-def topic_with(log, **settings):
-    log.create_topic("t", "v bigint", partitions=1, config={name.replace("_", "."): value for name, value in settings.items()})
-
-
-def append(log, *ages_ms, topic="t"):
-    """One commit a row, so old."""
-    with log.producer() as producer:
-        for age_ms in ages_ms:
-            producer.send(topic, {"v": age_ms}, timestamp_ms=log.clock.now_ms() - age_ms)
-            producer.flush()
-
-
-def offsets(log):
-    return log.read("t")["_offset"].to_pylist()
-
-
-def start_of(log):
-    return log.catalog.start_offsets(log.topic("t").id)[0]
 
 
 def test_old_rows_go(log):
@@ -145,79 +120,6 @@ def test_compacted_topic_has_no_retention(log):
     assert log.read("kept").num_rows == 2 and offsets(log) == [1]
 
 
-def test_pinned_rows_stay(log, clock):
-    """Rows from a pin's offset on stay as long as it is held, and go when it is released."""
-    topic_with(log, retention_ms=HOUR)
-    append(log, *[5 * HOUR] * 4, 0)
-    with log.pin("t", start=2):
-        report = log.maintain()
-        assert offsets(log) == [2, 3, 4]
-        assert len(report.dropped.held_by) == 1
-        clock.advance(LAPSE_MS // 2)
-        log.maintain()
-        assert offsets(log) == [2, 3, 4]
-    log.maintain()
-
-    assert offsets(log) == [4]
-
-
-def test_gone_rows_cannot_be_pinned(log):
-    """A pin below the earliest offset is refused; without an offset it begins at the earliest."""
-    topic_with(log, retention_ms=HOUR)
-    append(log, 5 * HOUR, 5 * HOUR, 0)
-    log.maintain()
-
-    with pytest.raises(OffsetOutOfRangeError, match="the earliest one left is 2"):
-        log.pin("t", start=0)
-    with log.pin("t") as pin:
-        assert pin.offsets == {log.topic("t").id: {0: 2}}
-    assert log.catalog.holders() == frozenset()
-
-
-def test_pin_of_all_that_is_left_is_of_one_moment(log, monkeypatch):
-    """A pin without an offset holds what is left when it is made, also if rows go while it is; of a topic that goes, none is made."""
-    topic_with(log, retention_ms=HOUR)
-    append(log, *[0] * 4)
-    insert, topic_id = pins.insert, log.topic("t").id
-
-    def late_insert(transaction, token, starts):
-        transaction.execute("UPDATE topic_partition SET start_offset = 3 WHERE topic_id = ?", (topic_id,))
-        return insert(transaction, token, starts)
-
-    monkeypatch.setattr(pins, "insert", late_insert)
-    with log.pin("t") as pin:
-        assert pin.offsets == {topic_id: {0: 3}}
-    monkeypatch.undo()
-    with pytest.raises(TopicNotFoundError):
-        log.catalog.pin("late", {9_999: {0: None}})
-    assert log.catalog.holders() == frozenset()
-
-
-def test_dead_pin_lapses(log, clock):
-    """A pin whose process is gone holds rows for a minute, and then it is forgotten."""
-    topic_with(log, retention_ms=HOUR)
-    append(log, 5 * HOUR, 0)
-    log.catalog.pin("dead", {log.topic("t").id: {0: 0}})
-    log.heartbeats.beat(pin_heartbeat("dead"))
-    clock.advance(LAPSE_MS)
-    log.maintain()
-    assert offsets(log) == [0, 1]
-
-    clock.advance(1)
-    log.maintain()
-    assert offsets(log) == [1] and log.catalog.holders() == frozenset()
-
-
-def test_lost_heartbeats_cost_a_pin_nothing(log, clock):
-    """When the heartbeats are lost, a pin still counts, for a minute at least."""
-    topic_with(log, retention_ms=HOUR)
-    append(log, 5 * HOUR, 0)
-    with log.pin("t"):
-        log.heartbeats.forget(*log.heartbeats.ages_ms(""))
-        log.maintain()
-        assert offsets(log) == [0, 1]
-
-
 def test_lost_heartbeats_cost_an_application_nothing(log, clock):
     """An application that was never heard of, since heartbeats were lost or it only just starts, keeps its inputs for a minute."""
     topic_with(log, retention_ms=HOUR)
@@ -261,17 +163,6 @@ def test_heartbeats_that_cannot_be_kept_cost_nobody_anything(log, monkeypatch):
     monkeypatch.setattr(log.heartbeats, "beat", refuse)
     assert len(log.maintain().dropped.held_by) == 1
     assert offsets(log) == [0, 1, 2, 3]
-
-
-def test_pin_that_comes_during_a_pass_counts(log, monkeypatch):
-    """A pin made after a pass has looked around is seen by the transaction that drops."""
-    topic_with(log, retention_ms=HOUR)
-    append(log, *[5 * HOUR] * 3, 0)
-    lapsed = lapsed_holders(log.catalog, log.heartbeats)
-    with log.pin("t", start=1):
-        trimmed = log.catalog.trim(Trim(log.topic("t").id, 0, 3), lapsed)
-
-    assert (trimmed.extents, start_of(log)) == (1, 1)
 
 
 def application(log, *, is_whole=False):
@@ -473,12 +364,3 @@ def commit_next(log, state, ends, end):
         )
     )
     ends.append(end)
-
-
-def test_refused_pin_leaves_nothing(log):
-    """A pin that cannot be made leaves no heartbeat behind."""
-    topic_with(log)
-    with pytest.raises(OffsetOutOfRangeError):
-        Pin(log.catalog, log.heartbeats, {log.topic("t").id: {0: -1}})
-
-    assert log.heartbeats.ages_ms("pin/") == {}
