@@ -89,6 +89,7 @@ class SqliteDatabase:
         self.path = path
         self._vfs = vfs
         self._read_only = read_only
+        self._is_lent = False  # whether a transaction is in the hands of whoever began it
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._refuse_inherited()
@@ -179,12 +180,17 @@ class SqliteDatabase:
             if not self._is_settled and (is_write or not self._found_no_room):
                 self.settle()
             connection = self._reconnect() if self._frozen or self._connection is None else self._connection
+            if not self._is_lent:
+                _roll_back(connection)  # what an interrupt between two lines left open
             connection.execute(begin)
             try:
+                self._is_lent = True
                 yield SqliteTransaction(connection)
+                self._is_lent = False
                 self._commit(connection)
                 self._check_frozen()
             except BaseException:
+                self._is_lent = False
                 self._check_frozen()
                 _roll_back(connection)
                 raise

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
-from streamkit.errors import CorruptionError, SetupError, StorageFullError
+from streamkit.errors import CorruptionError, SetupError, StorageFullError, StreamKitError
 from streamkit.log import tables
 from streamkit.log.sqlite import SqliteDatabase, check_version
 from tests.forked import outcome_in_child
@@ -205,3 +205,33 @@ def test_a_full_disk_is_called_full(database, monkeypatch):
 
     found = database._translate(apsw.IOError("disk I/O error"))
     assert isinstance(found, StorageFullError) and "no room" in str(found)
+
+
+def test_a_transaction_that_an_interrupt_left_open_hinders_none(tmp_path):
+    """What an interrupt between two lines left open is rolled back by the next transaction."""
+    database = SqliteDatabase(str(tmp_path / "catalog.db"))
+    with database.write() as transaction:
+        transaction.execute("CREATE TABLE number (value INTEGER)")
+    assert database._connection is not None
+    database._connection.execute(
+        "BEGIN IMMEDIATE; INSERT INTO number VALUES (1)"
+    )  # as after BEGIN, before anybody would roll back
+
+    with database.write() as transaction:
+        transaction.execute("INSERT INTO number VALUES (2)")
+    with database.read() as transaction:
+        assert list(transaction.execute("SELECT value FROM number")) == [(2,)]
+    database.close()
+
+
+def test_a_transaction_within_another_is_refused(tmp_path):
+    """The inner one fails, and the outer one goes on whole."""
+    database = SqliteDatabase(str(tmp_path / "catalog.db"))
+    with database.write() as transaction:
+        transaction.execute("CREATE TABLE number (value INTEGER)")
+        with pytest.raises(StreamKitError, match="within a transaction"), database.write():
+            pass
+        transaction.execute("INSERT INTO number VALUES (1)")
+    with database.read() as transaction:
+        assert list(transaction.execute("SELECT value FROM number")) == [(1,)]
+    database.close()
