@@ -10,8 +10,8 @@ import logging
 import random
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,15 @@ def create_topics(log: Log) -> None:
     log.create_topic("passing", SCHEMA, partitions=1, config={"retention.ms": DAY_MS})
     compacted: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": 0}
     log.create_topic("newest", SCHEMA, "key", partitions=2, config=compacted)
+
+
+@contextmanager
+def busy_log(folder: Path, steps: int) -> Iterator[Log]:
+    """A new log at which `steps` things were done, always the same."""
+    with open_log(folder) as log:
+        create_topics(log)
+        work(log, random.Random(1), steps)
+        yield log
 
 
 def work(log: Log, chance: random.Random, steps: int, name: str = "worker") -> None:

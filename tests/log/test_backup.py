@@ -23,9 +23,7 @@ from tests.log import busy
 
 @pytest.fixture
 def log(tmp_path):
-    with open_log(tmp_path / "log") as log:
-        busy.create_topics(log)
-        busy.work(log, random.Random(1), 20)
+    with busy.busy_log(tmp_path / "log", 20) as log:
         yield log
 
 

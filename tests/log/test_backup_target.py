@@ -25,9 +25,7 @@ from tests.log import busy
 
 @pytest.fixture
 def log(tmp_path):
-    with open_log(tmp_path / "log") as log:
-        busy.create_topics(log)
-        busy.work(log, random.Random(1), 4)
+    with busy.busy_log(tmp_path / "log", 4) as log:
         yield log
 
 

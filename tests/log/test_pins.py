@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.clock import HandClock
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log import pins
 from streamkit.log.maintenance import lapsed_holders
@@ -12,12 +11,7 @@ from streamkit.log.pin import Pin
 from streamkit.log.pulse import LAPSE_MS
 from streamkit.log.retention import Trim
 from streamkit.names import pin_heartbeat
-from tests.log.aged import HOUR, NOW, append, offsets, start_of, topic_with
-
-
-@pytest.fixture
-def clock():
-    return HandClock(NOW)
+from tests.log.aged import HOUR, append, offsets, start_of, topic_with
 
 
 @pytest.fixture

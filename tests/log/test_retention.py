@@ -23,11 +23,6 @@ from tests.log.aged import HOUR, NOW, append, offsets, start_of, topic_with
 
 
 @pytest.fixture
-def clock():
-    return HandClock(NOW)
-
-
-@pytest.fixture
 def log(empty_log):
     return empty_log
 
