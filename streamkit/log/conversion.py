@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
 from streamkit.log.frame import HEADERS_TYPE
+from streamkit.log.validation import validate_column
 from streamkit.names import HEADERS
 from streamkit.schema import Column
 
@@ -153,7 +154,7 @@ def _sound(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         _check_indexes(values)
         values = values.dictionary_decode()
-    values.validate(full=True)
+    validate_column(values)
     return values
 
 

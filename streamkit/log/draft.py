@@ -14,17 +14,18 @@ from streamkit.log.buffer import Buffer, Split, split
 from streamkit.log.groups import GroupCommit
 from streamkit.log.offset_source import OffsetSource
 from streamkit.log.producers import ProducerCommit, SequencedBatch
-from streamkit.log.python_rows import RowReader, Values
+from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
 from streamkit.log.records import stamped
 from streamkit.log.reference import SlabReference
+from streamkit.log.row_program import Values
 from streamkit.log.topic import Topic
 
 _log = logging.getLogger(__name__)
 
 
 class Run:
-    """Python rows of one topic that were sent one after the other, each with its event time, and become one batch."""
+    """Python rows of one topic that were sent one after the other, and become one batch."""
 
     __slots__ = ("keyless", "placement", "reader", "rows")
 
@@ -32,7 +33,7 @@ class Run:
         self.reader = reader
         self.placement = placement
         self.keyless = keyless
-        self.rows: list[tuple[Values, int]] = []
+        self.rows: list[Values] = []
 
 
 class Draft:
@@ -60,23 +61,24 @@ class Draft:
         self._buffer = Buffer(frame_rows)
         self._stamped: set[int] = set()  # the ids of topics whose event time is that of staging
         self._runs: dict[int, Run] = {}
+        self._latest: Run | None = None  # of them
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
         return self.since is None and not self.group_commits
 
-    def add_row(self, reader: RowReader, values: Values, size: int, time_ms: int, keyless: Iterator[int]) -> Receipt:
+    def add_row(self, reader: RowReader, values: Values, size: int, keyless: Iterator[int]) -> Receipt:
         """Take one Python row in."""
         self.bytes += size
-        run = self._runs.get(reader.topic.id)
+        run = self._latest
         if run is None or run.reader is not reader:
-            self._close_run(reader.topic.id, time_ms)
-            run = self._open_run(reader, next(keyless))
-        run.rows.append((values, time_ms))
-        receipt = Receipt(run.placement, len(run.rows) - 1)
-        if len(run.rows) >= self._frame_rows:
-            self._close_run(reader.topic.id, time_ms)
+            run = self._run_of(reader, values[-1], keyless)
+        rows = run.rows
+        receipt = Receipt(run.placement, len(rows))
+        rows.append(values)
+        if len(rows) >= self._frame_rows:
+            self._close_run(reader.topic.id, values[-1])
         return receipt
 
     def add(self, topic: Topic, splits: Sequence[Split], size: int, sequence: int | None, now_ms: int) -> Receipt:
@@ -189,6 +191,14 @@ class Draft:
         if self.since is None:
             self.since = time.monotonic()
 
+    def _run_of(self, reader: RowReader, now_ms: int, keyless: Iterator[int]) -> Run:
+        run = self._runs.get(reader.topic.id)
+        if run is None or run.reader is not reader:
+            self._close_run(reader.topic.id, now_ms)
+            run = self._open_run(reader, next(keyless))
+        self._latest = run
+        return run
+
     def _open_run(self, reader: RowReader, keyless: int) -> Run:
         self._began(reader.topic)
         run = Run(reader, Placement(self.settlement, reader.topic.name, reader.topic.id), keyless)
@@ -205,3 +215,4 @@ class Draft:
             run.placement.places = self._buffer.add(topic_id, [found])
             run.placement.chosen = found.chosen
             del self._runs[topic_id]
+            self._latest = None

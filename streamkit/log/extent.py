@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamkit.names import SlabName
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """
     Offsets `base_offset` up to and without `next_offset` of a topic partition, in one frame of a slab; times in ms.
 
-    `rows` is less than the offsets are where compaction has left holes.
+    `rows` is less than the offsets are where compaction has left holes. A tuple, since a snapshot has thousands of them.
     """
 
     topic_id: int
@@ -40,10 +38,7 @@ class Extent:
 
     def to_json(self) -> list[Any]:
         """The extent as a list of scalars, in the order of the fields."""
-        return [
-            self.topic_id, self.partition, self.base_offset, self.next_offset, self.path, self.position, self.length,
-            self.min_timestamp, self.max_timestamp, self.rows,
-        ]  # fmt: skip
+        return list(self)
 
     @classmethod
     def from_json(cls, value: list[Any]) -> Extent:

@@ -21,6 +21,7 @@ from streamkit.errors import ConfigError, CorruptionError, SchemaError
 from streamkit.log.dictionary import with_dictionaries
 from streamkit.log.evolution import is_wider, widened
 from streamkit.log.extent import Extent
+from streamkit.log.validation import validate
 from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP
 from streamkit.schema import Schema, from_arrow
 
@@ -278,6 +279,8 @@ class _FrameReader:
         if [batch.num_rows for batch in batches] != [self.extent.rows]:
             self.refuse(f"it holds batches of {[batch.num_rows for batch in batches]} rows instead of one of {self.extent.rows}")
         self._check_names(batches[0].schema)
+        if batches[0][TIMESTAMP].null_count:
+            self.refuse("it has rows without an event time")
         return batches[0]
 
     def _check_offsets(self, batch: pa.RecordBatch) -> None:
@@ -345,10 +348,11 @@ class _FrameReader:
     def checked(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:
         # Checksums say that the bytes are those that were written, not that a sound writer wrote them: whoever may write to
         # the folder of a log can make them fit. Arrow trusts lengths, offsets and indexes, and reads out of bounds where they
-        # lie. So the columns that are used, and only they, are checked whole: 13 ns for a text of 100 bytes, 0 for a number.
+        # lie. So the columns that are used, and only they, are checked whole: 2 ns for a text of ASCII, 4 to 11 for
+        # another, 0 for a number.
         used = batch if columns is None else batch.select([name for name in batch.schema.names if name in columns])
         try:
-            used.validate(full=True)
+            validate(used)
         except pa.ArrowException as error:
             self.refuse(f"its columns are not sound: {error}")
         return batch

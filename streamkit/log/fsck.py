@@ -35,6 +35,7 @@ from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
 from streamkit.log.system_error import is_refusal, naming, raise_unless_missing
 from streamkit.log.topic import Topic
+from streamkit.log.validation import validate
 from streamkit.log.writers import Writers, writers
 from streamkit.names import (
     CATALOG_COPIES_FOLDER,
@@ -398,7 +399,7 @@ def _check_frames(storage: Storage, database: Database, references: _References,
 
 def _check_rows(storage: Storage, extent: Extent, topic: Topic | None, findings: Findings) -> None:
     batch = read_frame(storage, extent, None, topic)
-    batch.validate(full=True)
+    validate(batch)
     times = batch[TIMESTAMP]
     if times.type != TIMESTAMP_TYPE or times.null_count:
         raise CorruptionError(f"its times are {times.type} with {times.null_count} nulls")

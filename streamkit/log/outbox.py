@@ -31,8 +31,9 @@ from streamkit.log.groups import GroupCommit
 from streamkit.log.offset_source import OffsetSource
 from streamkit.log.producer_session import ProducerSession
 from streamkit.log.producer_settings import ProducerSettings
-from streamkit.log.python_rows import RowReader, Values
+from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Receipt, Settlement
+from streamkit.log.row_program import Values
 from streamkit.log.sender import Sender
 
 METADATA_MAX_AGE_SECONDS = 300  # Kafka's metadata.max.age.ms: how long the declaration of a topic is taken from memory
@@ -94,14 +95,15 @@ class Outbox:
 
     # Taking rows in
 
-    def add_row(self, reader: RowReader, values: Values, size: int, time_ms: int, callback: Callback | None) -> Receipt:
+    def add_row(self, reader: RowReader, values: Values, size: int, callback: Callback | None) -> Receipt:
         """Take one Python row in, as soon as there is room."""
         with self._lock:
             # The common case in as few steps as there can be: this is most of what a row costs.
             draft = self._draft
             if callback is None and draft.since is not None and draft.bytes + size < self._easy_bytes:
-                return draft.add_row(reader, values, size, time_ms, self.keyless)
-        return self.add(size, lambda draft: draft.add_row(reader, values, size, time_ms, self.keyless), callback)
+                return draft.add_row(reader, values, size, self.keyless)
+        row = (reader, values, size, self.keyless)  # no closure over the arguments: every call would pay for their cells
+        return self.add(size, lambda draft: draft.add_row(*row), callback)
 
     def add(self, size: int, add: Callable[[Draft], Receipt], callback: Callback | None) -> Receipt:
         """Take rows of that size in as soon as there is room; BufferFullError after `max_block_ms`."""

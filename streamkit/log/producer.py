@@ -85,16 +85,17 @@ class Producer:
         when the row is committed or failed for good, in the thread that found out.
         """
         reader = self._readers.get(topic) or self._reader(topic)
-        found = reader.read(row) if type(row) is dict else None
+        if timestamp_ms is None:
+            time_ms = 0 if reader.has_times else self._clock.now_ms()
+        elif type(timestamp_ms) is int and abs(timestamp_ms) <= TIME_MS_MAX:
+            time_ms = timestamp_ms
+        else:
+            time_ms = event_time_ms(reader.topic, timestamp_ms)
+        found = reader.read(row, time_ms) if type(row) is dict else None
         if found is None:
             return self.send_batch(topic, [row], timestamp_ms=timestamp_ms, callback=callback)
         values, size = found
-        size += ROW_OVERHEAD_BYTES
-        if timestamp_ms is None:
-            timestamp_ms = 0 if reader.has_times else self._clock.now_ms()
-        elif type(timestamp_ms) is not int or abs(timestamp_ms) > TIME_MS_MAX:
-            timestamp_ms = event_time_ms(reader.topic, timestamp_ms)
-        return self._outbox.add_row(reader, values, size, timestamp_ms, callback)
+        return self._outbox.add_row(reader, values, size + ROW_OVERHEAD_BYTES, callback)
 
     def send_batch(
         self,

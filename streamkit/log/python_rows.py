@@ -20,13 +20,12 @@ import pyarrow as pa
 
 from streamkit.log.record_size import fixed_bytes
 from streamkit.log.records import rows_of
+from streamkit.log.row_program import INTEGER_BITS, Values, row_program, utf8_length
 from streamkit.log.topic import Topic
 from streamkit.schema import Column, to_arrow
 
-Values: TypeAlias = tuple[Any, ...]
 Check: TypeAlias = Callable[[Any], bool]
 
-_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT_IN_DOUBLE = 1 << 53
 _INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
 _PLAIN: dict[str, type] = {
@@ -56,9 +55,13 @@ class RowReader:
         self._limit = topic.max_message_bytes
         self._fixed = fixed_bytes(topic.schema)
         self._forms: dict[tuple[type, ...], _Form | None] = {}
+        self._program = (row_program(topic.schema, self._fixed, self._limit) if topic.format is None else None) or _no_program
 
-    def read(self, row: Mapping[str, Any]) -> tuple[Values, int] | None:
-        """The values of a row in the order of the schema, and its size in bytes; None if it must go the long way."""
+    def read(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
+        """The values of a row in the order of the schema and its time, and its size in bytes; None if it must go the long way."""
+        return self._program(row, time_ms) or self._read_by_form(row, time_ms)
+
+    def _read_by_form(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
         if len(row) != self._width:
             return None
         try:
@@ -75,7 +78,7 @@ class RowReader:
         size = self._fixed
         for position in form.texts:
             text = values[position]
-            size += len(text) if text.isascii() else _utf8_length(text)
+            size += len(text) if text.isascii() else utf8_length(text)
         for position in form.bytes:
             size += len(values[position])
         for position, least, greatest in form.ranges:
@@ -84,16 +87,15 @@ class RowReader:
         for position, check in form.checks:
             if not check(values[position]):
                 return None
-        return (values, size) if 0 < size <= self._limit else None
+        return ((*values, time_ms), size) if 0 < size <= self._limit else None
 
-    def batch(self, rows: Sequence[tuple[Values, int]], now_ms: int) -> pa.RecordBatch:
+    def batch(self, rows: Sequence[Values], now_ms: int) -> pa.RecordBatch:
         """Rows that were read, with their event times in ms where no column has them, as a batch of the topic."""
-        values = list(map(itemgetter(0), rows))
         columns = {
-            column.name: pa.array(list(map(itemgetter(position), values)), to_arrow(column.type))
+            column.name: pa.array(list(map(itemgetter(position), rows)), to_arrow(column.type))
             for position, column in enumerate(self.topic.schema)
         }
-        times_ms = None if self.has_times else list(map(itemgetter(1), rows))
+        times_ms = None if self.has_times else list(map(itemgetter(self._width), rows))
         return rows_of(self.topic, columns, times_ms, now_ms)
 
     def _form(self, types: tuple[type, ...]) -> _Form | None:
@@ -121,6 +123,10 @@ class RowReader:
         return self.topic.is_compacted and all(kinds[name] is type(None) for name in self.topic.key)
 
 
+def _no_program(row: dict[str, Any], time_ms: int) -> None:
+    """What knows no row to be sound."""
+
+
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Values]:
     get = itemgetter(*names)
     return get if len(names) > 1 else lambda row: (get(row),)
@@ -129,7 +135,7 @@ def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Values]:
 def _range(column: Column) -> tuple[int, int]:
     if column.type == "double":
         return -_EXACT_IN_DOUBLE, _EXACT_IN_DOUBLE
-    limit = 1 << (_INTEGER_BITS[column.type] - 1)
+    limit = 1 << (INTEGER_BITS[column.type] - 1)
     return -limit, limit - 1
 
 
@@ -150,10 +156,3 @@ def _fits(value: Any, target: pa.DataType) -> bool:
     except (pa.ArrowException, ValueError, TypeError):
         return False
     return True
-
-
-def _utf8_length(text: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        return -(1 << 62)  # no row can make up for it

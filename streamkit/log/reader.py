@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from streamkit.log.catalog import Catalog
@@ -117,20 +116,24 @@ class Reader:
         return first, min(self._end.get(extent.partition, extent.next_offset), extent.next_offset)
 
     def _is_wanted(self, extent: Extent) -> bool:
-        first, following = self._bounds_of(extent)
-        return first < following and extent.max_timestamp >= self._times.start_ms and extent.min_timestamp < self._times.end_ms
+        if self._end or self._start:
+            first, following = self._bounds_of(extent)
+            if first >= following:
+                return False
+        return extent.max_timestamp >= self._times.start_ms and extent.min_timestamp < self._times.end_ms
 
     def _timely(self, extent: Extent, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose times are asked for; a frame that lies within them is left as it is."""
         start, end = self._times.start_ms, self._times.end_ms
         if start <= extent.min_timestamp and extent.max_timestamp < end:
             return batch
-        times = batch.column(TIMESTAMP).view(pa.int64())
-        wanted = pc.and_(pc.greater_equal(times, start), pc.less(times, end))
-        rows = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
-        if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-            return batch.slice(int(rows[0]), len(rows))  # no copy: most often times ascend
-        return batch.filter(wanted)
+        times = batch.column(TIMESTAMP).view(pa.int64()).to_numpy()
+        wanted = (times >= start) & (times < end)
+        count = int(np.count_nonzero(wanted))
+        first = int(wanted.argmax()) if count else 0
+        if wanted[first : first + count].all():
+            return batch.slice(first, count)  # no copy: most often times ascend
+        return batch.filter(pa.array(wanted))
 
     def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
         """The rows of an extent whose file is not found: merged or compacted into others since the snapshot, dropped, or on a new root."""

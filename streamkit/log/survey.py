@@ -205,7 +205,7 @@ def _with_own_offsets(found: FoundFrame, rows: pa.RecordBatch) -> FoundFrame:
         raise CorruptionError(f"its column {OFFSET} holds no ascending offsets")
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     # One offset more than its rows could fill: `decode` wants holes where there is the column.
-    return replace(found, extent=replace(found.extent, next_offset=last + 2)).placed(first, last + 1)
+    return replace(found, extent=found.extent._replace(next_offset=last + 2)).placed(first, last + 1)
 
 
 def _key_columns(rows: pa.RecordBatch) -> frozenset[str]:

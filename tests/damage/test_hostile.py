@@ -205,3 +205,20 @@ def test_footers_that_list_nothing_are_refused(footer):
 
 def payload_of(topic_id):
     return encode(topic_id, 0, rows_of(topic_id, 12, 1), frame.COMPRESSIONS[topic_id - 1])
+
+
+def test_rows_without_an_event_time_are_refused():
+    """Every row has an event time, and readers count on it: a frame in which one has none is damaged."""
+    topic = TOPICS[1]
+    rows = rows_of(1, 4, 0)
+    payload = encode(1, 0, rows)
+    times = rows["_timestamp"].to_pylist()
+    column = pa.array([None, *times[1:]], frame.TIMESTAMP_TYPE)
+    timeless = rows.set_column(rows.schema.names.index("_timestamp"), "_timestamp", column)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, timeless.schema) as writer:
+        writer.write_batch(timeless)
+    file, extent = file_of(hostile.with_data(payload, sink.getvalue().to_pybytes(), "none"))
+
+    with pytest.raises(CorruptionError, match="rows without an event time"):
+        decode(file, extent, topic=topic.with_id(1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -177,7 +176,7 @@ def test_a_frame_of_another_place_is_refused(change, reason):
     data, extent = frame_of(BATCH)
 
     with pytest.raises(CorruptionError, match=reason):
-        read(data, replace(extent, **change))
+        read(data, extent._replace(**change))
 
 
 def test_a_frame_at_another_position_is_refused():
@@ -185,7 +184,7 @@ def test_a_frame_at_another_position_is_refused():
     data, extent = frame_of(BATCH)
 
     with pytest.raises(CorruptionError, match="written at position 0"):
-        read(bytes(64) + data, replace(extent, position=64))
+        read(bytes(64) + data, extent._replace(position=64))
 
 
 def test_a_frame_of_another_schema_is_refused():

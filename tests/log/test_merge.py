@@ -314,7 +314,7 @@ def test_full_files_are_never_written_again():
 
     small = [arrived(100 + number, 120_000 + number, 1) for number in range(20)]
     assert all(extent not in full for run in plan_merge([*full, *small], Room(MIB)) for extent in run.extents)
-    before = [replace(extent, base_offset=extent.base_offset - 120_020) for extent in small[:2]]
+    before = [extent._replace(base_offset=extent.base_offset - 120_020) for extent in small[:2]]
     assert all(extent not in full for run in plan_merge([*before, full[0]], Room(MIB)) for extent in run.extents)
 
 

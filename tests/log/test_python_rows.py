@@ -17,6 +17,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.python_rows import RowReader
 from streamkit.log.record_size import record_bytes
 from streamkit.log.records import records_of
+from streamkit.log.row_program import row_program
 from streamkit.log.topic import declare_topic
 
 UTC = dt.timezone.utc
@@ -35,27 +36,28 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("way", ["read", "_read_by_form"])
 @pytest.mark.parametrize("type_name", TYPES)
-def test_both_ways_agree_on_every_value(type_name):
-    """For each type and value: what the quick way takes is what the long way makes of it, of the same size; what the long way refuses, it leaves."""
+def test_all_ways_agree_on_every_value(type_name, way):
+    """For each type and value: what a quick way takes is what the long way makes of it, of the same size; what the long way refuses, it leaves."""
     topic = declare_topic("t", f"v {type_name}, w string")
     reader = RowReader(topic)
     taken = []
     for value in VALUES:
         row = {"v": value, "w": "é"}
-        found = reader.read(row)
+        found = getattr(reader, way)(row, 7)
         try:
             (expected,) = records_of(topic, [row], 7)
         except SchemaError:
             assert found is None, value
             continue
         if found is not None:
-            batch = reader.batch([(found[0], 7)], 0)
+            batch = reader.batch([found[0]], 0)
             assert batch.equals(expected) or (batch.to_pylist()[0]["v"] != value and str(batch) == str(expected)), value
             assert record_bytes(topic, expected).tolist() == [found[1]], value
             taken.append(found)
     assert len(taken) > 1
-    together = reader.batch([(values, 7) for values, _ in taken], 0)
+    together = reader.batch([values for values, _ in taken], 0)
     assert together.num_rows == len(taken)
 
 
@@ -74,8 +76,25 @@ def test_both_ways_agree_on_every_value(type_name):
 def test_unusual_rows_go_the_long_way(row):
     """Missing, further and null columns where there must be a value are left to the way that can say what is wrong."""
     topic = declare_topic("t", "user string, n int, x double not null", key="user", config={"cleanup.policy": "compact"})
-    assert RowReader(topic).read({"user": "a", "n": 1, "x": 1.0}) is not None
-    assert RowReader(topic).read(row) is None
+    assert RowReader(topic).read({"user": "a", "n": 1, "x": 1.0}, 0) is not None
+    assert RowReader(topic).read(row, 0) is None
+
+
+def test_columns_may_have_any_names():
+    """Names that mean something in Python are names of columns, no code."""
+    names = ("None", "row", "v0", "a'b", 'a"b', "{row}", "x\\", "é", "x]; raise SystemExit #")
+    topic = declare_topic("t", pa.schema([(name, pa.int32()) for name in names] + [("{v0}", pa.string())]))
+    row = {name: number for number, name in enumerate(names)} | {"{v0}": "text"}
+    program = row_program(topic.schema, 0, 100)
+    assert program is not None and program(row, 7) == ((*range(len(names)), "text", 7), 4)
+    assert program(row | {"x\\": "1"}, 7) is None and program(row | {"{v0}": "x" * 101}, 7) is None
+
+
+def test_types_that_need_a_look_have_no_program():
+    """Decimals, narrow floats and times without a zone are looked at value by value; without them there is a program."""
+    for name in TYPES:
+        needs_a_look = name.startswith("decimal") or name in ("float", "timestamp_ntz")
+        assert (row_program(declare_topic("t", f"v {name}").schema, 0, 100) is None) == needs_a_look
 
 
 def test_rows_are_taken_as_they_are_when_sent():
