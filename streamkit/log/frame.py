@@ -279,9 +279,15 @@ class _FrameReader:
         if [batch.num_rows for batch in batches] != [self.extent.rows]:
             self.refuse(f"it holds batches of {[batch.num_rows for batch in batches]} rows instead of one of {self.extent.rows}")
         self._check_names(batches[0].schema)
-        if batches[0][TIMESTAMP].null_count:
-            self.refuse("it has rows without an event time")
+        self._check_times(batches[0])
         return batches[0]
+
+    def _check_times(self, batch: pa.RecordBatch) -> None:
+        times = self.checked(batch, [TIMESTAMP])[TIMESTAMP]  # before that nothing counts nulls: Arrow would trust their bitmap
+        if times.type != TIMESTAMP_TYPE or times.null_count:
+            self.refuse(
+                f"its event times are {times.type}, {times.null_count} of them null; expected {TIMESTAMP_TYPE}, none null"
+            )
 
     def _check_offsets(self, batch: pa.RecordBatch) -> None:
         extent = self.extent

@@ -20,13 +20,12 @@ import pyarrow as pa
 
 from streamkit.log.record_size import fixed_bytes
 from streamkit.log.records import rows_of
-from streamkit.log.row_program import INTEGER_BITS, Values, row_program, utf8_length
+from streamkit.log.row_program import EXACT_IN_DOUBLE, INTEGER_BITS, Program, Values, row_program, utf8_length
 from streamkit.log.topic import Topic
 from streamkit.schema import Column, to_arrow
 
 Check: TypeAlias = Callable[[Any], bool]
 
-_EXACT_IN_DOUBLE = 1 << 53
 _INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
 _PLAIN: dict[str, type] = {
     "boolean": bool, "tinyint": int, "smallint": int, "int": int, "bigint": int, "float": float, "double": float,
@@ -55,11 +54,20 @@ class RowReader:
         self._limit = topic.max_message_bytes
         self._fixed = fixed_bytes(topic.schema)
         self._forms: dict[tuple[type, ...], _Form | None] = {}
-        self._program = (row_program(topic.schema, self._fixed, self._limit) if topic.format is None else None) or _no_program
+        self._program: Program = self._first_program
 
     def read(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
         """The values of a row in the order of the schema and its time, and its size in bytes; None if it must go the long way."""
         return self._program(row, time_ms) or self._read_by_form(row, time_ms)
+
+    def _first_program(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
+        """Write the program when the first row comes: who sends batches needs none."""
+        program = None
+        if self.topic.format is None:
+            optional = {column.name for column in self.topic.schema if self._may_be_null(column)}.difference(self.topic.key)
+            program = row_program(self.topic.schema, optional, self._fixed, self._limit)
+        self._program = program or _no_program
+        return self._program(row, time_ms)
 
     def _read_by_form(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
         if len(row) != self._width:
@@ -113,10 +121,13 @@ class RowReader:
 
     def _is_plain(self, column: Column, kind: type) -> bool:
         if kind is type(None):
-            return column.nullable and column.name != self.topic.timestamp
+            return self._may_be_null(column)
         if column.type.startswith("decimal"):
             return kind is decimal.Decimal
         return kind is _PLAIN.get(column.type) or (kind is int and column.type == "double")
+
+    def _may_be_null(self, column: Column) -> bool:
+        return column.nullable and column.name != self.topic.timestamp
 
     def _lacks_key(self, types: tuple[type, ...]) -> bool:
         kinds = dict(zip(self.topic.schema.names, types, strict=True))
@@ -134,7 +145,7 @@ def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Values]:
 
 def _range(column: Column) -> tuple[int, int]:
     if column.type == "double":
-        return -_EXACT_IN_DOUBLE, _EXACT_IN_DOUBLE
+        return -EXACT_IN_DOUBLE, EXACT_IN_DOUBLE
     limit = 1 << (INTEGER_BITS[column.type] - 1)
     return -limit, limit - 1
 

@@ -207,18 +207,40 @@ def payload_of(topic_id):
     return encode(topic_id, 0, rows_of(topic_id, 12, 1), frame.COMPRESSIONS[topic_id - 1])
 
 
-def test_rows_without_an_event_time_are_refused():
-    """Every row has an event time, and readers count on it: a frame in which one has none is damaged."""
-    topic = TOPICS[1]
-    rows = rows_of(1, 4, 0)
-    payload = encode(1, 0, rows)
-    times = rows["_timestamp"].to_pylist()
-    column = pa.array([None, *times[1:]], frame.TIMESTAMP_TYPE)
-    timeless = rows.set_column(rows.schema.names.index("_timestamp"), "_timestamp", column)
+def stream_of(column):
+    """The Arrow stream of a batch that has event times alone."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, timeless.schema) as writer:
-        writer.write_batch(timeless)
-    file, extent = file_of(hostile.with_data(payload, sink.getvalue().to_pybytes(), "none"))
+    batch = pa.RecordBatch.from_arrays([column], names=["_timestamp"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
 
-    with pytest.raises(CorruptionError, match="rows without an event time"):
-        decode(file, extent, topic=topic.with_id(1))
+
+def times_of(*values):
+    return pa.array(values, pa.int64()).view(frame.TIMESTAMP_TYPE)
+
+
+DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.int32()), times_of(None, 5))
+TIMED = encode(1, 0, pa.RecordBatch.from_arrays([times_of(1, 2, 3)], names=["_timestamp"]))
+
+
+@pytest.mark.parametrize("read", [decode, frame.decode_as_stored])
+@pytest.mark.parametrize("column", [times_of(1, None, 3), DICTIONARY, pa.array([1, 2, 3])], ids=["null", "dictionary", "bigint"])
+def test_rows_without_an_event_time_are_refused(column, read):
+    """Every row has an event time, and readers count on it: a frame in which one has none, or something else, is damaged."""
+    file, extent = file_of(hostile.with_data(TIMED, stream_of(column), "none"))
+
+    with pytest.raises(CorruptionError, match=r"event times are .*, \d of them null; expected timestamp"):
+        read(file, extent)
+
+
+@pytest.mark.parametrize("read", [decode, frame.decode_as_stored])
+def test_a_bitmap_that_is_too_short_is_not_counted(read):
+    """A stream that claims two thousand million rows, and leaves it to the reader to count nulls in a bitmap of one byte."""
+    rows = 2_000_000_000
+    raw = stream_of(times_of(1, None, 3)).replace(struct.pack("<qq", 3, 1), struct.pack("<qq", rows, -1))
+    raw = raw.replace(struct.pack("<q", 3), struct.pack("<q", rows))
+    file, extent = file_of(replace(hostile.with_data(TIMED, raw, "none"), rows=rows))
+
+    with pytest.raises(CorruptionError, match="too small"):
+        read(file, extent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -289,7 +288,7 @@ def _swapped(extents, runs, rewrites):
         first, last = run.extents[0], run.extents[-1]
         for base in rewrites:
             rewrites[base] += first.base_offset <= base < last.next_offset
-        merged = replace(first, next_offset=last.next_offset, rows=run.rows, length=run.bytes, path=f"merged {fresh_token()}")
+        merged = first._replace(next_offset=last.next_offset, rows=run.rows, length=run.bytes, path=f"merged {fresh_token()}")
         start = extents.index(first)
         extents[start : start + len(run.extents)] = [merged]
     return extents
@@ -321,6 +320,6 @@ def test_full_files_are_never_written_again():
 def test_runs_are_files():
     """Consecutive extents in one file are one run, whatever lies elsewhere in that file."""
     first, second = arrived(1, 0, 5), arrived(2, 5, 3)
-    third = replace(second, base_offset=8, next_offset=10, rows=2, position=300)
+    third = second._replace(base_offset=8, next_offset=10, rows=2, position=300)
 
     assert list(runs_of([first, second, third])) == [Run((first,), 1, 5, 500), Run((second, third), 1, 5, 600)]

@@ -85,16 +85,34 @@ def test_columns_may_have_any_names():
     names = ("None", "row", "v0", "a'b", 'a"b', "{row}", "x\\", "é", "x]; raise SystemExit #")
     topic = declare_topic("t", pa.schema([(name, pa.int32()) for name in names] + [("{v0}", pa.string())]))
     row = {name: number for number, name in enumerate(names)} | {"{v0}": "text"}
-    program = row_program(topic.schema, 0, 100)
+    program = row_program(topic.schema, (), 0, 100)
     assert program is not None and program(row, 7) == ((*range(len(names)), "text", 7), 4)
     assert program(row | {"x\\": "1"}, 7) is None and program(row | {"{v0}": "x" * 101}, 7) is None
+
+
+def test_rows_with_nulls_are_plain():
+    """A null where there may be one, and a whole number for a double, are no reason to look again; a null elsewhere is."""
+    schema = declare_topic("t", "a string, b binary, c int, d double, e boolean, f date").schema
+    program = row_program(schema, set(schema.names) - {"c"}, 10, 100)
+    row = {"a": "é", "b": b"123", "c": 1, "d": 1, "e": True, "f": None}
+    assert program(row, 7) == (("é", b"123", 1, 1, True, None, 7), 15)
+    assert program(dict.fromkeys(row) | {"c": 2}, 7) == ((None, None, 2, None, None, None, 7), 10)
+    assert program(row | {"c": None}, 7) is None
+    assert program(row | {"d": 2**53 + 1}, 7) is None
+
+
+def test_rows_may_have_thousands_of_columns():
+    """What is written out for each column does not nest."""
+    names = [f"c{number}" for number in range(4_000)]
+    topic = declare_topic("t", pa.schema([(name, pa.binary()) for name in names]))
+    assert RowReader(topic).read(dict.fromkeys(names, b"ab"), 7)[1] == 8 + 2 * len(names)
 
 
 def test_types_that_need_a_look_have_no_program():
     """Decimals, narrow floats and times without a zone are looked at value by value; without them there is a program."""
     for name in TYPES:
         needs_a_look = name.startswith("decimal") or name in ("float", "timestamp_ntz")
-        assert (row_program(declare_topic("t", f"v {name}").schema, 0, 100) is None) == needs_a_look
+        assert (row_program(declare_topic("t", f"v {name}").schema, (), 0, 100) is None) == needs_a_look
 
 
 def test_rows_are_taken_as_they_are_when_sent():
