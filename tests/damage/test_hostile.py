@@ -42,6 +42,16 @@ def test_hostile_payloads_crash_nothing(record_property):
     assert tally.counts["refused"] > COUNT / 2 > tally.counts["used"] > COUNT / 20
 
 
+@pytest.mark.parametrize("number", [15_540, 17_118])
+def test_types_that_python_has_no_class_for_are_refused(number):
+    """Of the payloads above, those whose event times are intervals of days: Arrow reads them, and its library for Python cannot."""
+    payload = hostile.hostile_payload(number)
+    raw = payload.data if payload.compression == "none" else pa.decompress(payload.data, payload.raw_length, payload.compression)
+    with pa.ipc.open_stream(raw) as reader:
+        assert "day_time_interval" in {str(kind) for kind in reader.schema.types}
+    assert hostile.verdict(number) == "refused"
+
+
 BUGS = {
     "columns are not checked": "from streamkit.log import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
 }
