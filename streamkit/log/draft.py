@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from streamkit.errors import EpochFailedError, MembershipLostError
 from streamkit.log.buffer import Buffer, Split, split
+from streamkit.log.generated_reader import Values
 from streamkit.log.groups import GroupCommit
 from streamkit.log.offset_source import OffsetSource
 from streamkit.log.producers import ProducerCommit, SequencedBatch
@@ -18,7 +19,6 @@ from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
 from streamkit.log.records import stamped
 from streamkit.log.reference import SlabReference
-from streamkit.log.row_program import Values
 from streamkit.log.topic import Topic
 
 _log = logging.getLogger(__name__)

@@ -21,7 +21,6 @@ from streamkit.log.copies import catalog_copies, standing_of
 from streamkit.log.database import Database, Transaction
 from streamkit.log.extent import Extent
 from streamkit.log.findings import Findings, Report
-from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.history import Standing
 from streamkit.log.invariants import REBUILD, check_catalog
 from streamkit.log.journal import read_journal
@@ -35,7 +34,6 @@ from streamkit.log.sqlite import SqliteDatabase
 from streamkit.log.storage import FileStorage, Storage
 from streamkit.log.system_error import is_refusal, naming, raise_unless_missing
 from streamkit.log.topic import Topic
-from streamkit.log.validation import validate
 from streamkit.log.writers import Writers, writers
 from streamkit.names import (
     CATALOG_COPIES_FOLDER,
@@ -399,11 +397,7 @@ def _check_frames(storage: Storage, database: Database, references: _References,
 
 def _check_rows(storage: Storage, extent: Extent, topic: Topic | None, findings: Findings) -> None:
     batch = read_frame(storage, extent, None, topic)
-    validate(batch)
-    times = batch[TIMESTAMP]
-    if times.type != TIMESTAMP_TYPE or times.null_count:
-        raise CorruptionError(f"its times are {times.type} with {times.null_count} nulls")
-    bounds = pc.min_max(times.cast(pa.int64())).as_py()
+    bounds = pc.min_max(batch[TIMESTAMP].cast(pa.int64())).as_py()
     if (bounds["min"], bounds["max"]) != (extent.min_timestamp, extent.max_timestamp):
         raise CorruptionError(
             f"its times are from {bounds['min']} to {bounds['max']}; stated are {extent.min_timestamp} to {extent.max_timestamp}"

@@ -27,13 +27,13 @@ from streamkit.errors import (
     TopicNotFoundError,
 )
 from streamkit.log.draft import Draft
+from streamkit.log.generated_reader import Values
 from streamkit.log.groups import GroupCommit
 from streamkit.log.offset_source import OffsetSource
 from streamkit.log.producer_session import ProducerSession
 from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Receipt, Settlement
-from streamkit.log.row_program import Values
 from streamkit.log.sender import Sender
 
 METADATA_MAX_AGE_SECONDS = 300  # Kafka's metadata.max.age.ms: how long the declaration of a topic is taken from memory
