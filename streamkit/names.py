@@ -80,14 +80,19 @@ def check_name(name: str, what: str) -> str:
     """Return `name` if Kafka would take it as a topic name; else raise ConfigError, which names what is wrong with it."""
     if is_name(name):
         return name
-    shown = ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."  # a letter of another script is seen as such
     raise ConfigError(
-        f"the {what} name {shown} cannot be used: {_flaw(name)}; expected 1 to {NAME_LENGTH_MAX} of the characters "
+        f"the {what} name {quoted_name(name)} cannot be used: {name_flaw(name)}; expected 1 to {NAME_LENGTH_MAX} of the characters "
         "a-z A-Z 0-9 . _ - and neither '.' nor '..'"
     )
 
 
-def _flaw(name: object) -> str:
+def quoted_name(name: object) -> str:
+    """A name as Python's ASCII has it, cut if it is long: a letter of another script is seen as such."""
+    return ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."
+
+
+def name_flaw(name: object) -> str:
+    """What is wrong with what is no name."""
     if not isinstance(name, str):
         return f"it is a {type(name).__name__}"
     for position, character in enumerate(name):

@@ -62,8 +62,8 @@ def rebuild(
     """
     Rebuild a lost or damaged catalog.
 
-    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits were lost; they are
-    listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs hold: rows without the
+    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits that the
+    journal tells of were lost; they are listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs hold: rows without the
     names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """
     location = wanted_location(log)
@@ -122,7 +122,10 @@ def _show(done: Rebuilt) -> None:
     for note in done.notes:
         show_line(note)
     if done.unadopted:
-        print(f"{len(done.unadopted)} slabs of steps that no commit names were not adopted:")
+        print(
+            f"slabs of steps that no commit names, not adopted: {len(done.unadopted)}; they hold what a process was writing when it died or, if "
+            "the journal has lost its end as well, acknowledged records: `streamkit rebuild --from-slabs` reads them, while they are there"
+        )
         show_table(("slab",), [(path,) for path in done.unadopted])
     if done.missing:
         print(

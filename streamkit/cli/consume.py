@@ -49,7 +49,12 @@ WhereOption = Annotated[
     ),
 ]
 FollowOption = Annotated[bool, typer.Option("--follow", help="Wait for new records, until interrupted.")]
-BeginningOption = Annotated[bool, typer.Option("--from-beginning", help="With --follow: those that are there first, too.")]
+BeginningOption = Annotated[
+    bool,
+    typer.Option(
+        "--from-beginning", help="With --follow: those that are there first, too; with a group, where it has committed nothing."
+    ),
+]
 PartitionOption = Annotated[
     list[int] | None,
     typer.Option("--partition", metavar="N", min=0, help="Only this partition, as often as needed; else all."),
@@ -109,7 +114,7 @@ def consume(
     A group's partitions that a silent member holds are waited for; standard error says which ones others keep.
     Each partition's are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
     JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
-    A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.
+    Tables round numbers to six decimals. A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.
     """
     printed_as = _form(form, as_json=as_json)
     position = _position(offset, since, from_beginning=from_beginning, follow=follow)

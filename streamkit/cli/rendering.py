@@ -23,6 +23,7 @@ from streamkit.log.system_error import expected
 from streamkit.names import DELETED
 
 FLOAT_DIGITS = 6
+ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent
 # What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -48,15 +49,16 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
     """
     Print rows below their titles; numbers stand to the right, null is empty.
 
-    `thousands` separates the digits of whole numbers. Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
+    `thousands` separates the digits of whole numbers. A column of days, all times in which are midnight in UTC, shows no time. Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
     """
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for position, title in enumerate(titles):
         is_number = any(_is_number(row[position]) for row in rows)
         table.add_column(Text(visible(title)), justify="right" if is_number else "left", overflow="fold")
+    is_day = [all(_is_midnight(row[position]) for row in rows) for position in range(len(titles))]
     for row in rows:
-        table.add_row(*(Text(_cell(value, thousands)) for value in row))
+        table.add_row(*(Text(_cell(value, thousands, is_day=day)) for value, day in zip(row, is_day, strict=True)))
     _console(table).print(table)
     if caption:
         show_line(caption)
@@ -166,14 +168,25 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
-def _cell(value: Any, thousands: str = ",") -> str:
+def rounded(number: float) -> decimal.Decimal:
+    """A number for a table of records: to six decimals, but to seven digits where that would be none or mere zeros."""
+    if 1 <= abs(number) < ROUNDED_END:
+        return decimal.Decimal(f"{number:.6f}".rstrip("0").rstrip("."))
+    return decimal.Decimal(f"{number:.7g}")
+
+
+def _is_midnight(value: Any) -> bool:
+    return value is None or (isinstance(value, dt.datetime) and value.time() == dt.time(0))
+
+
+def _cell(value: Any, thousands: str = ",", *, is_day: bool = True) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
         return f"{value:.{FLOAT_DIGITS}g}" if abs(value) < 10**FLOAT_DIGITS else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}".replace(",", thousands)
-    if isinstance(value, dt.datetime) and value.time() == dt.time(0):
+    if is_day and isinstance(value, dt.datetime) and value.time() == dt.time(0):
         return f"{value:%Y-%m-%d}"
     return visible(str(_text(value)))
 

@@ -49,6 +49,7 @@ def set_roots(
             help="Copies that must be durable before a write counts; as on record unless given, at first 1.",
         ),
     ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Keep copies in no other folder any more.")] = False,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="The log has moved here, or a root with slabs has lost its marker: it is this log's.")
     ] = False,
@@ -63,15 +64,32 @@ def set_roots(
     one is taken for the new disk. Start again what writes: it keeps the folders and numbers it knows, save those left out.
     """
     with open_existing_log(log) as opened:
+        _check_roots(roots, [root.path for root in opened.catalog.replication().roots], none=none)
         opened.set_storage(roots or [], factor, min_insync, adopt=adopt, force=force)
         replication = opened.catalog.replication()
         rows = _states(opened)
     if as_json:
         _show_json(replication, rows)
         return
-    print(
-        f"{replication.factor} copies of each file, of which {replication.min_insync} must be durable; next: streamkit storage repair"
-    )
+    if replication.roots:
+        print(f"{_copies(replication.factor)}, of which {replication.min_insync} must be durable; next: streamkit storage repair")
+    else:
+        print(f"{_copies(replication.factor)}, in the log's own folder")
+
+
+def _check_roots(wanted: list[str] | None, known: list[str], *, none: bool) -> None:
+    """typer.BadParameter unless it is said which folders are wanted: leaving all out must not end replication unasked."""
+    if wanted and none:
+        raise typer.BadParameter(f"found the folders {', '.join(wanted)} too; expected one of the two", param_hint="--none")
+    if known and not wanted and not none:
+        raise typer.BadParameter(
+            f"found no folder, and copies are kept in {', '.join(known)}; name all that are wanted, or --none to end that",
+            param_hint="FOLDER",
+        )
+
+
+def _copies(factor: int) -> str:
+    return f"{factor} {'copy' if factor == 1 else 'copies'} of each file"
 
 
 @program.command("repair")

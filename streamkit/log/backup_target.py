@@ -17,6 +17,7 @@ from streamkit.log import history
 from streamkit.log.copies import standing_of
 from streamkit.log.database import Database
 from streamkit.log.history import Standing
+from streamkit.log.journal import read_journal
 from streamkit.log.storage import FileStorage, make_root, sync_folder
 from streamkit.names import CATALOG_COPIES_FOLDER, CATALOG_FILE, JOURNAL_FOLDER, UNFINISHED_BACKUP, unfinished_file
 
@@ -52,12 +53,12 @@ def _check(root: str, folder: str, database: Database) -> None:
         return
     names = sorted(os.listdir(folder))
     if CATALOG_FILE in names:
-        _check_earlier(folder, names, database)
+        _check_earlier(root, folder, names, database)
     else:
         _check_unfinished(folder, names, database)
 
 
-def _check_earlier(folder: str, names: list[str], database: Database) -> None:
+def _check_earlier(root: str, folder: str, names: list[str], database: Database) -> None:
     file = os.path.join(folder, CATALOG_FILE)
     found = standing_of(file)
     known = _standing(database)  # read last: a backup that ends meanwhile is no newer
@@ -67,8 +68,21 @@ def _check_earlier(folder: str, names: list[str], database: Database) -> None:
         raise ConfigError(
             f"the backup in {folder} has been written to as a log of its own, or is newer than this one; name another folder"
         )
+    if not _has_had(root, known, found):
+        raise ConfigError(
+            f"the backup in {folder} is of another copy of this log, which went on by itself: the log's journal has another commit "
+            f"{found.commits}; name another folder"
+        )
     if os.path.exists(f"{file}-wal") and os.path.getsize(f"{file}-wal"):
         raise ConfigError(f"the backup in {folder} is open in another process; close it, or name another folder")
+
+
+def _has_had(root: str, known: Standing, found: Standing) -> bool:
+    """Whether the log stood where its backup does; also if its journal does not reach that far back."""
+    if found.place == known.place:
+        return found.token == known.token
+    tokens = {entry.commit.token for entry in read_journal(root).entries if entry.place == found.place}
+    return not tokens or found.token in tokens
 
 
 def _check_unfinished(folder: str, names: list[str], database: Database) -> None:

@@ -52,7 +52,7 @@ class Draft:
         self.sequenced: list[tuple[Topic, Receipt]] = []
         self.callbacks: list[tuple[Callback, Receipt]] = []
         self.group_commits: dict[str, GroupCommit] = {}
-        self.compressions: dict[int, str] = {}
+        self.topics: dict[int, Topic] = {}  # those that it has rows for, by id
         self.commit: ProducerCommit | None = None
         self.is_uncertain = False  # its commit was tried and may have taken effect
         self._tenures: list[tuple[OffsetSource, int]] = []
@@ -150,6 +150,10 @@ class Draft:
             self._buffer.clear()
             self.bytes = 0
 
+    def compressions(self) -> dict[int, str]:
+        """How the frames of each topic are compressed."""
+        return {topic.id: topic.compression for topic in self.topics.values()}
+
     def sequences(self) -> tuple[SequencedBatch, ...]:
         """The sequenced batches, as the catalog remembers them."""
         return tuple(
@@ -185,7 +189,7 @@ class Draft:
                 _log.exception("a callback of %r raised", receipt)
 
     def _began(self, topic: Topic) -> None:
-        self.compressions[topic.id] = topic.compression
+        self.topics[topic.id] = topic
         if topic.is_stamped_on_append:
             self._stamped.add(topic.id)
         if self.since is None:

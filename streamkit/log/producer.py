@@ -139,9 +139,10 @@ class Producer:
         Make everything sent so far durable and visible, in one commit.
 
         Three outcomes. It returns: done. FencedError (the producer was opened anew elsewhere), TopicNotFoundError and
-        EpochFailedError: failed, nothing of it becomes visible, and the rows are forgotten. Any other error leaves the rows
-        with the producer, and a later flush completes this very commit: after OutcomeUnknownError it may have taken effect
-        already, which that flush finds out; after StorageFullError and other errors of disk or catalog it has not.
+        EpochFailedError: failed, nothing of it becomes visible, and the rows are forgotten, also those for other topics than
+        the one that was deleted; their receipts have the error. Any other error leaves the rows with the producer, and a later
+        flush completes this very commit: after OutcomeUnknownError it may have taken effect already, which that flush finds
+        out; after StorageFullError and other errors of disk or catalog it has not.
         """
         self._check_open()
         self._outbox.flush()

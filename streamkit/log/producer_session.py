@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamkit.clock import Clock
-from streamkit.errors import OutcomeUnknownError, StreamKitError
+from streamkit.errors import EpochFailedError, OutcomeUnknownError, StreamKitError, TopicNotFoundError
 from streamkit.log.catalog import Catalog
 from streamkit.log.draft import Draft
 from streamkit.log.orphans import collect_orphans
@@ -60,14 +60,14 @@ class ProducerSession:
         if frames:
             state = self.open()
             name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
-            draft.staged(write_slab(self._storage, name, frames, draft.compressions))
+            draft.staged(write_slab(self._storage, name, frames, draft.compressions()))
 
     def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
         """
         Make a staged draft visible; returns the first offset it got in each topic partition.
 
         The same draft may be committed again after any error, to the same effect. Unless that is OutcomeUnknownError, nothing
-        of it is visible.
+        of it is visible. TopicNotFoundError names the topics that were deleted meanwhile.
         """
         if draft.commit is None:
             draft.commit = self._prepared(draft)
@@ -76,8 +76,10 @@ class ProducerSession:
             extents = self._catalog.commit_batches(draft.commit)
         except OutcomeUnknownError:
             raise
-        except StreamKitError:
+        except StreamKitError as error:
             draft.is_uncertain = False
+            if isinstance(error, EpochFailedError):
+                self._check_topics(draft)
             raise
         self._advance(draft, draft.commit)
         return first_offsets(extents)
@@ -90,6 +92,18 @@ class ProducerSession:
             for slab in draft.slabs:
                 self._storage.delete(slab.path)
         self._sequences.clear()
+
+    def _check_topics(self, draft: Draft) -> None:
+        """TopicNotFoundError if topics of the draft were deleted: no later attempt finds them, so it is none of EpochFailedError."""
+        standing = {topic_id for topic_id, _ in self._catalog.offset_bounds(draft.topics)}
+        gone = [topic.name for topic in draft.topics.values() if topic.id not in standing]
+        others = [topic.name for topic in draft.topics.values() if topic.id in standing]
+        if gone:
+            company = f", nor of those for {', '.join(others)} that were in the same commit: send these again" if others else ""
+            raise TopicNotFoundError(
+                f"topic {', '.join(gone)} was deleted, or deleted and created anew, after rows were sent to it; nothing of them becomes "
+                f"visible{company}"
+            )
 
     def _prepared(self, draft: Draft) -> ProducerCommit:
         state = self.open()

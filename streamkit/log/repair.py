@@ -75,7 +75,9 @@ def repair(
     ConfigError if the storage keeps one copy only.
     """
     if not isinstance(storage, ReplicatedStorage):
-        raise ConfigError(f"{storage!r} keeps one copy of its files; add storage roots first: streamkit storage set")
+        raise ConfigError(
+            "the log keeps one copy of its files, so there is none to repair from; add folders: streamkit storage set FOLDER"
+        )
     paths = catalog.slabs()
     slabs = tuple(_repaired(storage, catalog, paths, is_dry=is_dry, progress=progress))
     failures = {root: reason for slab in slabs for root, reason in slab.failures.items()}

@@ -61,7 +61,7 @@ def _list_of(*choices: str) -> tuple[str, Callable[[str], str]]:
     """As in Kafka a list in which neither order nor repetition means anything; in canonical form it is sorted."""
 
     def read(text: str) -> str:
-        found = set(text.split(","))
+        found = {choice.strip() for choice in text.split(",")}
         if not found <= set(choices):
             raise ValueError
         return ",".join(sorted(found))
@@ -73,20 +73,29 @@ def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]
     greatest = (1 << bits - 1) - 1
 
     def read(text: str) -> str:
-        if not least <= int(text) <= greatest:
+        number = int(_decimal(text))
+        if not least <= number <= greatest:
             raise ValueError
-        return str(int(text))
+        return str(number)
 
     return f"a whole number from {least} to {greatest}", read
 
 
 def _ratio() -> tuple[str, Callable[[str], str]]:
     def read(text: str) -> str:
-        if not 0 <= float(text) <= 1:
+        number = float(_decimal(text))
+        if not 0 <= number <= 1:
             raise ValueError
-        return str(float(text))
+        return str(number)
 
     return "a number from 0 to 1", read
+
+
+def _decimal(text: str) -> str:
+    """The text, unless it is a number to Python alone: with digits of other scripts, or parted by underscores."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return text
 
 
 SETTINGS: dict[str, Setting] = {
@@ -134,6 +143,6 @@ def check_setting_name(name: str) -> str:
 def _check_setting(name: str, value: Scalar) -> str:
     setting = SETTINGS[check_setting_name(name)]
     try:
-        return setting.read(str(value).replace(" ", ""))
+        return setting.read(str(value).strip())
     except ValueError:
         raise ConfigError(f"the setting {name} cannot be {value!r}; expected {setting.expected}") from None

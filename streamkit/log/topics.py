@@ -9,7 +9,7 @@ from streamkit.errors import ConfigError, TopicExistsError, TopicNotFoundError
 from streamkit.log.alteration import Alteration
 from streamkit.log.database import Transaction
 from streamkit.log.topic import Topic
-from streamkit.names import is_name
+from streamkit.names import is_name, name_flaw, quoted_name
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,10 @@ def get(transaction: Transaction, name: str) -> Topic:
     found = find(transaction, name)
     if found is None:
         existing = [topic.name for topic in every(transaction) if not topic.internal]
-        raise TopicNotFoundError(
-            f"topic {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: create it first"
-        )
+        there = f"there {'are ' + ', '.join(existing) if existing else 'is none'}"
+        if not is_name(name):
+            raise TopicNotFoundError(f"topic {quoted_name(name)} does not exist, and cannot: {name_flaw(name)}; {there}")
+        raise TopicNotFoundError(f"topic {name!r} does not exist; {there}: create it first")
     return found
 
 

@@ -17,7 +17,7 @@ def test_table_shows_values(streamkit):
     lines = [line.split() for line in streamkit("consume", "orders").splitlines() if line.strip()]
 
     assert lines[0] == ["customer", "number", "amount"]
-    assert lines[2:] == [["ann", "1001", "2.5"], ["bob", "1002"], ["1003", "12,000,000"], ["3", "of", "3", "records"]]
+    assert lines[2:] == [["ann", "1001", "2.5"], ["bob", "1002"], ["1003", "12000000"], ["3", "of", "3", "records"]]
 
 
 def test_table_says_that_there_is_more(streamkit):

@@ -73,6 +73,21 @@ def test_backup_and_rebuild(streamkit, root, tmp_path):
         assert log.read("orders").equals(expected)
 
 
+def test_rebuild_tells_of_what_may_be_lost(streamkit, root):
+    """Where the journal has lost its end with the catalog, the slabs of those commits are listed, with the way to their records."""
+    with open_log(root) as log:
+        log.copy_catalog()
+        with log.producer() as producer:
+            producer.send("orders", {"customer": "zoe", "number": 7, "amount": 1.0})
+    (root / "catalog.db").unlink()
+    shutil.rmtree(root / "journal")
+
+    output = streamkit("rebuild")
+
+    assert "not adopted: 1;" in output and "acknowledged records" in output
+    assert "lost its end" in output and "streamkit rebuild --from-slabs" in output
+
+
 def test_open_of_a_log_without_its_catalog_is_refused(as_program, root):
     """No command makes a new catalog beside the slabs of a lost one."""
     (root / "catalog.db").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import streamkit as sk
-from streamkit.cli.rendering import show_error, show_facts, show_line, show_table, visible
+from streamkit.cli.rendering import rounded, show_error, show_facts, show_line, show_table, visible
 from streamkit.errors import ConfigError
 
 ACTING = "\x1b[31m\x07\r\x00\x7f\x9b\u2028\u202e\ud800"
@@ -77,3 +78,28 @@ def test_an_error_of_the_command_line_is_shown(as_program):
 
     assert (code, out) == (1, "")
     assert err.startswith(r"error: no\x1b[31m.json cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (123456.789, "123456.789"), (1234567890.5, "1234567890.5"), (100000.5, "100000.5"), (-12345.67, "-12345.67"),
+        (1 / 3, "0.3333333"), (10 / 3, "3.333333"), (0.0, "0"), (2.0, "2"), (1e-9, "1E-9"), (1e15 + 0.5, "1000000000000000.5"),
+        (pa.scalar(1e30, pa.float32()).as_py(), "1E+30"), (-1e300, "-1E+300"), (float("nan"), "NaN"), (float("-inf"), "-Infinity"),
+    ],
+)  # fmt: skip
+def test_numbers_keep_their_digits(number, shown):
+    """A table of records shows six decimals of a number, no digit before the point is lost, and none is made up."""
+    assert str(rounded(number)) == shown
+
+
+def test_times_at_midnight(streamkit, root):
+    """A column of days shows days; one of times shows midnight like any other time."""
+    midnight, noon = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), dt.datetime(2020, 1, 1, 12, tzinfo=dt.timezone.utc)
+    with sk.open_log(root) as log, log.producer() as producer:
+        log.create_topic("times", "day timestamp, at timestamp, amount double", partitions=1)
+        for at in (midnight, noon, None):
+            producer.send("times", {"day": midnight, "at": at, "amount": 123456.789})
+
+    first, *_ = [line.split() for line in streamkit("consume", "times").splitlines() if "2020" in line]
+    assert first == ["2020-01-01", "2020-01-01T00:00:00Z", "123456.789"]

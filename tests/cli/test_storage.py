@@ -67,6 +67,20 @@ def test_the_only_copies_need_force(streamkit, root, as_program, tmp_path):
     slabs = list(root.rglob("*.slab"))
     for slab in slabs:
         slab.unlink()
-    code, _, error = as_program("storage", "set")
+    code, _, error = as_program("storage", "set", "--none")
     assert code == 1 and f"{len(slabs)} slabs would have no whole copy" in error and "--force" in error
-    assert "1 copies of each file" in streamkit("storage", "set", "--force")
+    assert streamkit("storage", "set", "--none", "--force") == "1 copy of each file, in the log's own folder\n"
+
+
+def test_replication_does_not_end_unasked(streamkit, as_program, tmp_path):
+    """Without a folder nothing changes: those on record are named, and to leave them all out takes `--none`."""
+    second = str(tmp_path / "second")
+    streamkit("storage", "set", second, "--min-insync", "2")
+    for arguments in ((), ("--factor", "1"), ("--none", second)):
+        code, _, error = as_program("storage", "set", *arguments)
+        assert code == 2 and second in error and "--none" in error
+    assert json.loads(streamkit("storage", "list", "--json"))["min.insync.replicas"] == 2
+
+    streamkit("storage", "set", "--none")
+    code, _, error = as_program("storage", "repair")
+    assert code == 1 and "the log keeps one copy of its files" in error

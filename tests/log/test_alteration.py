@@ -257,7 +257,7 @@ def test_a_topic_created_anew_is_another_one(log):
         with pytest.raises(TopicNotFoundError, match="deleted and created anew"):
             Reader(log.storage, log.catalog, old, start=0)
         producer.send("t", {"user": "b", "n": 2})
-        with pytest.raises(EpochFailedError, match="which does not exist"):
+        with pytest.raises(TopicNotFoundError, match="topic t was deleted"):
             producer.flush()
         with pytest.raises(EpochFailedError, match="deleted and created anew"):
             log.catalog.commit_epoch(epoch(state, 2, old))

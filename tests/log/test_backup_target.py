@@ -98,6 +98,24 @@ def test_one_backup_at_a_time(log, target, monkeypatch, place):
     assert log.backup(target, verify=True).linked > 0
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_copies_of_a_log_keep_backups_apart(log, target, tmp_path, ahead):
+    """Two copies of a log that both went on do not take each other's backups for their own, however far each has come."""
+    shutil.copytree(log.root, tmp_path / "twin")
+    with open_log(tmp_path / "twin") as twin:
+        busy.append(twin, random.Random(2), "twin", 0)
+        twin.backup(target)
+        before = files_of(target)
+        for step in range(1 + ahead):
+            busy.append(log, random.Random(3 + step), "log", step)
+
+        with pytest.raises(ConfigError, match="another copy of this log"):
+            log.backup(target)
+        assert before.items() <= files_of(target).items()
+        busy.append(twin, random.Random(2), "twin", 1)
+        twin.backup(target)
+
+
 def test_backup_of_a_dead_process_is_in_nobodys_way(log, target):
     """A backup of another process keeps its folder until that process dies; the next one goes on from what it brought."""
     log.close()

@@ -134,11 +134,18 @@ def test_a_schema_of_another_kind_is_refused(empty_log, schema, reason):
         empty_log.alter_topic("t", schema=schema)
 
 
-@pytest.mark.parametrize("name", ["\ud800", "a\0", "", 3, None, ["a"]], ids=ascii)
-def test_no_topic_has_a_name_that_cannot_be(empty_log, name):
-    """To ask for a topic of a name that none can have is no other error than to ask for one that there is not."""
+@pytest.mark.parametrize(
+    ("name", "flaw"),
+    [
+        ("\ud800", "character 1 is U\\+D800"), ("a\0", "character 2 is U\\+0000"), ("", "it has 0 characters"), ("n" * 300, "it has 300 characters"),
+        ("оrders", "character 1 is U\\+043E CYRILLIC SMALL LETTER O"), (3, "it is a int"), (None, "it is a NoneType"), (["a"], "it is a list"),
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_no_topic_has_a_name_that_cannot_be(empty_log, name, flaw):
+    """To ask for a topic of a name that none can have is the error of one that there is not, and says what is wrong with it."""
     for ask in (empty_log.topic, empty_log.describe, empty_log.delete_topic, empty_log.read, empty_log.alter_topic):
-        with pytest.raises(TopicNotFoundError, match="does not exist; there is none"):
+        with pytest.raises(TopicNotFoundError, match=f"does not exist, and cannot: (its )?{flaw}.*; there is none"):
             ask(name)
 
 

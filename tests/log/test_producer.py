@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.errors import ConfigError, FencedError, SchemaError, StorageFullError, StreamKitError
+from streamkit.errors import ConfigError, FencedError, SchemaError, StorageFullError, StreamKitError, TopicNotFoundError
 from streamkit.log import producers
 from streamkit.log.keys import partitions
 from streamkit.log.opening import open_log
@@ -346,13 +346,19 @@ def test_rows_sent_after_a_failed_commit_come_after_it(tmp_path):
 
 
 def test_a_topic_deleted_meanwhile_is_named(log):
-    """Rows for a topic that is gone are refused at the commit, whole, and the producer goes on with those that exist."""
+    """
+    Rows for a topic that is gone are refused at the commit, whole, and the producer goes on with those that exist.
+
+    The error is none that invites another flush, and says whose rows must be sent again.
+    """
     producer = log.producer()
-    producer.send_batch("t", table_of(1))
+    receipts = [producer.send_batch("t", table_of(1)), producer.send_batch("plain", pa.table({"n": [0]}))]
     log.delete_topic("t")
 
-    with pytest.raises(StreamKitError, match="does not exist"):
+    with pytest.raises(TopicNotFoundError, match=r"topic t was deleted.*nor of those for plain .* send these again") as raised:
         producer.flush()
+    assert not raised.value.is_retryable
+    assert [receipt.error for receipt in receipts] == [raised.value, raised.value]
     assert log.storage.list("slabs") == ()
     producer.send_batch("plain", pa.table({"n": [1]}))
     producer.flush()

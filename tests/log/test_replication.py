@@ -237,7 +237,7 @@ def test_roots_can_be_added_and_left_out(log, folders, tmp_path):
 def test_a_log_with_one_copy_cannot_be_repaired(tmp_path, monkeypatch, place):
     """Repair needs copies to repair from."""
     monkeypatch.chdir(tmp_path)
-    with open_log(place) as log, pytest.raises(ConfigError, match="add storage roots first"):
+    with open_log(place) as log, pytest.raises(ConfigError, match="add folders: streamkit storage set"):
         log.repair()
 
 

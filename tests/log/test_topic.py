@@ -60,6 +60,7 @@ def test_what_cannot_be_is_refused(change, error, reason):
         ("cleanup.policy", "delete,delete", "delete"),
         ("retention.ms", 3_600_000, "3600000"),
         ("retention.ms", "-1", "-1"),
+        ("retention.ms", " 10\n", "10"),
         ("compression.type", "zstd", "zstd"),
         ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
     ],
@@ -73,6 +74,7 @@ def test_settings_have_one_form(name, value, canonical):
     ("name", "value"),
     [
         ("cleanup.policy", "shred"), ("retention.ms", -2), ("retention.ms", "1h"), ("segment.bytes", 10), ("delete.retention.ms", -1),
+        ("retention.ms", "1 0"), ("retention.ms", "1_000"), ("retention.ms", "٣"), ("min.cleanable.dirty.ratio", "0.0_1"),
         ("compression.type", "gzip"), ("message.timestamp.type", "Never"), ("max.message.bytes", True), ("min.compaction.lag.ms", 1.5),
     ],
 )  # fmt: skip
