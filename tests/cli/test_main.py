@@ -153,3 +153,14 @@ def test_a_closed_stream_is_an_error(root, closed, arguments, message):
 
     assert (done.returncode, done.stdout.strip()) == (1, "")
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_start_up_is_light():
+    """Loading the command line, which each tab completion does, loads no pandas, no Spark and no database of state."""
+    code = "import streamkit.cli.main, sys; print(*[name for name in ('pandas', 'pyspark', 'rocksdict', 'fastavro') if name in sys.modules])"
+
+    assert run_python(code).stdout.split() == []
