@@ -352,8 +352,9 @@ def lost(group: str) -> MembershipLostError:
     """The error of a consumer that is no member of its group any more."""
     return MembershipLostError(
         f"consumer group {group}: this consumer is no member any more, because it was silent for longer than its session time-out or "
-        "another took its instance id; nothing was committed, and others read on from the last commit. Poll again to join anew; raise "
-        "session_timeout_ms or max_poll_interval_ms if it was only busy"
+        "another took its instance id; nothing was committed, and others read on from the last commit. If it was only busy, poll again "
+        "to join anew, and raise session_timeout_ms or max_poll_interval_ms; if another took its instance id, stop one of the two, or "
+        "give each an instance_id of its own"
     )
 
 

@@ -311,7 +311,7 @@ def test_an_instance_fences_the_older_one(members):
     newer = members.join(instance_id="one")
     newer.poll(0)
 
-    with pytest.raises(FencedError):
+    with pytest.raises(FencedError, match="if another took its instance id, stop one of the two, or give each an instance_id of its own"):
         older.commit()
     older._follow()
     for _ in range(2):
