@@ -69,9 +69,8 @@ def set_roots(
     if as_json:
         _show_json(replication, rows)
         return
-    print(
-        f"{replication.factor} copies of each file, of which {replication.min_insync} must be durable; next: streamkit storage repair"
-    )
+    copies = "1 copy" if replication.factor == 1 else f"{replication.factor} copies"
+    print(f"{copies} of each file, of which {replication.min_insync} must be durable; next: streamkit storage repair")
 
 
 @program.command("repair")

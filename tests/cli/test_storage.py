@@ -69,4 +69,4 @@ def test_the_only_copies_need_force(streamkit, root, as_program, tmp_path):
         slab.unlink()
     code, _, error = as_program("storage", "set")
     assert code == 1 and f"{len(slabs)} slabs would have no whole copy" in error and "--force" in error
-    assert "1 copies of each file" in streamkit("storage", "set", "--force")
+    assert "1 copy of each file" in streamkit("storage", "set", "--force")
