@@ -120,5 +120,13 @@ def _directory(location: str) -> str:
     try:
         make_root(root)
     except OSError as error:
-        raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
+        raise ConfigError(f"the log directory {root} cannot be used: {_obstacle(error)}") from error
     return root
+
+
+def _obstacle(error: OSError) -> str:
+    """Why a folder cannot be made."""
+    if not isinstance(error, FileExistsError):
+        return str(error.strerror)
+    kind = "a file" if os.path.isfile(error.filename) else "no folder"
+    return f"{error.filename} is {kind}; expected a folder, or nothing yet"
