@@ -154,6 +154,13 @@ class ReplicatedStorage:
                 found[files.root] = reason_of(failure)
         return found
 
+    def warn(self) -> None:
+        """Warn of each root that cannot be used now; reading goes on without it."""
+        unusable = self.unusable()
+        for number, files in enumerate(self._files):
+            if files.root in unusable:
+                self._complain(number, unusable[files.root])
+
     def _ask(self, call: Callable[[FileStorage], Answer]) -> tuple[Answer, ...]:
         """What the roots that can be used answer; the first OSError if none does."""
         answers, failures = [], []
