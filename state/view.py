@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +30,9 @@ from streamkit.state.key import range_prefix, split_state_keys, state_keys
 from streamkit.state.key_group import key_group_range, task_of_key_group
 from streamkit.state.row import decode_rows
 from streamkit.state.task_state import Share, TaskState, read_state
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Groups: TypeAlias = range  # the method `range` hides the type inside the class
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -203,7 +206,7 @@ def _datetime(moment: Any) -> dt.datetime:
     match moment:
         case str():
             return dt.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", moment))
-        case dt.datetime() if not pd.isna(moment):
+        case dt.datetime() if not math.isnan(moment.year):  # that of NaT, which pandas calls a datetime, is NaN
             return moment
         case dt.date():
             return dt.datetime(moment.year, moment.month, moment.day, tzinfo=dt.timezone.utc)

@@ -57,6 +57,7 @@ EPOCH_HEARTBEATS = "epoch/"
 PIN_HEARTBEATS = "pin/"
 MAINTENANCE_HEARTBEATS = "maintenance/"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
+_NAMELESS = {"Cc": "control character", "Cs": "half of a character", "Co": "private character", "Cn": "unassigned character"}
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
 
@@ -103,7 +104,8 @@ def name_flaw(name: object) -> str:
 
 def character_name(character: str) -> str:
     """A character as what it is, not as what it looks like: its number and its name in Unicode."""
-    return f"U+{ord(character):04X} {unicodedata.name(character, 'control character')}"
+    nameless = _NAMELESS.get(unicodedata.category(character), "character")
+    return f"U+{ord(character):04X} {unicodedata.name(character, nameless)}"
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ SYNONYMS = {
 }  # fmt: skip
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _PART = re.compile(r"((?:`(?:[^`]|``)*`|\([^)]*\)|[^,])*),")  # names in backticks and parentheses may hold commas
+_NESTED = re.compile(r"\b(map|array|struct)\s*<", re.IGNORECASE)
+_TYPES = f"{', '.join(ARROW_TYPES)}, or decimal(p,s) with p from 1 to 38 and s from 0 to p"
 _EMPTY = 'the schema is empty; expected columns such as "user string, amount double"'
 _UNWRITABLE = ("Cc", "Cs")  # control characters, halves of surrogate pairs
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*:?\s+(.+?)\s*(not\s+null)?\s*", re.IGNORECASE | re.DOTALL)
@@ -60,7 +62,11 @@ def normalise_type(text: str) -> str:
 
 
 def _unknown_type(text: object) -> SchemaError:
-    return SchemaError(f"the type {text!r} cannot be a column's; expected one of {', '.join(ARROW_TYPES)} or decimal(p,s)")
+    return SchemaError(f"the type {text!r} cannot be a column's; {_nested(text)}expected one of {_TYPES}")
+
+
+def _nested(text: object) -> str:
+    return "nested types (map, array, struct) are not supported; " if isinstance(text, str) and _NESTED.search(text) else ""
 
 
 def to_arrow(type_name: str) -> pa.DataType:
@@ -207,6 +213,13 @@ def _columns(text: str) -> tuple[Column, ...]:
     return tuple(_parse_column(part, text) for part in _split(text))
 
 
+def _advice(part: str, text: str) -> str:
+    if nested := _nested(text):
+        return f"{nested}expected NAME TYPE [NOT NULL] of the types {_TYPES}"
+    hint = "; other names stand in backticks, as in `first name` string" if len(part.split()) > 1 else ""
+    return f"expected NAME TYPE [NOT NULL], a name being letters, digits and _{hint}"
+
+
 def _split(text: str) -> list[str]:
     if not isinstance(text, str):
         raise SchemaError(f'found {text!r} as a schema; expected text such as "user string, amount double", or an Arrow schema')
@@ -218,6 +231,6 @@ def _split(text: str) -> list[str]:
 def _parse_column(part: str, text: str) -> Column:
     match = _COLUMN.fullmatch(part)
     if not match:
-        raise SchemaError(f"cannot read {part.strip()!r} in the schema {text!r}; expected NAME TYPE [NOT NULL]")
+        raise SchemaError(f"cannot read {part.strip()!r} in the schema {text!r}; {_advice(part, text)}")
     name = match[1].replace("``", "`") if match[1] else match[2]
     return Column(name, match[3], nullable=match[4] is None)

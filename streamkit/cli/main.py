@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -68,10 +69,16 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; an error on purpose, or of the operating system, is printed without a traceback and ends the program with 1."""
+    """
+    Run the command line; an error on purpose, or of the operating system, is printed without a traceback and ends the program with 1.
+
+    An interrupt ends it with 130.
+    """
     try:
         check_standard_streams()
         program()
     except (StreamKitError, OSError) as error:
         show_error(error)
         sys.exit(1)
+    except KeyboardInterrupt:  # before typer takes care of them, or after
+        sys.exit(128 + signal.SIGINT)

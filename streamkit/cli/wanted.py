@@ -12,6 +12,7 @@ from streamkit.cli.position import EARLIEST, LATEST, Position, bounds_of, offset
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from streamkit.log.consumer import Consumer, TopicPartition
 from streamkit.log.log import Log
+from streamkit.log.reader import check_partition
 from streamkit.log.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 
@@ -20,13 +21,21 @@ FOLLOWED_ROWS = 1_000  # in one poll: what is read is printed and committed befo
 
 @dataclass(frozen=True)
 class Wanted:
-    """Records of a topic: these columns, of these partitions (all for None), from a position on, as far as a condition holds."""
+    """
+    Records of a topic: these columns, of these partitions (all for None), from a position on, as far as a condition holds.
+
+    ConfigError for a partition that the topic has not.
+    """
 
     topic: Topic
     columns: tuple[str, ...]
     partitions: tuple[int, ...] | None
     position: Position
     condition: Condition | None
+
+    def __post_init__(self) -> None:
+        for partition in self.partitions or ():
+            check_partition(self.topic, partition)
 
     def matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records of a batch for which the condition holds."""

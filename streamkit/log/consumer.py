@@ -184,11 +184,13 @@ class Consumer:
 
     def position(self) -> dict[TopicPartition, int]:
         """The offset that is read next, by partition."""
+        self._check_open()
         self._decide()
         return {self._name(place): offset for place, offset in sorted(self._positions.items()) if offset is not None}
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between the position and the end, by partition."""
+        self._check_open()
         bounds = self._decide()
         return {
             self._name(place): bounds[place][1] - offset
@@ -371,7 +373,7 @@ class Consumer:
     def _beginning(self, place: Place, offset: int | None, start: int, end: int) -> int:
         """Where to begin at a partition whose position is not decided, or not there any more."""
         name = self._name(place)
-        found = "the group has committed nothing" if offset is None else f"offset {offset} is not there"
+        found = self._unplaced() if offset is None else f"offset {offset} is not there"
         where = f"topic {name.topic}, partition {name.partition}: {found}; the earliest offset is {start}, the end {end}"
         if self._reset == "none":
             message = f"{where}, and auto_offset_reset is 'none': seek to an offset between the two"
@@ -380,6 +382,11 @@ class Consumer:
         if offset is not None:
             _LOGGER.warning("%s; reading on from %d, as auto_offset_reset=%r says", where, chosen, self._reset)
         return chosen
+
+    def _unplaced(self) -> str:
+        if self._group is None:
+            return "there is no position to begin at, as nothing was sought"
+        return "the group has committed nothing"
 
     # Names and places
 
@@ -401,6 +408,7 @@ class Consumer:
 
     def _chosen(self, partitions: Partitions | None) -> set[Place]:
         """The partitions of those names, all that are read now for None; ConfigError for one that is not among them."""
+        self._check_open()
         known = {self._name(place): place for place in self._positions}
         if partitions is None:
             return set(known.values())
@@ -426,4 +434,5 @@ class Consumer:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StreamKitError(f"this consumer of group {self._group} is closed; make another one")
+            whose = "" if self._group is None else f" of group {self._group}"
+            raise StreamKitError(f"this consumer{whose} is closed; make another one")

@@ -10,7 +10,7 @@ from streamkit.log import history
 from streamkit.log.catalog import Catalog
 from streamkit.log.history import Standing
 from streamkit.log.journal import Place, journal_bytes
-from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import sync_folder
 from streamkit.log.system_error import naming
 from streamkit.names import (
@@ -54,13 +54,15 @@ def copy_and_prune(catalog: Catalog, root: str, min_journal_bytes: int = 0) -> s
     """
     Copy the catalog, keep the newest copies, and delete the journal files that the oldest of those covers; returns the copy's path.
 
-    None, and nothing is done, while the journal is smaller than `min_journal_bytes`. ConfigError unless the catalog is in SQLite.
+    None, and nothing is done, while the journal is smaller than `min_journal_bytes`. ConfigError unless the catalog is a file of SQLite.
     """
     database = catalog.database
     if not isinstance(database, SqliteDatabase):
         raise ConfigError(f"the catalog of {root} is copied by its own database; only one in SQLite is copied here")
     if min_journal_bytes and journal_bytes(root) < min_journal_bytes:
         return None
+    if database.path == IN_MEMORY:
+        raise ConfigError("a log in memory has no copies of its catalog; use one in a directory")
     path = copy_catalog(database, root)
     with naming("tidy", CATALOG_COPIES_FOLDER):
         covered = keep_newest(root)

@@ -289,9 +289,7 @@ def _check_replicas(
     for path, (size, _) in references.slabs.items():
         copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))
         if copies < factor and _is_referenced(database, path):
-            findings.warning(
-                "replicas", path, f"there are {copies} copies of it; expected {factor}", "run `streamkit storage repair`"
-            )
+            findings.warning("replicas", path, f"found {copies} of its {factor} copies", "run `streamkit storage repair`")
 
 
 def _is_whole(files: FileStorage, path: str, size: int, deep: bool) -> bool:

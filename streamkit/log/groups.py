@@ -238,7 +238,7 @@ def _agree(transaction: Transaction, group_id: int, group: str, assignor: str) -
     )
     if members and agreed != assignor:
         raise ConfigError(
-            f"consumer group {group} has {members} members that are assigned partitions by {agreed!r}; found assignor={assignor!r}, "
+            f"the members of consumer group {group}, {members} by now, are assigned partitions by {agreed!r}; found assignor={assignor!r}, "
             "expected the same: change it when the group is empty"
         )
     transaction.execute("UPDATE consumer_group SET assignor = ? WHERE id = ?", (assignor, group_id))
@@ -329,8 +329,8 @@ def _check_unattended(transaction: Transaction, group_id: int, group: str) -> No
     clients = transaction.execute("SELECT client FROM group_member WHERE group_id = ? ORDER BY client", (group_id,))
     if clients:
         raise FencedError(
-            f"consumer group {group} has {len(clients)} members ({', '.join(client for (client,) in clients[:5])}), who alone may commit; "
-            "stop them first, or use another group"
+            f"consumer group {group} has {len(clients)} {'member' if len(clients) == 1 else 'members'} "
+            f"({', '.join(client for (client,) in clients[:5])}), who alone may commit; stop them first, or use another group"
         )
 
 
@@ -352,8 +352,9 @@ def lost(group: str) -> MembershipLostError:
     """The error of a consumer that is no member of its group any more."""
     return MembershipLostError(
         f"consumer group {group}: this consumer is no member any more, because it was silent for longer than its session time-out or "
-        "another took its instance id; nothing was committed, and others read on from the last commit. Poll again to join anew; raise "
-        "session_timeout_ms or max_poll_interval_ms if it was only busy"
+        "another took its instance id; nothing was committed, and others read on from the last commit. If it was only busy, poll again "
+        "to join anew, and raise session_timeout_ms or max_poll_interval_ms; if another took its instance id, stop one of the two, or "
+        "give each an instance_id of its own"
     )
 
 

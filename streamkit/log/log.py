@@ -404,7 +404,7 @@ class Log:
         Put a copy of the catalog into the log's folder `backups`, where a rebuild finds it; returns its path below the log's.
 
         The two newest copies are kept; journal files that the older of them covers are deleted. With `min_journal_bytes`
-        nothing is done, and None returned, while the journal is smaller. ConfigError unless the catalog is in SQLite.
+        nothing is done, and None returned, while the journal is smaller. ConfigError unless the catalog is a file of SQLite.
         """
         return copy_and_prune(self.catalog, self.root, min_journal_bytes)
 

@@ -48,7 +48,7 @@ def _is_begun(database: SqliteDatabase) -> bool:
 
 def _lost(root: str, state: str, traces: list[str]) -> CatalogLostError:
     return CatalogLostError(
-        f"the catalog {os.path.join(root, CATALOG_FILE)} is {state}, but there is {', '.join(traces)} of a log beside it; "
+        f"the catalog {os.path.join(root, CATALOG_FILE)} is {state}, but beside it a log has left {', '.join(traces)}; "
         f"rebuild it with `streamkit rebuild --log {root}`, or restore the log from a backup"
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 
 from streamkit.clock import Clock, SystemClock
@@ -20,8 +19,6 @@ from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
 from streamkit.log.system_error import naming
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
-
-_logger = logging.getLogger(__name__)
 
 
 def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
@@ -106,11 +103,10 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
 
 
 def _opened(root: str, catalog: Catalog) -> Storage:
-    """The storage of a log, after a warning of each root that cannot be used: reading goes on without it."""
+    """The storage of a log, after a warning of each root that cannot be used."""
     storage = open_storage(root, catalog.replication())
     if isinstance(storage, ReplicatedStorage):
-        for folder, reason in storage.unusable().items():
-            _logger.warning("the storage root %s cannot be used: %s", folder, reason)
+        storage.warn()
     return storage
 
 
@@ -120,5 +116,13 @@ def _directory(location: str) -> str:
     try:
         make_root(root)
     except OSError as error:
-        raise ConfigError(f"the log directory {root} cannot be used: {error.strerror}") from error
+        raise ConfigError(f"the log directory {root} cannot be used: {_obstacle(error)}") from error
     return root
+
+
+def _obstacle(error: OSError) -> str:
+    """Why a folder cannot be made."""
+    if not isinstance(error, FileExistsError):
+        return str(error.strerror)
+    kind = "a file" if os.path.isfile(error.filename) else "no folder"
+    return f"{error.filename} is {kind}; expected a folder, or nothing yet"

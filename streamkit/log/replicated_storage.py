@@ -154,6 +154,13 @@ class ReplicatedStorage:
                 found[files.root] = reason_of(failure)
         return found
 
+    def warn(self) -> None:
+        """Warn of each root that cannot be used now; reading goes on without it."""
+        unusable = self.unusable()
+        for number, files in enumerate(self._files):
+            if files.root in unusable:
+                self._complain(number, unusable[files.root])
+
     def _ask(self, call: Callable[[FileStorage], Answer]) -> tuple[Answer, ...]:
         """What the roots that can be used answer; the first OSError if none does."""
         answers, failures = [], []
@@ -232,11 +239,12 @@ class ReplicatedStorage:
             self._files[number].root: outcome for number, outcome in sorted(outcomes.items()) if not isinstance(outcome, int)
         }
         made = len(outcomes) - len(failures)
+        copies = "1 copy" if made == 1 else f"{made} copies"
         reasons = "; ".join(f"{root}: {failure}" for root, failure in failures.items())
         if all(isinstance(failure, StorageFullError) for failure in failures.values()):
-            return StorageFullError(f"{made} copies of {path} could be made: {reasons}")
+            return StorageFullError(f"{copies} of {path} could be made: {reasons}")
         return NotEnoughReplicasError(
-            f"{made} copies of {path} could be made, min.insync.replicas is {self.replication.min_insync}; nothing became visible. {reasons}. "
+            f"{copies} of {path} could be made, min.insync.replicas is {self.replication.min_insync}; nothing became visible. {reasons}. "
             "Reading goes on; mend or mount the disk, then write again"
         )
 

@@ -34,6 +34,8 @@ SEGMENT_BYTES = "segment.bytes"
 SEGMENT_MS = "segment.ms"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
+_OF_THE_LOG = {"min.insync.replicas": "--min-insync N", "replication.factor": "--factor N"}  # and of no topic, unlike in Kafka
+
 Scalar = str | int | bool | float
 Value = TypeVar("Value")
 
@@ -136,7 +138,8 @@ def check_config(config: Mapping[str, Value]) -> Mapping[str, Value]:
 def check_setting_name(name: str) -> str:
     """The name, if a topic has such a setting; else ConfigError, which lists those it has."""
     if name not in SETTINGS:
-        raise ConfigError(f"a topic has no setting {name!r}; expected one of {', '.join(SETTINGS)}")
+        whose = f": it is the log's, set with `streamkit storage set FOLDER … {_OF_THE_LOG[name]}`" if name in _OF_THE_LOG else ""
+        raise ConfigError(f"a topic has no setting {name!r}{whose}; expected one of {', '.join(SETTINGS)}")
     return name
 
 

@@ -190,3 +190,12 @@ def test_headers_that_are_none_are_refused(streamkit, tmp_path, traced, headers)
 
     with pytest.raises(sk.StreamKitError, match=r"line 2: column '_headers': found .*, expected pairs of a name and base 64"):
         streamkit("produce", traced, str(tmp_path / "f.json"))
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--follow",), ("--max", "1")], ids=" ".join)
+def test_a_partition_that_is_not_there_is_nothing_but_an_error(as_program, more):
+    """Where a partition is wanted that the topic has not, nothing is printed but the error."""
+    code, out, err = as_program("consume", "orders", "--partition", "0", "--partition", "9", *more)
+
+    assert (code, out) == (1, "")
+    assert err.startswith("error: topic orders has no partition 9; it has 0 to 0")

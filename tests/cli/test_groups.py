@@ -100,7 +100,7 @@ def test_living_members_are_left_alone(as_program, root, read, arguments):
         consumer.poll()
         code, _, errors = as_program("groups", *arguments)
     assert code == 1
-    assert "consumer group billing has 1 members" in errors
+    assert "consumer group billing has 1 member (" in errors
     assert committed(root) == {0: 2}
 
 

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import errno
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import streamkit as sk
+
+INTERRUPTED_WHILE_IT_LOADS = """
+import os, signal, sys
+{before}
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["streamkit", "--version"]
+from streamkit.cli.__main__ import main
+main()
+"""
 
 
 def test_help_names_every_command(as_program):
@@ -153,3 +169,46 @@ def test_a_closed_stream_is_an_error(root, closed, arguments, message):
 
     assert (done.returncode, done.stdout.strip()) == (1, "")
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_an_interrupt_while_it_loads_ends_it():
+    """Ctrl-C right after the start ends the program with 130, and without a word."""
+    done = run_python(INTERRUPTED_WHILE_IT_LOADS.format(before=""))
+
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
+
+
+def test_an_interrupt_that_is_ignored_does_not_end_it():
+    """Where interrupts are ignored, as in the background of a script, they are while it loads, too."""
+    done = run_python(INTERRUPTED_WHILE_IT_LOADS.format(before="signal.signal(signal.SIGINT, signal.SIG_IGN)"))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"streamkit {sk.__version__}\n", "")
+
+
+def test_an_interrupt_outside_of_the_commands_ends_it(as_program, monkeypatch):
+    """Ctrl-C before the command line is read, or after its command has ended, ends the program with 130 and without a word."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("streamkit.cli.main.check_standard_streams", interrupt)
+
+    assert as_program("--version") == (128 + signal.SIGINT, "", "")
+
+
+def test_it_can_be_run_as_a_module():
+    """`python -m streamkit.cli` is the program, too."""
+    command = [sys.executable, "-m", "streamkit.cli", "--version"]
+
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"streamkit {sk.__version__}\n"
+
+
+def test_start_up_is_light():
+    """Loading the command line, which each tab completion does, loads no pandas, no Spark and no database of state."""
+    code = "import streamkit.cli.main, sys; print(*[name for name in ('pandas', 'pyspark', 'rocksdict', 'fastavro') if name in sys.modules])"
+
+    assert run_python(code).stdout.split() == []

@@ -332,6 +332,15 @@ def test_backups_under_load_are_whole(tmp_path, record_property):
         assert check_folder(str(folder), deep=True).is_clean
 
 
+def test_a_log_in_memory_has_no_copies():
+    """Neither a backup nor a copy of the catalog is made of a log in memory, which the message says."""
+    with open_log(":memory:") as log:
+        for refused in (lambda: log.backup("backup"), log.copy_catalog):
+            with pytest.raises(ConfigError, match=r"a log in memory .*; use one in a directory"):
+                refused()
+        assert log.copy_catalog(min_journal_bytes=1) is None
+
+
 def test_backup_of_a_catalog_in_postgresql_is_refused(postgres, tmp_path):
     """What is not backed up here is refused by name, and nothing is written."""
     with open_log(postgres.url(storage=tmp_path / "shared")) as log:

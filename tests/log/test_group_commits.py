@@ -60,7 +60,7 @@ def test_without_membership_commits_need_an_empty_group(log, members):
     member = members.join()
     member.poll(0)
 
-    with pytest.raises(FencedError, match=r"consumer group g has 1 members .*, who alone may commit"):
+    with pytest.raises(FencedError, match=r"consumer group g has 1 member .*, who alone may commit"):
         alone.commit()
 
 
@@ -94,7 +94,7 @@ def test_reset_and_delete_want_an_empty_group(log):
         f"group/g/{member.member_id}" for member in log.describe_group("g").members
     ]
     for refused in (lambda: log.reset_group("g", {"t": {0: 1}}), lambda: log.delete_group("g")):
-        with pytest.raises(FencedError, match="group g has 1 members"):
+        with pytest.raises(FencedError, match="group g has 1 member "):
             refused()
     consumer.close()
     log.reset_group("g", {"t": {0: 1, 3: 2}})

@@ -271,7 +271,8 @@ def test_members_agree_on_the_assignor(members):
     first.poll(0)
     other = members.join(assignor="range")
     with pytest.raises(
-        ConfigError, match="group g has 1 members that are assigned partitions by 'cooperative-sticky'; found assignor='range'"
+        ConfigError,
+        match="members of consumer group g, 1 by now, are assigned partitions by 'cooperative-sticky'; found assignor='range'",
     ):
         other.poll(0)
     first.close()
@@ -311,7 +312,9 @@ def test_an_instance_fences_the_older_one(members):
     newer = members.join(instance_id="one")
     newer.poll(0)
 
-    with pytest.raises(FencedError):
+    with pytest.raises(
+        FencedError, match="if another took its instance id, stop one of the two, or give each an instance_id of its own"
+    ):
         older.commit()
     older._follow()
     for _ in range(2):

@@ -148,7 +148,7 @@ def test_catalog_gone_after_a_kill(killed):
     assert finding.severity == ERROR and "streamkit rebuild" in finding.action
     for _ in range(2):
         with pytest.raises(
-            CatalogLostError, match=r"catalog\.db is missing, but there is slabs, journal of a log beside it; rebuild it"
+            CatalogLostError, match=r"catalog\.db is missing, but beside it a log has left slabs, journal; rebuild it"
         ):
             open_log(killed)
     assert rebuild(str(killed)).is_complete

@@ -71,10 +71,11 @@ def test_what_is_no_path_is_no_place(place, tmp_path, monkeypatch):
 
 
 def test_a_file_is_no_log(tmp_path):
-    """A path that is a file is named."""
+    """A path that is a file, or goes through one, is named, and a folder expected."""
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match="cannot be used"):
-        open_log(tmp_path / "file")
+    for place in ("file", "file/log"):
+        with pytest.raises(ConfigError, match=f"{place} cannot be used: {tmp_path}/file is a file; expected a folder"):
+            open_log(tmp_path / place)
 
 
 def test_a_log_stays_where_it_was_opened(tmp_path):

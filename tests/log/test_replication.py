@@ -135,7 +135,7 @@ def test_below_the_minimum_nothing_is_written(folders):
         unmount(folders[2])
         producer = log.producer()
         producer.send("t", {"v": 20})
-        with pytest.raises(NotEnoughReplicasError, match=r"1 copies of slabs.* min.insync.replicas is 2.*second.*third"):
+        with pytest.raises(NotEnoughReplicasError, match=r"1 copy of slabs.* min.insync.replicas is 2.*second.*third"):
             producer.flush()
         assert values(log) == list(range(20)) and not list(folders[1].iterdir())
         mount(folders[1])

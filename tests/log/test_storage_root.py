@@ -33,6 +33,7 @@ def test_a_copy_of_a_log_keeps_off_its_roots(log, folders, tmp_path, caplog):
         assert caplog.text.count(f"it belongs to the log at {folders[0]}, of which this is a copy") == 2
         assert values(copy) == list(range(10))
         send(copy, 20, "x")
+        assert caplog.text.count("of which this is a copy") == 2  # each root once
         copy.delete_topic("t")
         copy.repair()
         assert {finding.kind for finding in copy.fsck().findings} == {"storage-root"}
