@@ -117,7 +117,10 @@ def test_alter_changes_what_is_asked_for(streamkit, root):
             ("--config", "min.insync.replicas=2"),
             "a topic has no setting 'min.insync.replicas': it is the log's, set with `streamkit storage set FOLDER … --min-insync N`; expected",
         ),
-        (("--config", "replication.factor=2"), "it is the log's, set with `streamkit storage set FOLDER … --factor N`; expected one of"),
+        (
+            ("--config", "replication.factor=2"),
+            "it is the log's, set with `streamkit storage set FOLDER … --factor N`; expected one of",
+        ),
         (("--config", "retention.ms=1", "--delete-config", "retention.ms"), "the setting retention.ms is given twice"),
         (("--config", "retention.ms=1", "--config", "retention.ms=2"), "the setting retention.ms is given twice"),
         (("--delete-config", "retention.ms", "--delete-config", "retention.ms"), "the setting retention.ms is given twice"),

@@ -171,28 +171,6 @@ def test_iteration_ends_with_the_consumer(log):
         consumer.poll()
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda consumer: consumer.poll(),
-        lambda consumer: consumer.position(),
-        lambda consumer: consumer.lag(),
-        lambda consumer: consumer.seek("u", 0, 1),
-        lambda consumer: consumer.seek_to_beginning(),
-        lambda consumer: consumer.pause(),
-    ],
-    ids=["poll", "position", "lag", "seek", "seek_to_beginning", "pause"],
-)
-def test_a_closed_consumer_says_that_it_is_closed(log, ask):
-    """Whatever a closed consumer is asked about its partitions, it says that it is closed; of no group if it has none."""
-    consumer = log.consumer("u")
-    consumer.poll(0)
-    consumer.close()
-
-    with pytest.raises(StreamKitError, match="this consumer is closed; make another one"):
-        ask(consumer)
-
-
 def test_seeking(log):
     """Positions go where they are told: an offset, the beginning, the end, a time; lag is what is left."""
     produce(log, "t", range(60))
@@ -322,18 +300,6 @@ def test_without_a_committed_offset_and_without_a_reset(log):
         assert numbers_of(drain(consumer)) == [1, 2]
         consumer.commit()
     with log.consumer("u", "g", auto_offset_reset="none") as consumer:
-        assert drain(consumer) == []
-
-
-def test_without_a_group_and_without_a_reset(log):
-    """With `none` and no group the poll asks for a seek, and speaks of no group."""
-    with log.consumer("u", auto_offset_reset="none") as consumer:
-        with pytest.raises(
-            OffsetOutOfRangeError,
-            match=r"topic u, partition 0: there is no position to begin at, as nothing was sought; .* seek to an offset between the two",
-        ):
-            consumer.poll(0)
-        consumer.seek("u", 0, 0)
         assert drain(consumer) == []
 
 

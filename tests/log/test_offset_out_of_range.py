@@ -83,3 +83,13 @@ def test_what_is_no_offset_of_the_topic_is_another_error(log, partition, offset)
     """A partition that is not there, or an offset that could never be, is a mistake in the call and no matter of what was deleted."""
     with pytest.raises(ConfigError, match="expected a partition from 0 to 0, and a whole number from 0, or -1 for the end"):
         log.delete_records("t", {partition: offset})
+
+
+def test_without_a_group_a_seek_is_asked_for(log):
+    """A consumer of no group that is not to begin anywhere by itself asks for a seek, and speaks of no group."""
+    with log.consumer("t", auto_offset_reset="none") as consumer:
+        expected = r"topic t, partition 0: there is no position to begin at, as nothing was sought; .*: seek to an offset between the two"
+        with pytest.raises(OffsetOutOfRangeError, match=expected):
+            consumer.poll(0)
+        consumer.seek("t", 0, 9)
+        assert consumer.poll(0).column("v").to_pylist() == [9]
