@@ -13,6 +13,7 @@ KILLS = 3
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_kills_at_random_moments(tmp_path):
     """A run that was killed a few times, and each time started again, leaves what one leaves that never was."""
     seed = int(time.time())
