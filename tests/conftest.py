@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
@@ -26,6 +27,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
 }
+settings.register_profile("untimed", deadline=None)  # on cores that are shared, how long an example takes says nothing
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(optionalhook=True)

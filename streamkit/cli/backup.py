@@ -62,9 +62,9 @@ def rebuild(
     """
     Rebuild a lost or damaged catalog.
 
-    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits that the
-    journal tells of were lost; they are listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs hold: rows without the
-    names, keys and offsets of their topics. It ends with 1 if some cannot be read.
+    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits that the journal tells
+    of were lost; they are listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs
+    hold: rows without the names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """
     location = wanted_location(log)
     if from_slabs:

@@ -49,7 +49,8 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
     """
     Print rows below their titles; numbers stand to the right, null is empty.
 
-    `thousands` separates the digits of whole numbers. A column of days, all times in which are midnight in UTC, shows no time. Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
+    `thousands` separates the digits of whole numbers. A column of days, all times in which are midnight in UTC, shows no time.
+    Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
     """
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
