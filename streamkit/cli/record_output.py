@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from streamkit.cli.portion import Portion
-from streamkit.cli.rendering import plain, rounded, show_table, write_csv, write_csv_line, write_json
+from streamkit.cli.rendering import plain, show_table, write_csv, write_csv_line, write_json
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
@@ -100,8 +100,6 @@ def _cell(record: dict[str, Any], name: str) -> Any:
     value = record[name]
     if name == HEADERS and value is not None:
         return ", ".join(f"{key}={_text(data)}" for key, data in value)
-    if isinstance(value, float):
-        return rounded(value)
     return (value or None) if name == DELETED else value
 
 

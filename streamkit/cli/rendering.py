@@ -22,7 +22,6 @@ from streamkit.errors import StreamKitError
 from streamkit.log.system_error import expected
 from streamkit.names import DELETED
 
-FLOAT_DIGITS = 6
 ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent
 # What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -169,11 +168,11 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
-def rounded(number: float) -> decimal.Decimal:
-    """A number for a table of records: to six decimals, but to seven digits where that would be none or mere zeros."""
+def rounded(number: float) -> str:
+    """A number for a table: to six decimals, but to seven digits where that would be none or mere zeros."""
     if 1 <= abs(number) < ROUNDED_END:
-        return decimal.Decimal(f"{number:.6f}".rstrip("0").rstrip("."))
-    return decimal.Decimal(f"{number:.7g}")
+        return f"{number:.6f}".rstrip("0").rstrip(".")
+    return str(decimal.Decimal(f"{number:.7g}"))  # spells NaN and the infinities as JSON does here
 
 
 def _is_midnight(value: Any) -> bool:
@@ -184,10 +183,10 @@ def _cell(value: Any, thousands: str = ",", *, is_day: bool = True) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.{FLOAT_DIGITS}g}" if abs(value) < 10**FLOAT_DIGITS else f"{value:,.0f}"
+        return rounded(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}".replace(",", thousands)
-    if is_day and isinstance(value, dt.datetime) and value.time() == dt.time(0):
+    if is_day and _is_midnight(value):
         return f"{value:%Y-%m-%d}"
     return visible(str(_text(value)))
 

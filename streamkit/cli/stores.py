@@ -44,7 +44,8 @@ def get_row(
     """
     Show the row of a key, or of each of its windows.
 
-    It is that of the last committed epoch. JSON is a list of rows, of a store without windows too.
+    It is that of the last committed epoch. Tables round numbers to six decimals; JSON is a list of rows, of a store without
+    windows too.
     """
     with open_existing_log(log) as opened:
         view = open_view(opened, app, store)

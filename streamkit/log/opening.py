@@ -106,7 +106,7 @@ def _opened(root: str, catalog: Catalog) -> Storage:
     """The storage of a log, after a warning of each root that cannot be used."""
     storage = open_storage(root, catalog.replication())
     if isinstance(storage, ReplicatedStorage):
-        storage.warn()
+        storage.warn_of_unusable()
     return storage
 
 

@@ -154,7 +154,7 @@ class ReplicatedStorage:
                 found[files.root] = reason_of(failure)
         return found
 
-    def warn(self) -> None:
+    def warn_of_unusable(self) -> None:
         """Warn of each root that cannot be used now; reading goes on without it."""
         unusable = self.unusable()
         for number, files in enumerate(self._files):

@@ -75,7 +75,7 @@ def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]
     greatest = (1 << bits - 1) - 1
 
     def read(text: str) -> str:
-        number = int(_decimal(text))
+        number = int(_plain_number(text))
         if not least <= number <= greatest:
             raise ValueError
         return str(number)
@@ -85,7 +85,7 @@ def _whole_number(least: int, bits: int = 64) -> tuple[str, Callable[[str], str]
 
 def _ratio() -> tuple[str, Callable[[str], str]]:
     def read(text: str) -> str:
-        number = float(_decimal(text))
+        number = float(_plain_number(text))
         if not 0 <= number <= 1:
             raise ValueError
         return str(number)
@@ -93,7 +93,7 @@ def _ratio() -> tuple[str, Callable[[str], str]]:
     return "a number from 0 to 1", read
 
 
-def _decimal(text: str) -> str:
+def _plain_number(text: str) -> str:
     """The text, unless it is a number to Python alone: with digits of other scripts, or parted by underscores."""
     if not text.isascii() or "_" in text:
         raise ValueError

@@ -88,9 +88,11 @@ def test_an_error_of_the_command_line_is_shown(as_program):
         (pa.scalar(1e30, pa.float32()).as_py(), "1E+30"), (-1e300, "-1E+300"), (float("nan"), "NaN"), (float("-inf"), "-Infinity"),
     ],
 )  # fmt: skip
-def test_numbers_keep_their_digits(number, shown):
-    """A table of records shows six decimals of a number, no digit before the point is lost, and none is made up."""
-    assert str(rounded(number)) == shown
+def test_numbers_keep_their_digits(capsys, number, shown):
+    """A table, of records as of a store, shows six decimals of a number, no digit before the point is lost, and none is made up."""
+    show_table(["number"], [[number]])
+
+    assert capsys.readouterr().out.split()[-1] == rounded(number) == shown
 
 
 def test_times_at_midnight(streamkit, root):
