@@ -38,6 +38,7 @@ OPEN_TIMEOUT_S = 5.0  # for a server that does not answer the first time
 PING_TIMEOUT_S = 2
 RECONNECT_TIMEOUT_S = 30.0  # for a server that starts again
 RECONNECT_PAUSE_S = 0.1
+FINAL_REFUSALS = 3  # one after the other, of a server that says each time that it takes connections
 CONNECTION: dict[str, Any] = {  # unless the URL says otherwise: a server or a host that has gone is noticed in half a minute
     "application_name": "streamkit", "connect_timeout": 10, "client_encoding": "utf8", "tcp_user_timeout": 30_000,
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
@@ -244,18 +245,27 @@ class PostgresDatabase:
             ) from None
 
     def _connect_patiently(self, patience_s: float) -> psycopg.Connection[Row]:
-        """Connect; a server that does not answer gets so much time, one that is starting what it needs, a refusal is final."""
+        """
+        Connect; a server that does not answer gets so much time, one that is starting what it needs, a refusal is final.
+
+        The refusal of a server that is there may have come just before it was ready, and it may have failed again and be
+        back before it is asked: only one that is repeated at once, without a server that is away in between, is taken for one.
+        """
         start, refusals = time.monotonic(), 0
         while True:
             try:
                 return self._connect()
             except psycopg.OperationalError:
-                state = PGconn.ping(conninfo(self.address, connect_timeout=PING_TIMEOUT_S).encode())
-                refusals += state == Ping.OK  # the first one may have come just before the server was ready
+                state = self._state()
+                refusals = refusals + 1 if state == Ping.OK else 0
                 limit_s = RECONNECT_TIMEOUT_S if state == Ping.REJECT else patience_s
-                if refusals > 1 or time.monotonic() - start >= limit_s:
+                if refusals == FINAL_REFUSALS or time.monotonic() - start >= limit_s:
                     raise
-            time.sleep(RECONNECT_PAUSE_S)
+            if not refusals:
+                time.sleep(RECONNECT_PAUSE_S)
+
+    def _state(self) -> Ping:
+        return Ping(PGconn.ping(conninfo(self.address, connect_timeout=PING_TIMEOUT_S).encode()))
 
     def _create_schema(self) -> None:
         find, create = "SELECT 1 FROM pg_namespace WHERE nspname = ?", f"CREATE SCHEMA {_quoted(self.address.schema)}"

@@ -7,8 +7,10 @@ import sys
 import threading
 import time
 
+import psycopg
 import pyarrow as pa
 import pytest
+from psycopg.pq import Ping
 
 from streamkit.errors import ConfigError, SetupError, StorageFullError, StreamKitError
 from streamkit.log import tables
@@ -16,6 +18,7 @@ from streamkit.log.address import parse_address
 from streamkit.log.catalog import Catalog
 from streamkit.log.database import ConnectionLostError, OutcomeUnknownError
 from streamkit.log.opening import open_log
+from streamkit.log.postgres import connect
 from tests.places import open_postgres
 from tests.wire import ANSWER_LOST, CUTS, HELD_BACK, NEVER_SENT, Wire
 
@@ -214,6 +217,22 @@ def test_a_server_that_is_gone_is_named(postgres, database, monkeypatch):
         assert 0.3 <= time.monotonic() - start < 5
     finally:
         postgres.start()
+    assert count(database) == 0
+
+
+def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkeypatch):
+    """A server that is back whenever it is asked how it is, and away when it is called, is waited for until it stays."""
+    states = [Ping.OK, Ping.REJECT, Ping.OK, Ping.OK, Ping.NO_RESPONSE, Ping.OK]
+
+    def connect_at_last(address):
+        if states:
+            raise psycopg.OperationalError("the database system is in recovery mode")
+        return connect(address)
+
+    monkeypatch.setattr("streamkit.log.postgres.PostgresDatabase._state", lambda _: states.pop(0))
+    monkeypatch.setattr("streamkit.log.postgres.connect", connect_at_last)
+    database._disconnect()
+
     assert count(database) == 0
 
 
