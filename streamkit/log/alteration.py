@@ -39,12 +39,13 @@ class Alteration:
     def _partitions(self, topic: Topic) -> int:
         if self.partitions is None:
             return topic.partitions
-        if check_partitions(topic.name, self.partitions) < topic.partitions:
+        partitions = check_partitions(topic.name, self.partitions)
+        if partitions < topic.partitions:
             raise ConfigError(
-                f"topic {topic.name} has {topic.partitions} partitions; found partitions={self.partitions}, expected more: "
+                f"topic {topic.name} has {topic.partitions} partitions; found partitions={partitions}, expected more: "
                 "removing a partition would remove its rows"
             )
-        return self.partitions
+        return partitions
 
     def _config(self, topic: Topic) -> tuple[tuple[str, str], ...]:
         check_config(self.config)

@@ -59,10 +59,11 @@ class FixedAssignment:
 
     member_id = None
 
-    def __init__(self, catalog: Catalog, places: Iterable[Place], group: str | None) -> None:
+    def __init__(self, catalog: Catalog, topics: Mapping[Place, str], group: str | None) -> None:
         self._catalog = catalog
         self._group = group
-        self._places = frozenset(places)
+        self._names = {topic_id: name for (topic_id, _), name in topics.items()}  # of those that are deleted meanwhile too
+        self._places = frozenset(topics)
         self._is_new = True
 
     def next_change(self) -> Change:
@@ -74,8 +75,8 @@ class FixedAssignment:
 
     def look_again(self) -> None:
         """TopicNotFoundError if a topic was deleted; one that was created anew since is not what was asked for."""
-        for topic_id in sorted({topic_id for topic_id, _ in self._places}):
-            self._catalog.topic_by_id(topic_id)
+        for topic_id, name in self._names.items():
+            self._catalog.topic_by_id(topic_id, name)
 
     def check_alive(self) -> None:
         """Nothing: there is no membership."""

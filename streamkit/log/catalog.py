@@ -107,9 +107,9 @@ class Catalog:
         """The topic of that name, if there is one."""
         return self._read(lambda transaction: topics.find(transaction, name))
 
-    def topic_by_id(self, topic_id: int) -> Topic:
-        """The topic of that id; TopicNotFoundError if it was deleted."""
-        return self._read(lambda transaction: topics.get_by_id(transaction, topic_id))
+    def topic_by_id(self, topic_id: int, name: str | None = None) -> Topic:
+        """The topic of that id; TopicNotFoundError if it was deleted, which names it if the caller still knows its name."""
+        return self._read(lambda transaction: topics.get_by_id(transaction, topic_id, name))
 
     def topics(self) -> list[Topic]:
         """All topics, internal ones too, by name."""

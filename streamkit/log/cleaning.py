@@ -52,7 +52,7 @@ def of(transaction: Transaction, topic: Topic, partition: int, now_ms: int) -> C
         place,
     )
     if not rows:
-        topics.get_by_id(transaction, topic.id)  # raises
+        topics.get_by_id(transaction, topic.id, topic.name)  # raises
     positions = [position for _, position in readers(transaction, *place, now_ms)]
     overdue_ms = int(topic.setting(MAX_COMPACTION_LAG_MS))
     closed_ms = min(overdue_ms, int(topic.setting(SEGMENT_MS)))

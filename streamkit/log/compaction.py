@@ -212,7 +212,8 @@ class _Cleaner:
     def _range(self, partition: int, is_background: bool) -> _Range:
         cleaning = self._catalog.cleaning(self._topic, partition)
         extents = self._catalog.extents(self._topic.id, partition, 0, cleaning.next_offset)
-        self._topic = self._catalog.topic_by_id(self._topic.id)  # after the extents, so that it knows every column that they have
+        # After the extents, so that it knows every column that they have.
+        self._topic = self._catalog.topic_by_id(self._topic.id, self._topic.name)
         closed = self._closed(extents, cleaning) if is_background else extents
         old = _old_enough(closed, cleaning, self._number(MIN_COMPACTION_LAG_MS), self._clock.now_ms())
         end = cleaning.next_offset if len(old) == len(extents) else extents[len(old)].base_offset

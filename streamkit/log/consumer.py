@@ -159,9 +159,9 @@ class Consumer:
         self._check_open()
         if not isinstance(self._assignment, FixedAssignment):
             raise ConfigError("this consumer was given topics; leave them out of log.consumer(…) to assign partitions by hand")
-        places = [self._existing(name) for name in names_of(partitions)]
+        topics = {self._existing(name): name.topic for name in names_of(partitions)}
         self._drop(frozenset(self._positions))
-        self._assignment = FixedAssignment(self._catalog, places, self._group)
+        self._assignment = FixedAssignment(self._catalog, topics, self._group)
         self._follow()
 
     def assignment(self) -> list[TopicPartition]:
@@ -219,7 +219,7 @@ class Consumer:
         """
         chosen, moment = self._chosen(partitions), milliseconds(moment)
         for topic_id in sorted({topic_id for topic_id, _ in chosen}):
-            topic = self._catalog.topic_by_id(topic_id)
+            topic = self._catalog.topic_by_id(topic_id, self._names[topic_id])
             found = offsets_for_times(self._storage, self._catalog, topic, moment)
             ends = self._catalog.end_offsets(topic_id)
             for place in chosen:

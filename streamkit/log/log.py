@@ -306,7 +306,7 @@ class Log:
         names = topic_names(topics)
         for name in names:
             check_columns(self.catalog.topic(name), columns)
-        assignment: Assignment = FixedAssignment(self.catalog, [], group)
+        assignment: Assignment = FixedAssignment(self.catalog, {}, group)
         heart = None
         if names and group is not None:
             wish = Subscription(group, names, assignor, session_timeout_ms, max_poll_interval_ms, instance_id)

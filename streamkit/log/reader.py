@@ -86,7 +86,7 @@ class Reader:
         since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
         snapshot = catalog.extents_of([topic.id], since)
         if not snapshot.end_offsets[topic.id]:
-            catalog.topic_by_id(topic.id)  # raises: it was deleted since it was looked up
+            catalog.topic_by_id(topic.id, topic.name)  # raises: it was deleted since it was looked up
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
         for partition, offset in self._start.items():
             start_offset = self.start_offsets[partition]
@@ -142,7 +142,7 @@ class Reader:
         bounds = self._catalog.offset_bounds([self._topic.id])
         check_offset(self._topic, extent.partition, first, *bounds.get((self._topic.id, extent.partition), (first, following)))
         successors = self._catalog.extents(self._topic.id, extent.partition, first, following)
-        self._catalog.topic_by_id(self._topic.id)  # a topic that was deleted meanwhile has no successors either
+        self._catalog.topic_by_id(self._topic.id, self._topic.name)  # a topic that was deleted meanwhile has no successors either
         for successor in successors:
             yield self._timely(successor, self._batch(successor, (first, following)))
 

@@ -111,7 +111,7 @@ class SegmentWriter:
         SlabMissingError if an extent has left meanwhile, TopicNotFoundError if the topic has, errors of `stage_slab`.
         """
         # Asked for after the extents, so that it knows every column that they have.
-        topic = self._catalog.topic_by_id(topic.id)
+        topic = self._catalog.topic_by_id(topic.id, topic.name)
         groups = grouped(topic, [piece for piece in pieces if piece.rows], cut)
         ranges: list[tuple[int, int]] = []
         extents = tuple(dict.fromkeys(piece.extent for piece in pieces))

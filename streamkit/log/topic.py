@@ -19,6 +19,7 @@ from streamkit.log.settings import (
     Scalar,
     check_settings,
 )
+from streamkit.log.whole_number import whole_number
 from streamkit.names import check_name
 from streamkit.schema import Schema, check_user_schema
 
@@ -192,6 +193,4 @@ def _check_timestamp(name: str, schema: Schema, column: str | None) -> str | Non
 
 def check_partitions(name: str, partitions: int) -> int:
     """The number of partitions, if a topic can have so many; else ConfigError."""
-    if type(partitions) is not int or not 1 <= partitions <= PARTITIONS_MAX:
-        raise ConfigError(f"topic {name}: partitions={partitions!r}; expected a whole number from 1 to {PARTITIONS_MAX}")
-    return partitions
+    return whole_number(f"topic {name}: partitions", partitions, 1, PARTITIONS_MAX)

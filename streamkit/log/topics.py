@@ -95,13 +95,12 @@ def get(transaction: Transaction, name: str) -> Topic:
     return found
 
 
-def get_by_id(transaction: Transaction, topic_id: int) -> Topic:
-    """The topic of that id; TopicNotFoundError if it was deleted."""
+def get_by_id(transaction: Transaction, topic_id: int, name: str | None = None) -> Topic:
+    """The topic of that id; TopicNotFoundError if it was deleted, which names it if the caller still knows its name."""
     rows = transaction.execute("SELECT id, declaration FROM topic WHERE id = ?", (topic_id,))
     if not rows:
-        raise TopicNotFoundError(
-            f"the topic with id {topic_id} does not exist any more; it was deleted, or deleted and created anew"
-        )
+        known = f"the topic with id {topic_id}" if name is None else f"topic {name!r}"
+        raise TopicNotFoundError(f"{known} does not exist any more; it was deleted, or deleted and created anew")
     return _topic(*rows[0])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -57,7 +58,7 @@ def test_partitions_are_added(log):
     send(log)
     before = log.end_offsets("t")
 
-    assert log.alter_topic("t", partitions=5) == log.topic("t")
+    assert log.alter_topic("t", partitions=np.int32(5)) == log.topic("t")
     assert log.end_offsets("t") == before | {2: 0, 3: 0, 4: 0}
     send(log)
     after = log.end_offsets("t")

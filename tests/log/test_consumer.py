@@ -407,7 +407,9 @@ def test_an_assigned_topic_that_goes_is_noticed(log):
         consumer.assign([("u", 0)])
         log.delete_topic("u")
         log.create_topic("u", "n bigint", partitions=1)
-        with pytest.raises(TopicNotFoundError, match="deleted"):
+        with pytest.raises(
+            TopicNotFoundError, match="topic 'u' does not exist any more; it was deleted, or deleted and created anew"
+        ):
             consumer.poll(0)
 
 

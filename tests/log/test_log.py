@@ -223,6 +223,16 @@ def test_a_scan_is_one_snapshot(log):
     assert 99 in log.read("t")["n"].to_pylist()
 
 
+def test_a_scan_of_a_topic_that_was_deleted_names_it(log):
+    """Rows that went with their topic before a scan came to them are an error that says which topic it was."""
+    scan = log.scan("t")
+    log.delete_topic("t")
+
+    log.maintain()
+    with pytest.raises(TopicNotFoundError, match="topic 't' does not exist any more; it was deleted"):
+        list(scan)
+
+
 def test_damage_is_confined(tmp_path):
     """A damaged frame is refused by its full address; other partitions stay readable."""
     with open_log(tmp_path) as log:

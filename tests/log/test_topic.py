@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from streamkit.errors import ConfigError, SchemaError
@@ -50,6 +51,13 @@ def test_what_cannot_be_is_refused(change, error, reason):
     """A declaration that means nothing says which part, and what there is instead."""
     with pytest.raises(error, match=reason):
         declare_topic(**({"name": "t", "schema": SCHEMA, "key": "user"} | change))
+
+
+def test_numbers_of_partitions_may_be_numpys():
+    """What Python takes for an index is a whole number, and the topic keeps it as Python's own."""
+    found = declare_topic("t", SCHEMA, partitions=np.int64(3))  # type: ignore[arg-type]
+
+    assert found.partitions == 3 and type(found.partitions) is int
 
 
 @pytest.mark.parametrize(
