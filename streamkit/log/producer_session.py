@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamkit.clock import Clock
-from streamkit.errors import EpochFailedError, OutcomeUnknownError, StreamKitError, TopicNotFoundError
+from streamkit.errors import (
+    EpochFailedError,
+    FencedError,
+    OffsetOutOfRangeError,
+    OutcomeUnknownError,
+    StreamKitError,
+    TopicNotFoundError,
+)
 from streamkit.log.catalog import Catalog
 from streamkit.log.draft import Draft
 from streamkit.log.orphans import collect_orphans
@@ -15,6 +22,7 @@ from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
 
+_DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # by a transaction that found no such commit
 IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
 
 
@@ -71,12 +79,14 @@ class ProducerSession:
         """
         if draft.commit is None:
             draft.commit = self._prepared(draft)
-        draft.is_uncertain = True
+        was_uncertain, draft.is_uncertain = draft.is_uncertain, True
         try:
             extents = self._catalog.commit_batches(draft.commit)
         except OutcomeUnknownError:
             raise
         except StreamKitError as error:
+            if was_uncertain and not isinstance(error, _DECIDED):
+                raise OutcomeUnknownError(error) from error
             draft.is_uncertain = False
             if isinstance(error, EpochFailedError):
                 self._check_topics(draft)

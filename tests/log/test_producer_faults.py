@@ -154,6 +154,27 @@ def test_giving_up_an_unknown_outcome_breaks_nothing(tmp_path, vfs):
     assert outcomes == {True, False}
 
 
+@pytest.mark.parametrize("second", ["io", "full", "late"])
+def test_an_outcome_stays_unknown_while_the_disk_fails(tmp_path, vfs, second):
+    """Another flush that does not come to the commit settles nothing and says so: whoever gives up then leaves what may be visible."""
+    outcomes = set()
+    for kind, left in CASES:
+        vfs.fault.arm(None)
+        with open_log(tmp_path / f"{kind}-{left}", vfs=VFS) as log:
+            log.create_topic("t", "n bigint", partitions=1)
+            with pytest.raises(ZeroDivisionError), log.producer("p") as producer:
+                unknown_outcome(log, vfs, producer, kind, left)
+                vfs.fault.arm(second, 1, lasts=True)
+                with pytest.raises(OutcomeUnknownError):
+                    producer.flush()
+                1 / 0
+            vfs.fault.arm(None)
+            found = numbers_on_disk(log)
+            assert found in ([-1, 0], [-1, 0, 1])
+            outcomes.add(1 in found)
+    assert outcomes == {True, False}
+
+
 def test_a_fence_after_an_unknown_outcome_deletes_nothing(tmp_path, vfs):
     """Another instance takes over while the outcome is open: what was committed is reported as such and stays, the rest is fenced."""
     outcomes = set()
