@@ -22,7 +22,7 @@ from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
 
-_DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # by a transaction that found no such commit
+_DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # only by who found no such commit
 IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
 
 

@@ -288,6 +288,9 @@ class _Rebuilding:
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.rename(file + suffix, damaged + suffix)
+        sync_folder(
+            self.root
+        )  # or else the power may fail with the new catalog there, and the old one's write-ahead log beside it
         reach("rebuild.set_aside")
         os.replace(self.unfinished, file)
         sync_folder(self.root)

@@ -8,7 +8,6 @@ part of a plan; the catalog does not.
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -198,11 +197,13 @@ class FileStorage:
 
 
 def _mapped(file: str) -> pa.Buffer:
+    """The bytes of a file, which must be none that a link leads to. Python's own `mmap` would keep a descriptor for each file."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(descriptor).st_size == 0:
             return pa.py_buffer(b"")
-        return pa.py_buffer(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
+        with pa.memory_map(file) as mapped:
+            return mapped.read_buffer()
     finally:
         os.close(descriptor)
 

@@ -1,19 +1,20 @@
 """
 System calls of this process on files below one folder, handed to a test before they happen.
 
-The functions of `os` and `mmap` are replaced for the length of a with block, so that whatever code runs in it, the calls it
+The functions of `os` and Arrow's `memory_map` are replaced for the length of a with block, so that whatever code runs in it, the calls it
 makes are seen: nothing has to be written with tests in mind. SQLite's calls do not come by here; they have a VFS.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
+
+import pyarrow as pa
 
 BY_PATH = (
     "open",
@@ -53,7 +54,7 @@ def watched(folder: str, watcher: Watcher) -> Iterator[None]:
             stack.enter_context(patch.object(os, name, seat.by_path(name, getattr(os, name))))
         for name in BY_DESCRIPTOR:
             stack.enter_context(patch.object(os, name, seat.by_descriptor(name, getattr(os, name))))
-        stack.enter_context(patch.object(mmap, "mmap", seat.by_descriptor("mmap", mmap.mmap)))
+        stack.enter_context(patch.object(pa, "memory_map", seat.by_path("memory_map", pa.memory_map)))
         yield
 
 

@@ -21,7 +21,7 @@ from streamkit.log.storage import FileStorage, Part
 from streamkit.testing.calls import watched
 from streamkit.testing.disk_image import FOLDER, DiskState, Image, Operation
 
-_READS = frozenset(("stat", "fstat", "scandir", "listdir", "pread", "mmap"))
+_READS = frozenset(("stat", "fstat", "scandir", "listdir", "pread", "memory_map"))
 _SYNCED_WITH_FOLDER = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
 
 

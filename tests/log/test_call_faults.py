@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))  # a fault at each call, else at every few
 VFS = "streamkit-call-faults"
-CALLS = {*BY_PATH, *BY_DESCRIPTOR, "mmap"}
+CALLS = {*BY_PATH, *BY_DESCRIPTOR, "memory_map"}
 BEFORE = [1, 2]
 ROWS = {"a": [3, 4, 5], "b": [6, 7]}
 FAULTS = {
@@ -39,7 +39,7 @@ FAULTS = {
     "ENOSPC": ("ENOSPC", {"write", "mkdir", "fsync"}),
     "ENOSPC of names": ("ENOSPC", {"open", "mkdir", "link", "rename", "replace"}),
     "EROFS": ("EROFS", {"write", "mkdir", "unlink", "rename"}),
-    "EMFILE": ("EMFILE", {"open", "scandir", "mmap"}),
+    "EMFILE": ("EMFILE", {"open", "scandir", "memory_map"}),
     "EACCES": ("EACCES", {"open", "mkdir", "unlink", "stat", "scandir"}),
     "short": ("short", {"write"}),
 }
@@ -228,6 +228,22 @@ def test_a_real_limit_of_descriptors(prepared, folder):
     errors, sent, found = json.loads(run.stdout)
     assert errors > 0 and len(sent) > 3
     assert found == sent
+
+
+def test_rows_at_hand_keep_no_file_open(folder):
+    """However many files the rows of a read lie in, they stay where they are with no descriptor spent on them."""
+    with open_log(folder / "log") as log:
+        log.create_topic("t", "n bigint", partitions=1)
+        with log.producer() as producer:
+            for number in range(30):
+                producer.send("t", {"n": number})
+                producer.flush()
+        before = descriptors(folder)
+        rows = log.read("t")
+        with log.consumer("t") as consumer:
+            polled = consumer.poll()
+            assert polled is not None and descriptors(folder) == before
+    assert rows["n"].to_pylist() == polled["n"].to_pylist() == list(range(30))
 
 
 def leak(folder):

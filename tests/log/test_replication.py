@@ -267,7 +267,7 @@ def failing(folder, *operations, name="EIO"):
 
 
 FAILING = {
-    "EIO": {*BY_PATH, *BY_DESCRIPTOR, "mmap"},
+    "EIO": {*BY_PATH, *BY_DESCRIPTOR, "memory_map"},
     "EROFS": {"mkdir", "unlink", "rename", "fsync", "write"},
     "EACCES": set(BY_PATH),
 }
