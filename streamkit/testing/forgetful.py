@@ -92,6 +92,11 @@ class ForgetfulDisk:
         self.trace.append(Operation("name", new, self._numbers[new]))
         self.trace.append(Operation("unname", path))
 
+    def linked(self, path: str, new: str) -> None:
+        """A file has one more name."""
+        self._numbers[new] = self._numbers[path]
+        self.trace.append(Operation("name", new, self._numbers[new]))
+
     def removed(self, path: str) -> None:
         """There is no file and no folder under this path any more."""
         self._numbers.pop(path, None)
@@ -172,6 +177,10 @@ class _Calls:
     def _rename(self, path: str, call: Callable[[], None], _: Any, new: Any) -> None:
         call()
         self._disk.renamed(path, os.path.relpath(new, self._disk.folder))
+
+    def _link(self, path: str, call: Callable[[], None], _: Any, new: Any) -> None:
+        call()
+        self._disk.linked(path, os.path.relpath(new, self._disk.folder))
 
     _rmdir = _remove = _unlink
     _replace = _rename

@@ -51,7 +51,7 @@ def record(folder: Path, seed: int, steps_count: int) -> Recording:
     folder.mkdir()
     steps = steps_of(seed, steps_count)
     disk = ForgetfulDisk(str(folder), _fails_now_and_then())
-    with _on(disk) as vfs:
+    with recorded(disk) as vfs:
         client = Client(str(folder / "log"), vfs)
         contents = [client.contents()]
         for step in steps:
@@ -81,20 +81,28 @@ def _fails_now_and_then() -> Callable[[str], bool]:
 
 
 @contextmanager
-def _on(disk: ForgetfulDisk) -> Iterator[str]:
+def recorded(disk: ForgetfulDisk) -> Iterator[str]:
+    """Keep what happens to the disk in the block, by way of SQLite too; gives the name of its VFS."""
     vfs = ForgetfulVfs(disk, VFS, is_default=True)
-    often = _checkpoint_often
-    apsw.connection_hooks.append(often)
     try:
-        with disk.recorded():
+        with checkpoints(CHECKPOINT_PAGES), disk.recorded():
             yield VFS
     finally:
-        apsw.connection_hooks.remove(often)
         vfs.unregister()
 
 
-def _checkpoint_often(connection: apsw.Connection) -> None:
-    connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+@contextmanager
+def checkpoints(pages: int) -> Iterator[None]:
+    """Connections that are opened in the block write the catalog itself after so many pages of its write-ahead log."""
+
+    def soon(connection: apsw.Connection) -> None:
+        connection.wal_autocheckpoint(pages)
+
+    apsw.connection_hooks.append(soon)
+    try:
+        yield
+    finally:
+        apsw.connection_hooks.remove(soon)
 
 
 def images_of(disk: ForgetfulDisk, random: Random, per_moment: int) -> Iterator[tuple[Image, int]]:
@@ -112,7 +120,7 @@ def images_of(disk: ForgetfulDisk, random: Random, per_moment: int) -> Iterator[
 def torment(seed: int, images: int, *, steps: int = 12, per_moment: int = 12) -> Tally:
     """Let the power fail over and over in the run of a seed; AssertionError says what was lost, and how to see it again."""
     tally, random = Tally(), Random(f"power {seed}")
-    with _scratch() as folder:
+    with scratch() as folder:
         recording = record(folder / "run", seed, steps)
         _check_model(recording.disk, folder / "run")
         found = list(images_of(recording.disk, random, per_moment))
@@ -138,7 +146,7 @@ def _recover(
     image.write(str(folder))
     if random.random() < SECOND_FAILURE:
         again = ForgetfulDisk(str(folder))
-        with _on(again) as vfs:
+        with recorded(again) as vfs:
             _go_on(folder, recording, acknowledged, vfs)
         second, _ = random.choice(list(images_of(again, random, 1)))
         second.write(str(folder))
@@ -166,7 +174,8 @@ def _sizes(contents: Contents) -> dict[str, dict[int, int]]:
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
+    """A folder in memory where that can be: the disk that forgets is the model, not the machine's."""
     ram = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="streamkit-power-", dir=ram if ram.is_dir() else None))
     try:
