@@ -7,20 +7,24 @@ behind and catches up from the changelog. It never runs ahead and never mixes.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamkit.errors import CorruptionError, StorageFullError
+from streamkit.errors import CorruptionError, StorageFailedError, StorageFullError
 from streamkit.state.store import Key, Value
 
 if TYPE_CHECKING:
-    from rocksdict import Options, Rdict
+    from rocksdict import Options, Rdict, ReadOptions
 
 POSITION_KEY = b"\xff\xff!position"  # above every key group, so that no scan of one meets it
 BLOCK_BYTES = 16 * 1024
+DAMAGED = "DAMAGED"  # the name of an empty file that says so; RocksDB leaves files alone whose names are none of its own
+_RESTORED = "it is discarded and restored from its changelog when the application opens it again"
 
 
 class RocksStore:
@@ -34,7 +38,8 @@ class RocksStore:
 
     Raises:
         StoreBusyError: another process has it open for writing.
-        CorruptionError: the files are damaged; discard the folder and restore.
+        CorruptionError: the files are damaged, or were found to be when they were read; discard the folder and restore.
+        StorageFailedError: too many files are open.
     """
 
     def __init__(self, folder: Path, *, read_only: bool = False, memory_bytes: int = 64 << 20) -> None:
@@ -50,21 +55,24 @@ class RocksStore:
         access = AccessType.read_only() if read_only else AccessType.read_write()
         if not read_only:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
+        if is_damaged(folder):
+            raise CorruptionError(f"the local store in {folder} was found to be damaged; {_RESTORED}")
+        with self._translating():
             self._database: Rdict = Rdict(str(folder), _options(memory_bytes), access_type=access)
-        except Exception as error:  # rocksdict raises plain Exception for everything
-            raise _translated(error, folder) from error
         self._database.set_loads(_refuse_to_unpickle)
 
     def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
         self._check_process()
-        return list(self._database[list(keys)] or ()) if keys else []
+        with self._translating():
+            return list(self._database[list(keys)] or ()) if keys else []
 
     def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
         self._check_process()
         bounded = self._read_options()
         bounded.set_iterate_upper_bound(end)
-        pairs: list[tuple[Any, Any]] = list(self._database.items(from_key=start, read_opt=bounded))
+        with self._translating():
+            pairs: list[tuple[Any, Any]] = list(self._database.items(from_key=start, read_opt=bounded))
+            self._check_end(pairs[-1][0] if pairs else None, start, bounded)
         return [key for key, _ in pairs], [value for _, value in pairs]
 
     def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
@@ -77,25 +85,47 @@ class RocksStore:
             else:
                 put(key, value)
         put(POSITION_KEY, position)
-        try:
+        with self._translating():
             self._database.write(batch, self._write_options)
-        except Exception as error:
-            raise _translated(error, self.folder) from error
 
     def position(self) -> bytes | None:
-        found: bytes | None = self._database.get(POSITION_KEY)
+        with self._translating():
+            found: bytes | None = self._database.get(POSITION_KEY)
         return found
 
     def flush(self) -> None:
         if not self.read_only:
-            try:
+            with self._translating():
                 self._database.flush()
-            except Exception as error:
-                raise _translated(error, self.folder) from error
 
     def close(self) -> None:
         if os.getpid() == self._process:
             self._database.close()
+
+    def _check_end(self, last: Key | None, start: Key, bounded: ReadOptions) -> None:
+        """Raise unless nothing comes after the last pair: `items` ends without a word at a block that cannot be read."""
+        iterator = self._database.iter(bounded)
+        try:
+            iterator.seek(start if last is None else last)
+            if last is not None and iterator.valid():
+                iterator.next()
+            iterator.status()
+            if iterator.valid():
+                raise CorruptionError("a scan ended before its end")
+        finally:
+            del iterator  # or an error would keep it, and with it the store's lock
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        """Name what RocksDB raises. Its files are looked into only when they are read, so what is damaged is remembered for the next opening."""
+        try:
+            yield
+        except Exception as error:  # rocksdict raises plain Exception for everything
+            found = _translated(error, self.folder)
+            if isinstance(found, CorruptionError) and not self.read_only:
+                with suppress(OSError):
+                    (self.folder / DAMAGED).touch()
+            raise found from error
 
     def _check_process(self) -> None:
         assert os.getpid() == self._process, "a RocksDB handle was carried across a fork"
@@ -103,6 +133,11 @@ class RocksStore:
 
 class StoreBusyError(Exception):
     """Another process has the store open for writing."""
+
+
+def is_damaged(folder: Path) -> bool:
+    """Whether a store was found to be damaged since it was made."""
+    return (folder / DAMAGED).exists()
 
 
 def discard(folder: Path) -> None:
@@ -138,7 +173,12 @@ def _translated(error: Exception, folder: Path) -> Exception:
         return StoreBusyError(text)
     if "No space left" in text:
         return StorageFullError(f"the disk is full: RocksDB could not write to {folder}; free space, then run again")
-    return CorruptionError(f"the local store in {folder} cannot be used: {text}; it is discarded and restored from its changelog")
+    if os.strerror(errno.EMFILE) in text:
+        reason = os.strerror(errno.EMFILE)
+        return StorageFailedError(
+            f"the local store in {folder} cannot be used: {reason}; raise the limit of open files", errno.EMFILE, reason
+        )
+    return CorruptionError(f"the local store in {folder} cannot be used: {text}; {_RESTORED}")
 
 
 def _refuse_to_unpickle(_: bytes) -> object:

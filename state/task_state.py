@@ -29,7 +29,7 @@ from streamkit.state.changelog import (
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
-from streamkit.state.rocksdb import RocksStore, StoreBusyError, discard
+from streamkit.state.rocksdb import RocksStore, StoreBusyError, discard, is_damaged
 from streamkit.state.store import Key, MemoryStore, Store, Value
 
 CHANGES_PER_WRITE = 100_000
@@ -151,8 +151,10 @@ def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, m
             reach("state.untrusted")
             store, position = RocksStore(folder, memory_bytes=memory_bytes), share.origin
         return TaskState(store, {}, catch_up(storage, store, position, share, changes))
-    except BaseException:
+    except BaseException as error:
         store.close()
+        if isinstance(error, CorruptionError) and is_damaged(folder):  # the store, that is, and not a changelog
+            return open_state(storage, folder, share, changes, memory_bytes)
         raise
 
 

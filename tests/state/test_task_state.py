@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from streamkit.errors import CorruptionError
 from streamkit.log.extent import Extent
 from streamkit.log.slab import write_slab
 from streamkit.log.storage import FileStorage
@@ -156,6 +157,28 @@ def test_a_damaged_store_is_restored(log: Changelog, tmp_path: Path) -> None:
     for file in (tmp_path / "db").glob("MANIFEST*"):
         file.write_bytes(b"garbage")
     assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+def test_a_store_whose_values_are_damaged_is_restored(log: Changelog, tmp_path: Path) -> None:
+    """Damage that RocksDB finds only in a block that is read costs a restore: at once where a position is, else when it is opened again."""
+    changes = log.commit(EPOCHS[0])
+    open_state(log.storage, tmp_path / "db", share_of(), changes).close()
+    garble_blocks(tmp_path / "db")
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+    garble_blocks(tmp_path / "db")
+    store = RocksStore(tmp_path / "db")
+    with pytest.raises(CorruptionError, match=r"the local store in .* cannot be used: .*restored from its changelog"):
+        store.scan(b"", b"\xff")
+    store.close()
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+def garble_blocks(folder: Path) -> None:
+    files = list(folder.glob("*.sst"))
+    assert files
+    for file in files:
+        file.write_bytes(b"\xff" * 40 + file.read_bytes()[40:])
 
 
 def test_a_busy_store_is_read_beside_its_writer(log: Changelog, tmp_path: Path) -> None:
