@@ -142,7 +142,8 @@ class Producer:
         EpochFailedError: failed, nothing of it becomes visible, and the rows are forgotten, also those for other topics than
         the one that was deleted; their receipts have the error. Any other error leaves the rows with the producer, and a later
         flush completes this very commit: after OutcomeUnknownError it may have taken effect already, which that flush finds
-        out; after StorageFullError and other errors of disk or catalog it has not.
+        out; after StorageFullError and other errors of disk or catalog it has not. If another instance opened the producer before
+        that flush, and nothing is left that tells, the FencedError says so.
         """
         self._check_open()
         self._outbox.flush()

@@ -23,6 +23,8 @@ from streamkit.log.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
 
 _DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # only by who found no such commit
+# By then the next instance may have committed, and the rows may have been merged and their slab deleted: nothing is left to tell.
+_LOST = "its last commit, whose outcome was unknown, is not found; read the topic to see whether its rows are there nevertheless"
 IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
 
 
@@ -75,7 +77,7 @@ class ProducerSession:
         Make a staged draft visible; returns the first offset it got in each topic partition.
 
         The same draft may be committed again after any error, to the same effect. Unless that is OutcomeUnknownError, nothing
-        of it is visible. TopicNotFoundError names the topics that were deleted meanwhile.
+        of it is visible; a FencedError that comes after that one leaves it open, and says so. TopicNotFoundError names the topics that were deleted meanwhile.
         """
         if draft.commit is None:
             draft.commit = self._prepared(draft)
@@ -87,12 +89,14 @@ class ProducerSession:
         except StreamKitError as error:
             if was_uncertain and not isinstance(error, _DECIDED):
                 raise OutcomeUnknownError(error) from error
+            if was_uncertain and isinstance(error, FencedError):
+                raise FencedError(f"{error}; {_LOST}") from error
             draft.is_uncertain = False
             if isinstance(error, EpochFailedError):
                 self._check_topics(draft)
             raise
         self._advance(draft, draft.commit)
-        return first_offsets(extents)
+        return self._placed(draft.commit, first_offsets(extents))
 
     def drop(self, draft: Draft) -> None:
         """Forget a draft; its slabs go, unless it may have been committed: then this opening of the producer ends instead."""
@@ -120,6 +124,20 @@ class ProducerSession:
         return ProducerCommit(
             state.id, state.epoch, state.step + 1, fresh_token(), tuple(draft.slabs), draft.sequences(), tuple(draft.group_commits.values())
         )  # fmt: skip
+
+    def _placed(self, commit: ProducerCommit, bases: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
+        """
+        The first offset in each topic partition; where rows were merged since, as far as their sequences are remembered.
+
+        They were if the outcome of the commit was unknown before.
+        """
+        for batch in commit.sequences:
+            if any((batch.topic_id, partition) not in bases for partition in batch.parts):
+                ranges = self._catalog.sequence_offsets(commit.producer_id, batch.topic_id, batch.sequence) or {}
+                bases |= {
+                    (batch.topic_id, partition): first - batch.parts[partition][0] for partition, (first, _) in ranges.items()
+                }
+        return bases
 
     def _advance(self, draft: Draft, commit: ProducerCommit) -> None:
         state = self.open()

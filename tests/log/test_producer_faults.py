@@ -192,12 +192,37 @@ def test_a_fence_after_an_unknown_outcome_deletes_nothing(tmp_path, vfs):
             if 1 in found:
                 producer.flush()
             else:
-                with pytest.raises(FencedError):
+                with pytest.raises(FencedError, match="whose outcome was unknown, is not found; read the topic"):
                     producer.flush()
             with pytest.raises(FencedError):
                 producer.send("t", {"n": 3}).result()
             assert numbers_on_disk(log) == found
     assert outcomes == {True, False}
+
+
+def test_offsets_are_told_after_an_unknown_outcome_and_a_merge(tmp_path, vfs):
+    """A sequenced batch whose commit took effect unseen has its offsets, although its rows lie elsewhere by the time it is settled."""
+    with open_log(tmp_path / "log", vfs=VFS) as log:
+        log.create_topic("t", "n bigint", partitions=1)
+        producer = log.producer("p")
+        for sequence in range(2):  # the first write of a connection makes more calls
+            producer.send_batch("t", [{"n": sequence}], sequence=sequence)
+            vfs.fault.arm(None)
+            producer.flush()
+        receipt = producer.send_batch("t", [{"n": 2}], sequence=2)
+        vfs.fault.arm("late", len(vfs.fault.calls), lasts=True)
+        with pytest.raises(OutcomeUnknownError):
+            producer.flush()
+        vfs.fault.arm(None)
+        with open_log(log.root) as other:
+            with other.producer("q") as busy:
+                for number in range(8):
+                    busy.send("t", {"n": number})
+                    busy.flush()
+            assert other.merge("t").extents
+        producer.flush()
+
+        assert receipt.offsets == {0: (2, 3)} and not receipt.is_duplicate
 
 
 def test_a_full_disk_ends_a_transaction_only(log, vfs):

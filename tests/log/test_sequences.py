@@ -9,6 +9,8 @@ from streamkit.errors import ConfigError
 from streamkit.log import producers
 from streamkit.log.opening import open_log
 
+WEEK_MS = 7 * 86_400_000
+
 
 @pytest.fixture
 def log(place):
@@ -42,3 +44,28 @@ def test_a_sequence_that_was_left_out_is_no_duplicate(log, monkeypatch):
         assert all(send(producer, sequence).is_duplicate for sequence in (1, 2, 3, 5, 7))
 
     assert sorted(log.read("plain")["n"].to_pylist()) == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize("deletion", ["retention", "records"])
+def test_sequences_outlive_their_rows(log, deletion):
+    """A batch whose rows were deleted since is still known: sent again, it gets its first offsets and is not written twice."""
+
+    def send(sequence):
+        return producer.send_batch("plain", [{"n": sequence}], sequence=sequence)
+
+    with log.producer("loader") as producer:
+        first = [send(sequence) for sequence in range(5)]
+    if deletion == "retention":
+        log.alter_topic("plain", config={"retention.ms": 1})
+    else:
+        log.delete_records("plain", -1)
+    for _ in range(2):
+        log.catalog._clock.advance(WEEK_MS)
+        log.maintain()
+    assert log.read("plain").num_rows == 0
+
+    with log.producer("loader") as producer:
+        again = [send(sequence) for sequence in range(6)]
+    assert [receipt.is_duplicate for receipt in again] == [True] * 5 + [False]
+    assert [receipt.offsets for receipt in again[:5]] == [receipt.offsets for receipt in first]
+    assert log.read("plain")["n"].to_pylist() == [5]
