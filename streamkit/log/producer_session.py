@@ -89,9 +89,9 @@ class ProducerSession:
         except StreamKitError as error:
             if was_uncertain and not isinstance(error, _DECIDED):
                 raise OutcomeUnknownError(error) from error
+            draft.is_uncertain = False
             if was_uncertain and isinstance(error, FencedError):
                 raise FencedError(f"{error}; {_LOST}") from error
-            draft.is_uncertain = False
             if isinstance(error, EpochFailedError):
                 self._check_topics(draft)
             raise
