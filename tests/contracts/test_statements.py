@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from streamkit.errors import FormatVersionError, StreamKitError
@@ -33,6 +35,24 @@ def test_a_newer_format_is_refused(database):
         FormatVersionError, match=f"format {tables.FORMAT_VERSION + 1}; this StreamKit uses format {tables.FORMAT_VERSION}"
     ):
         tables.prepare(database)
+
+
+def test_an_older_format_is_refused(database):
+    """A catalog from before the first release is left alone, and its user told what to do."""
+    with database.write() as transaction:
+        transaction.execute("UPDATE log SET format = format - 1")
+
+    with pytest.raises(
+        FormatVersionError, match=f"format {tables.FORMAT_VERSION - 1}, from before the first release; .*load the data"
+    ):
+        tables.prepare(database)
+
+
+def test_tables_do_not_change_within_a_format():
+    """A change of a table is a new format, or an older StreamKit would open what it does not know."""
+    words = " ".join(" ".join(tables.TABLES).split())
+
+    assert (tables.FORMAT_VERSION, hashlib.sha256(words.encode()).hexdigest()[:16]) == (3, "250bfad93a813563")
 
 
 @pytest.mark.parametrize("text", ["x'; DROP TABLE producer; --", "? ?1 $1 %s %", 'a "b"\n\\n\t', "größe 日本 🦊", ""])
