@@ -117,7 +117,7 @@ class RocksStore:
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
-        """Name what RocksDB raises. Its files are looked into only when they are read, so what is damaged is remembered for the next opening."""
+        """Name what RocksDB raises. It looks into its files only when they are read, so damage is remembered for the next opening."""
         try:
             yield
         except Exception as error:  # rocksdict raises plain Exception for everything

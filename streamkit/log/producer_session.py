@@ -22,7 +22,7 @@ from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
 
-_DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # only by who found no such commit
+_DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # raised where no such commit was found
 # By then the next instance may have committed, and the rows may have been merged and their slab deleted: nothing is left to tell.
 _LOST = "its last commit, whose outcome was unknown, is not found; read the topic to see whether its rows are there nevertheless"
 IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
@@ -77,7 +77,8 @@ class ProducerSession:
         Make a staged draft visible; returns the first offset it got in each topic partition.
 
         The same draft may be committed again after any error, to the same effect. Unless that is OutcomeUnknownError, nothing
-        of it is visible; a FencedError that comes after that one leaves it open, and says so. TopicNotFoundError names the topics that were deleted meanwhile.
+        of it is visible; a FencedError that comes after that one leaves it open, and says so. TopicNotFoundError names the
+        topics that were deleted meanwhile.
         """
         if draft.commit is None:
             draft.commit = self._prepared(draft)

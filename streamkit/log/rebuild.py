@@ -288,9 +288,8 @@ class _Rebuilding:
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.rename(file + suffix, damaged + suffix)
-        sync_folder(
-            self.root
-        )  # or else the power may fail with the new catalog there, and the old one's write-ahead log beside it
+        # Else the power may fail with the new catalog there, and the old one's write-ahead log beside it.
+        sync_folder(self.root)
         reach("rebuild.set_aside")
         os.replace(self.unfinished, file)
         sync_folder(self.root)

@@ -1,8 +1,8 @@
 """
 System calls of this process on files below one folder, handed to a test before they happen.
 
-The functions of `os` and Arrow's `memory_map` are replaced for the length of a with block, so that whatever code runs in it, the calls it
-makes are seen: nothing has to be written with tests in mind. SQLite's calls do not come by here; they have a VFS.
+The functions of `os` and Arrow's `memory_map` are replaced for the length of a with block, so that whatever code runs in it,
+the calls it makes are seen: nothing has to be written with tests in mind. SQLite's calls do not come by here; they have a VFS.
 """
 
 from __future__ import annotations

@@ -135,22 +135,28 @@ def unknown_outcome(log, vfs, producer, kind, left):
     vfs.fault.arm(None)
 
 
-def test_giving_up_an_unknown_outcome_breaks_nothing(tmp_path, vfs):
-    """A producer that is left with an unknown outcome may have written or not: every row that is visible can be read, none is there twice."""
-    outcomes = set()
+def cases(tmp_path, vfs):
+    """A log of its own with a topic for each way in which an outcome may stay unknown, and that way."""
     for kind, left in CASES:
         vfs.fault.arm(None)
         with open_log(tmp_path / f"{kind}-{left}", vfs=VFS) as log:
             log.create_topic("t", "n bigint", partitions=1)
-            with pytest.raises(ZeroDivisionError), log.producer("p") as producer:
-                unknown_outcome(log, vfs, producer, kind, left)
-                1 / 0
-            found = numbers_on_disk(log)
-            with log.producer("p") as producer:
-                producer.send("t", {"n": 2})
-            assert numbers_on_disk(log) == [*found, 2] and found[:2] == [-1, 0]
-            assert len(slabs_of(log)) == len(found) + 1
-            outcomes.add(1 in found)
+            yield log, kind, left
+
+
+def test_giving_up_an_unknown_outcome_breaks_nothing(tmp_path, vfs):
+    """A producer that is left with an unknown outcome may have written or not: every row that is visible can be read, none is there twice."""
+    outcomes = set()
+    for log, kind, left in cases(tmp_path, vfs):
+        with pytest.raises(ZeroDivisionError), log.producer("p") as producer:
+            unknown_outcome(log, vfs, producer, kind, left)
+            1 / 0
+        found = numbers_on_disk(log)
+        with log.producer("p") as producer:
+            producer.send("t", {"n": 2})
+        assert numbers_on_disk(log) == [*found, 2] and found[:2] == [-1, 0]
+        assert len(slabs_of(log)) == len(found) + 1
+        outcomes.add(1 in found)
     assert outcomes == {True, False}
 
 
@@ -158,45 +164,39 @@ def test_giving_up_an_unknown_outcome_breaks_nothing(tmp_path, vfs):
 def test_an_outcome_stays_unknown_while_the_disk_fails(tmp_path, vfs, second):
     """Another flush that does not come to the commit settles nothing and says so: whoever gives up then leaves what may be visible."""
     outcomes = set()
-    for kind, left in CASES:
+    for log, kind, left in cases(tmp_path, vfs):
+        with pytest.raises(ZeroDivisionError), log.producer("p") as producer:
+            unknown_outcome(log, vfs, producer, kind, left)
+            vfs.fault.arm(second, 1, lasts=True)
+            with pytest.raises(OutcomeUnknownError):
+                producer.flush()
+            1 / 0
         vfs.fault.arm(None)
-        with open_log(tmp_path / f"{kind}-{left}", vfs=VFS) as log:
-            log.create_topic("t", "n bigint", partitions=1)
-            with pytest.raises(ZeroDivisionError), log.producer("p") as producer:
-                unknown_outcome(log, vfs, producer, kind, left)
-                vfs.fault.arm(second, 1, lasts=True)
-                with pytest.raises(OutcomeUnknownError):
-                    producer.flush()
-                1 / 0
-            vfs.fault.arm(None)
-            found = numbers_on_disk(log)
-            assert found in ([-1, 0], [-1, 0, 1])
-            outcomes.add(1 in found)
+        found = numbers_on_disk(log)
+        assert found in ([-1, 0], [-1, 0, 1])
+        outcomes.add(1 in found)
     assert outcomes == {True, False}
 
 
 def test_a_fence_after_an_unknown_outcome_deletes_nothing(tmp_path, vfs):
     """Another instance takes over while the outcome is open: what was committed is reported as such and stays, the rest is fenced."""
     outcomes = set()
-    for kind, left in CASES:
-        vfs.fault.arm(None)
-        with open_log(tmp_path / f"{kind}-{left}", vfs=VFS) as log:
-            log.create_topic("t", "n bigint", partitions=1)
-            producer = log.producer("p")
-            unknown_outcome(log, vfs, producer, kind, left)
-            log.catalog.topics()  # settles
-            with open_log(log.root) as other, other.producer("p") as successor:
-                successor.send("t", {"n": 2})
-            found = numbers_on_disk(log)
-            outcomes.add(1 in found)
-            if 1 in found:
+    for log, kind, left in cases(tmp_path, vfs):
+        producer = log.producer("p")
+        unknown_outcome(log, vfs, producer, kind, left)
+        log.catalog.topics()  # settles
+        with open_log(log.root) as other, other.producer("p") as successor:
+            successor.send("t", {"n": 2})
+        found = numbers_on_disk(log)
+        outcomes.add(1 in found)
+        if 1 in found:
+            producer.flush()
+        else:
+            with pytest.raises(FencedError, match="whose outcome was unknown, is not found; read the topic"):
                 producer.flush()
-            else:
-                with pytest.raises(FencedError, match="whose outcome was unknown, is not found; read the topic"):
-                    producer.flush()
-            with pytest.raises(FencedError):
-                producer.send("t", {"n": 3}).result()
-            assert numbers_on_disk(log) == found
+        with pytest.raises(FencedError):
+            producer.send("t", {"n": 3}).result()
+        assert numbers_on_disk(log) == found
     assert outcomes == {True, False}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -105,11 +105,15 @@ def checkpoints(pages: int) -> Iterator[None]:
         apsw.connection_hooks.remove(soon)
 
 
-def images_of(disk: ForgetfulDisk, random: Random, per_moment: int) -> Iterator[tuple[Image, int]]:
-    """Images of every moment of a run, each once, with the number of steps that were acknowledged by then."""
+def images_of(
+    disk: ForgetfulDisk, random: Random, per_moment: int, moments: Container[int] | None = None
+) -> Iterator[tuple[Image, int]]:
+    """Images of these moments of a run (all, unless given), each once, with the number of steps that were acknowledged by then."""
     acknowledged, seen = 0, set()
-    for state, operation in zip(disk.moments(), [None, *disk.trace], strict=True):
+    for moment, (state, operation) in enumerate(zip(disk.moments(), [None, *disk.trace], strict=True)):
         acknowledged += operation is not None and operation.kind == "note"
+        if moments is not None and moment not in moments:
+            continue
         for _ in range(per_moment):
             image = state.image(random)
             if (image.fingerprint, acknowledged) not in seen:
@@ -120,7 +124,7 @@ def images_of(disk: ForgetfulDisk, random: Random, per_moment: int) -> Iterator[
 def torment(seed: int, images: int, *, steps: int = 12, per_moment: int = 12) -> Tally:
     """Let the power fail over and over in the run of a seed; AssertionError says what was lost, and how to see it again."""
     tally, random = Tally(), Random(f"power {seed}")
-    with scratch() as folder:
+    with _scratch() as folder:
         recording = record(folder / "run", seed, steps)
         _check_model(recording.disk, folder / "run")
         found = list(images_of(recording.disk, random, per_moment))
@@ -174,8 +178,7 @@ def _sizes(contents: Contents) -> dict[str, dict[int, int]]:
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder in memory where that can be: the disk that forgets is the model, not the machine's."""
+def _scratch() -> Iterator[Path]:
     ram = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="streamkit-power-", dir=ram if ram.is_dir() else None))
     try:
