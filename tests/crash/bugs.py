@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import psycopg
 
 from streamkit.errors import OutcomeUnknownError
 from streamkit.log import epochs
 from streamkit.log.catalog import Catalog
+from streamkit.log.database import Row
 from streamkit.log.epochs import EpochCommit
 from streamkit.log.postgres import PostgresDatabase
 from streamkit.log.replacements import Replacement
@@ -20,6 +24,7 @@ from streamkit.state.store import Store
 from streamkit.state.task_state import Position, Share
 
 Patch = Callable[[object, str, object], object]  # setattr, or that of a monkeypatch
+LATE_S = 0.05  # so much longer than the rest of a transaction that writers which do not wait for each other meet
 
 
 def plant(bug: str) -> None:
@@ -98,7 +103,14 @@ def begin_at_once(patch: Patch) -> None:
     def begun(database: PostgresDatabase, begin: bytes) -> object:
         return original(database, b"BEGIN" if begin == database._begin_write else begin)
 
+    commit = PostgresDatabase._commit
+
+    def commit_late(database: PostgresDatabase, connection: psycopg.Connection[Row]) -> None:
+        time.sleep(LATE_S)
+        commit(database, connection)
+
     patch(PostgresDatabase, "_begun", begun)
+    patch(PostgresDatabase, "_commit", commit_late)
 
 
 BUGS: dict[str, Callable[[Patch], None]] = {
