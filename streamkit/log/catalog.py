@@ -42,7 +42,7 @@ from streamkit.log.group_description import GroupDescription
 from streamkit.log.groups import GroupCommit, Member, MemberStanding
 from streamkit.log.history import Commit, Standing
 from streamkit.log.journal import Journal, prune
-from streamkit.log.manifest import ManifestSlice, Offsets, Span
+from streamkit.log.manifest import UNBOUNDED, GivenOffsets, ManifestSlice, Offsets, Span
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.recording import RecordedTransaction
 from streamkit.log.replacements import Replacement
@@ -142,8 +142,8 @@ class Catalog:
         return self._read(lambda transaction: manifest.offset_bounds(transaction, topic_ids))
 
     def extents(self, topic_id: int, partition: int, start_offset: int = 0, end_offset: int | None = None) -> list[Extent]:
-        """The extents that hold offsets from `start_offset` to before `end_offset`, by offset."""
-        return self._read(lambda transaction: manifest.extents(transaction, topic_id, partition, start_offset, end_offset))
+        """The extents that hold offsets from `start_offset` to before `end_offset`, by offset; CorruptionError if some were lost."""
+        return self._read(lambda transaction: manifest.whole_extents(transaction, topic_id, partition, start_offset, end_offset))
 
     def span(self, topic_id: int, partition: int, start_offset: int, end_offset: int, limit: int) -> Span:
         """One snapshot: the first `limit` extents that hold offsets of a range, and the earliest offset of the partition."""
@@ -155,11 +155,9 @@ class Catalog:
             lambda transaction: manifest.first_extent_since(transaction, topic_id, partition, timestamp_ms, start_offset)
         )
 
-    def extents_of(
-        self, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None
-    ) -> ManifestSlice:
-        """One snapshot: the extents of the topics from the offsets `since` on, at most `limit` a partition, and all ends."""
-        return self._read(lambda transaction: manifest.cut(transaction, topic_ids, since, limit))
+    def extents_of(self, topic_ids: Iterable[int], since: GivenOffsets, until: GivenOffsets = UNBOUNDED) -> ManifestSlice:
+        """One snapshot: the extents of the topics from the offsets `since` to before `until`, and all ends; see `manifest.cut`."""
+        return self._read(lambda transaction: manifest.cut(transaction, topic_ids, since, until))
 
     def partition_sizes(self, topic_id: int) -> list[tuple[int, int, int, int, int]]:
         """Per partition: its number, first offset, next offset, rows and bytes."""
@@ -172,6 +170,10 @@ class Catalog:
     def referenced_slabs(self, writer: str | None = None) -> set[str]:
         """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
+
+    def named_slabs(self) -> frozenset[str]:
+        """The paths of all slabs in the manifest, by the table itself: an index may be damaged, and pass over some."""
+        return self._read(manifest.named)
 
     def purged_below(self, topic_ids: Iterable[int]) -> Offsets:
         """By topic and partition, the offset below which deletions have left, where some have."""

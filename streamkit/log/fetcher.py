@@ -160,6 +160,9 @@ class Fetcher:
                 yield _Piece(topic, partition, offset, rows, following)
                 offset = following
             else:
+                if span.gap is not None:
+                    yield _Piece(topic, partition, offset, None, offset, _with_advice(span.gap.error()))
+                    return
                 if len(span.extents) < EXTENTS_PER_READ and offset < end:
                     yield _Piece(topic, partition, offset, None, end)  # nothing but holes up to the end
                     return

@@ -9,10 +9,13 @@ from typing import Any
 from streamkit.errors import EpochFailedError
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
+from streamkit.log.gap import Gap, missing
 from streamkit.log.reference import FrameReference, SlabReference
 from streamkit.names import slab_folder
 
 Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
+GivenOffsets = Mapping[int, Mapping[int, int]]
+UNBOUNDED: GivenOffsets = {}
 _LAST = (1 << 63) - 1
 _EXTENTS = """
     SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
@@ -45,11 +48,16 @@ class ManifestSlice:
 
 @dataclass(frozen=True)
 class Span:
-    """Extents of one topic partition, by offset, and where it starts in that snapshot, and below where deletions have left it."""
+    """
+    Extents of one topic partition, by offset, and where it starts in that snapshot, and below where deletions have left it.
+
+    Where a damaged catalog has lost offsets, the extents end before that `gap`.
+    """
 
     start_offset: int
     purged_below: int
     extents: tuple[Extent, ...]
+    gap: Gap | None = None
 
 
 def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
@@ -86,20 +94,86 @@ def span(transaction: Transaction, topic_id: int, partition: int, start: int, en
         "SELECT start_offset, purged_below FROM topic_partition WHERE topic_id = ? AND partition = ?", (topic_id, partition)
     )
     start_offset, purged = rows[0] if rows else (end, 0)
-    return Span(start_offset, purged, tuple(extents(transaction, topic_id, partition, start, end, limit)))
+    found = extents(transaction, topic_id, partition, start, end, limit)
+    gap = find_gap(transaction, topic_id, partition, found, start, end if len(found) < limit else found[-1].next_offset)
+    return Span(
+        start_offset, purged, tuple(extent for extent in found if gap is None or extent.base_offset < gap.first_offset), gap
+    )
+
+
+def find_gap(
+    transaction: Transaction, topic_id: int, partition: int, found: Sequence[Extent], start: int, end: int | None
+) -> Gap | None:
+    """
+    The first offset from `start` to before `end` (None: that of the partition) that is in none of the extents and should be.
+
+    The gap reaches to the next extent, also one that lies behind `end`.
+    """
+    for name, low, high in _dense_bounds(transaction, topic_id, partition, start, end):
+        for first, _ in missing(found, low, high):
+            return Gap(name, partition, first, _next_base(transaction, topic_id, partition, first))
+    return None
+
+
+def _next_base(transaction: Transaction, topic_id: int, partition: int, offset: int) -> int:
+    """Where the next extent behind an offset begins, or the partition ends."""
+    statement = """
+        SELECT coalesce((SELECT min(e.base_offset) FROM extent e JOIN slab s ON s.id = e.slab_id
+            WHERE e.topic_id = p.topic_id AND e.partition = p.partition AND e.base_offset > ?), p.next_offset)
+        FROM topic_partition p WHERE p.topic_id = ? AND p.partition = ?
+    """
+    ((following,),) = transaction.execute(statement, (offset, topic_id, partition))
+    return int(following)
+
+
+def _check_whole(transaction: Transaction, topic_id: int, partition: int, start: int, end: int | None) -> None:
+    """CorruptionError if the catalog has lost some of the offsets; of thousands of extents it adds up the lengths alone."""
+    statement = """
+        SELECT coalesce(sum(e.next_offset - e.base_offset), 0), coalesce(min(e.base_offset), 0), coalesce(max(e.next_offset), 0)
+        FROM extent e JOIN slab s ON s.id = e.slab_id
+        WHERE e.topic_id = ? AND e.partition = ? AND e.base_offset < ? AND e.next_offset > ?
+    """
+    for _, low, high in _dense_bounds(transaction, topic_id, partition, start, end):
+        ((covered, first, following),) = transaction.execute(statement, (topic_id, partition, high, low))
+        if covered < max(high, following) - min(low, first):
+            whole_extents(transaction, topic_id, partition, low, high)
+
+
+def _dense_bounds(
+    transaction: Transaction, topic_id: int, partition: int, start: int, end: int | None
+) -> Iterator[tuple[str, int, int]]:
+    """
+    The topic's name and those offsets from `start` to before `end`, if there are some, each of which is in an extent.
+
+    Only compaction leaves offsets without an extent, and only below `cleaned_offset`.
+    """
+    statement = """
+        SELECT t.name, p.start_offset, p.cleaned_offset, p.next_offset
+        FROM topic_partition p JOIN topic t ON t.id = p.topic_id WHERE p.topic_id = ? AND p.partition = ?
+    """
+    for name, start_offset, cleaned_offset, next_offset in transaction.execute(statement, (topic_id, partition)):
+        low, high = max(start, start_offset, cleaned_offset), next_offset if end is None else min(end, next_offset)
+        if low < high:
+            yield name, low, high
 
 
 def first_extent_since(
     transaction: Transaction, topic_id: int, partition: int, timestamp_ms: int, start: int = 0
 ) -> Extent | None:
-    """The first extent from offset `start` on that has a row with that time or a later one, if there is one."""
+    """
+    The first extent from offset `start` on that has a row with that time or a later one, if there is one.
+
+    CorruptionError if the catalog has lost offsets on the way there, where the row might have been.
+    """
     statement = """
         SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
         FROM extent e JOIN slab s ON s.id = e.slab_id WHERE e.topic_id = ? AND e.partition = ? AND e.max_timestamp >= ? AND e.next_offset > ?
         ORDER BY e.base_offset LIMIT 1
     """
     rows = transaction.execute(statement, (topic_id, partition, timestamp_ms, start))
-    return Extent(*rows[0]) if rows else None
+    found = Extent(*rows[0]) if rows else None
+    _check_whole(transaction, topic_id, partition, start, found.base_offset if found else None)
+    return found
 
 
 def extents(
@@ -111,17 +185,38 @@ def extents(
     return [Extent(*row) for row in transaction.execute(_EXTENTS, (*place, *place, start, *bounds))]
 
 
+def whole_extents(
+    transaction: Transaction, topic_id: int, partition: int, start: int = 0, end: int | None = None
+) -> list[Extent]:
+    """`extents`, which a damaged catalog may have lost some of: CorruptionError where it has."""
+    found = extents(transaction, topic_id, partition, start, end)
+    gap = find_gap(transaction, topic_id, partition, found, start, end)
+    if gap is not None:
+        raise gap.error()
+    return found
+
+
 def cut(
-    transaction: Transaction, topic_ids: Iterable[int], since: Mapping[int, Mapping[int, int]], limit: int | None = None
+    transaction: Transaction, topic_ids: Iterable[int], since: GivenOffsets, until: GivenOffsets = UNBOUNDED
 ) -> ManifestSlice:
-    """The extents of the topics from the offsets `since` on (0 where none is given), at most `limit` a partition."""
+    """
+    The extents of the topics from the offsets `since` on (0 where none is given) to before `until` (the end where none is given).
+
+    CorruptionError where the catalog has lost some of them.
+    """
     chosen = list(topic_ids)
     ends = {topic_id: end_offsets(transaction, topic_id) for topic_id in chosen}
     found = [
         extent
         for topic_id, partitions in ends.items()
         for partition, end in partitions.items()
-        for extent in _extents_before(transaction, topic_id, partition, since.get(topic_id, {}).get(partition, 0), end, limit)
+        for extent in _extents_between(
+            transaction,
+            topic_id,
+            partition,
+            since.get(topic_id, {}).get(partition, 0),
+            until.get(topic_id, {}).get(partition, end),
+        )
     ]
     starts = {topic_id: start_offsets(transaction, topic_id) for topic_id in chosen}
     purged = {topic_id: purged_below(transaction, topic_id) for topic_id in chosen}
@@ -140,10 +235,8 @@ def layout(transaction: Transaction, topic_id: int) -> int:
     return int(rows[0][0]) if rows else -1
 
 
-def _extents_before(
-    transaction: Transaction, topic_id: int, partition: int, start: int, end: int, limit: int | None
-) -> list[Extent]:
-    return extents(transaction, topic_id, partition, start, end, limit) if start < end else []
+def _extents_between(transaction: Transaction, topic_id: int, partition: int, start: int, end: int) -> list[Extent]:
+    return whole_extents(transaction, topic_id, partition, start, end) if start < end else []
 
 
 def adopt(transaction: Transaction, slabs: Sequence[SlabReference]) -> tuple[Extent, ...]:
@@ -300,6 +393,11 @@ def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
     return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 
 
+def named(transaction: Transaction) -> frozenset[str]:
+    """The paths of all slabs, by the table itself: that the size is asked for too keeps SQLite from an index."""
+    return frozenset(path for path, _ in transaction.execute("SELECT path, size FROM slab"))
+
+
 def slabs(transaction: Transaction, among: Iterable[str] | None = None) -> list[str]:
     """The paths of all slabs, or of those among some, sorted."""
     if among is None:
@@ -335,13 +433,13 @@ def check(transaction: Transaction) -> tuple[str, ...]:
 
 
 def _complaints(transaction: Transaction, topic_id: int, partition: int, start: int, cleaned: int, end: int) -> Iterator[str]:
-    statement = "SELECT base_offset, next_offset FROM extent WHERE topic_id = ? AND partition = ? ORDER BY base_offset"
+    found = extents(transaction, topic_id, partition)
+    for first, following in missing(found, max(start, cleaned), end):
+        yield f"the offsets {first} to {following} are missing"
     reached = start
-    for base, following in [*transaction.execute(statement, (topic_id, partition)), (end, end)]:
-        if base < reached:
-            yield f"offset {base} comes again after {reached}"
-        if base > max(reached, cleaned):
-            yield f"the offsets {max(reached, cleaned)} to {base} are missing"
-        reached = max(reached, following)
+    for extent in found:
+        if extent.base_offset < reached:
+            yield f"offset {extent.base_offset} comes again after {reached}"
+        reached = max(reached, extent.next_offset)
     if reached > end:
         yield f"extents reach {reached}, the partition ends at {end}"

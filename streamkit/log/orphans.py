@@ -24,7 +24,8 @@ def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation:
     """
     listed = storage.list(slab_folder(writer))
     referenced = catalog.referenced_slabs(writer)
-    return _deleted(storage, [path for path in listed if path not in referenced and _is_void(path, generation, committed_step)])
+    found = [path for path in listed if path not in referenced and _is_void(path, generation, committed_step)]
+    return _deleted(storage, catalog, found)
 
 
 def collect_all_orphans(storage: Storage, catalog: Catalog, silent_ms: int = SILENT_MS) -> tuple[str, ...]:
@@ -39,14 +40,16 @@ def collect_all_orphans(storage: Storage, catalog: Catalog, silent_ms: int = SIL
     listed = storage.list(SLAB_FOLDER)
     writers = catalog.writers()  # before the references: who is gone by now commits nothing any more
     referenced = catalog.referenced_slabs()
-    return _deleted(storage, [path for path in listed if path not in referenced and _is_orphan(path, writers)])
+    return _deleted(storage, catalog, [path for path in listed if path not in referenced and _is_orphan(path, writers)])
 
 
-def _deleted(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
-    for path in paths:
+def _deleted(storage: Storage, catalog: Catalog, found: Sequence[str]) -> tuple[str, ...]:
+    named = catalog.named_slabs() if found else frozenset()
+    orphans = tuple(path for path in found if path not in named)
+    for path in orphans:
         storage.delete(path)
         reach("orphans.between_deletions")
-    return tuple(paths)
+    return orphans
 
 
 def _is_orphan(path: str, writers: Writers) -> bool:

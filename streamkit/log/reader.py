@@ -83,8 +83,8 @@ class Reader:
         chosen = _check_partitions(topic, partitions)
         self._start = check_bounds(topic, "start", start)
         self._end = check_bounds(topic, "end", end)
-        since = {topic.id: {partition: self._start.get(partition, 0) for partition in chosen}}
-        snapshot = catalog.extents_of([topic.id], since)
+        until = {partition: 0 for partition in range(topic.partitions) if partition not in chosen}
+        snapshot = catalog.extents_of([topic.id], {topic.id: self._start}, {topic.id: self._end | until})
         if not snapshot.end_offsets[topic.id]:
             catalog.topic_by_id(topic.id, topic.name)  # raises: it was deleted since it was looked up
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]

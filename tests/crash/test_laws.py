@@ -16,7 +16,7 @@ from streamkit.engine.commit import commit_epoch
 from streamkit.engine.epoch import EpochPlan, Split
 from streamkit.engine.local import run_available, run_next, run_tasks
 from streamkit.engine.start import start
-from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError
+from streamkit.errors import ConfigError, CorruptionError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import POINTS, armed
 from streamkit.log import manifest
 from streamkit.log.catalog import Catalog
@@ -308,6 +308,24 @@ def test_input_that_retention_deleted_is_not_skipped(log):
     found = raised.value
     assert (found.topic, found.partition, found.offset, found.earliest) == ("orders", 0, position, earliest)
     assert found.end == log.end_offsets("orders")[0]
+
+
+@pytest.mark.parametrize("what", ["an input", "a changelog"])
+def test_offsets_that_the_catalog_has_lost_are_not_skipped(what, log):
+    """An application whose damaged catalog has lost an extent of its input, or of a changelog it restores from, stops and names it."""
+    planner = begin(log)
+    changelog_id = next(iter(planner.application.stores.values())).changelog_id
+    topic = log.topic("orders") if what == "an input" else log.catalog.topic_by_id(changelog_id)
+    lost = next(extent for partition in range(topic.partitions) for extent in log.catalog.extents(topic.id, partition)[-1:])
+    with log.catalog.database.write() as transaction:
+        place = (topic.id, lost.partition, lost.base_offset)
+        transaction.execute("DELETE FROM extent WHERE topic_id = ? AND partition = ? AND base_offset = ?", place)
+    epoch = planner.committed_end().epoch
+
+    with pytest.raises(CorruptionError, match=f"the offsets {lost.base_offset} to {lost.next_offset - 1} lie") as raised:
+        run_next(begin(log))
+    assert (raised.value.topic, raised.value.partition) == (topic.name, lost.partition)
+    assert planner.committed_end().epoch == epoch
 
 
 def test_a_new_application_begins_at_the_earliest_offset(log):

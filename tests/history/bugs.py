@@ -12,6 +12,7 @@ from streamkit.log.consumer import Consumer
 from streamkit.log.database import Transaction
 from streamkit.log.draft import Draft
 from streamkit.log.groups import MemberStanding
+from streamkit.log.manifest import UNBOUNDED
 from streamkit.log.membership import Membership
 from streamkit.log.outbox import Outbox
 from streamkit.log.producer import Producer
@@ -79,9 +80,9 @@ def _read_an_old_manifest() -> None:
     original = Catalog.extents_of
     known: list[Any] = []
 
-    def extents_of(catalog: Catalog, topic_ids: Any, since: Any, limit: Any = None) -> Any:
+    def extents_of(catalog: Catalog, topic_ids: Any, since: Any, until: Any = UNBOUNDED) -> Any:
         if not known or len(list(since)) == 1:
-            known.append(original(catalog, topic_ids, since, limit))
+            known.append(original(catalog, topic_ids, since, until))
         return known[0] if len(list(since)) > 1 else known[-1]
 
     _replace(Catalog, extents_of=extents_of)

@@ -328,7 +328,7 @@ def test_extents_are_found_from_any_offset(app):
     every = [(0, 2), (2, 5), (5, 6)]
     assert [found(start) for start in range(7)] == [every, every, every[1:], every[1:], every[1:], every[2:], []]
     assert [found(0, end) for end in range(4)] == [[], every[:1], every[:1], every[:2]]
-    cut = app.catalog.extents_of([app.sink.id, app.source.id], {app.sink.id: {0: 3}}, limit=1)
+    cut = app.catalog.extents_of([app.sink.id, app.source.id], {app.sink.id: {0: 3}}, {app.sink.id: {0: 5}})
     assert ([(e.base_offset, e.next_offset) for e in cut.extents], cut.end_offsets[app.source.id]) == ([(2, 5)], {0: 0, 1: 0})
 
 

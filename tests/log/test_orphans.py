@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import apsw
 import pyarrow as pa
 import pytest
 
 from streamkit.log.catalog import Catalog
 from streamkit.log.fsck import check_folder
 from streamkit.log.maintenance import maintain
+from streamkit.log.opening import open_log
 from streamkit.log.orphans import SILENT_MS, collect_all_orphans
 from streamkit.log.slab import write_slab
 from streamkit.log.trash import empty_trash
@@ -191,3 +193,43 @@ def test_a_producer_that_was_forgotten_never_comes_back(log):
     forget_the_silent(log)
     assert query(log, "SELECT count(*) FROM producer") == [(0,)]
     assert log.catalog.open_producer(None).id == 2
+
+
+def test_a_damaged_index_deletes_nothing(tmp_path, clock):
+    """Slabs that an index of the catalog does not know any more are no orphans, to whoever looks; the integrity check names it."""
+    with open_log(tmp_path / "log", clock) as log:
+        log.create_topic("t", "n bigint", partitions=1, config={"retention.ms": -1})
+        hide_index(log, "slab_by_writer")
+        fill(log, "t", 3, "named")
+    with open_log(tmp_path / "log", clock) as log:
+        show_index(log, "slab_by_writer")
+    with open_log(tmp_path / "log", clock) as log:
+        writer = producer_writer(log.catalog.open_producer("named").id)
+        assert log.catalog.referenced_slabs(writer) == set() != log.catalog.referenced_slabs()
+
+        fill(log, "t", 1, "named")
+        assert collect(log) == ()
+        assert log.read("t")["n"].to_pylist() == [0, 1, 2, 0]
+        assert any("slab_by_writer" in finding.message for finding in log.fsck().findings)
+
+
+def hide_index(log, name):
+    """Take an index out of the schema, so that what is written from now on does not come into it."""
+    change_schema(
+        log, "CREATE TABLE hidden AS SELECT * FROM sqlite_master WHERE name = ?; DELETE FROM sqlite_master WHERE name = ?", name
+    )
+
+
+def show_index(log, name):
+    """Put the index back, as old as it was."""
+    change_schema(log, "INSERT INTO sqlite_master SELECT * FROM hidden WHERE name = ?; DROP TABLE hidden", name)
+
+
+def change_schema(log, statements, name):
+    connection = apsw.Connection(log.catalog.database.path)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    connection.pragma("writable_schema", 1)
+    for statement in statements.split("; "):
+        connection.execute(statement, (name,) * statement.count("?"))
+    connection.pragma("schema_version", connection.pragma("schema_version") + 1)
+    connection.close()
