@@ -171,10 +171,6 @@ class Catalog:
         """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
 
-    def named_slabs(self) -> frozenset[str]:
-        """The paths of all slabs in the manifest, by the table itself: an index may be damaged, and pass over some."""
-        return self._read(manifest.named)
-
     def purged_below(self, topic_ids: Iterable[int]) -> Offsets:
         """By topic and partition, the offset below which deletions have left, where some have."""
         return self._read(lambda transaction: {topic_id: manifest.purged_below(transaction, topic_id) for topic_id in topic_ids})
@@ -217,6 +213,10 @@ class Catalog:
     def unpin(self, tokens: Sequence[str]) -> None:
         """Let go of pins; unknown ones are no error."""
         self._write(lambda transaction: pins.remove(transaction, tokens))
+
+    def restamp_trash(self, latest_ms: int) -> None:
+        """Count what was dropped later than that, by a clock that was ahead, as dropped just now."""
+        self._write(lambda transaction: manifest.restamp_trash(transaction, latest_ms, self._clock.now_ms()))
 
     def trash(self, dropped_before_ms: int) -> list[str]:
         """The paths of the slabs that have been in the trash since before that time."""

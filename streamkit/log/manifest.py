@@ -371,6 +371,12 @@ def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:
     ]
 
 
+def restamp_trash(transaction: Transaction, latest_ms: int, now_ms: int) -> None:
+    """Count what was dropped later than `latest_ms` as dropped now."""
+    ahead = transaction.execute("SELECT path FROM trash WHERE dropped_ms > ?", (latest_ms,))
+    transaction.execute_many("UPDATE trash SET dropped_ms = ? WHERE path = ?", [(now_ms, path) for (path,) in ahead])
+
+
 def forget_trash(transaction: Transaction, paths: Sequence[str]) -> None:
     """Take paths out of the trash, after their files were deleted."""
     transaction.execute_many("DELETE FROM trash WHERE path = ?", [(path,) for path in paths])
@@ -393,15 +399,14 @@ def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
     return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 
 
-def named(transaction: Transaction) -> frozenset[str]:
-    """The paths of all slabs, by the table itself: that the size is asked for too keeps SQLite from an index."""
-    return frozenset(path for path, _ in transaction.execute("SELECT path, size FROM slab"))
-
-
 def slabs(transaction: Transaction, among: Iterable[str] | None = None) -> list[str]:
-    """The paths of all slabs, or of those among some, sorted."""
+    """
+    The paths of all slabs, or of those among some, sorted.
+
+    All are read from the table itself: an index may be damaged, and pass over some; that the size is asked for keeps SQLite from it.
+    """
     if among is None:
-        return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path")]
+        return sorted(path for path, _ in transaction.execute("SELECT path, size FROM slab"))
     return sorted(path for path in set(among) if transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)))
 
 

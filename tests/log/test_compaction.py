@@ -24,6 +24,7 @@ from streamkit.testing.faults import FaultyStorage
 from tests.log.keyed import fill, layout
 
 RETENTION_MS = 1000
+YEAR_MS = 365 * 24 * 3_600_000
 CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
 KEY_VALUES = {
     "string": st.sampled_from(["", "a", "b", "c\0d", "é"]),
@@ -146,6 +147,22 @@ def test_a_deletion_goes_a_while_after_it_was_cleaned_once():
     assert log.compact("t").partitions[0].deletions == 1
     assert [row["k"] for row in rows(log)] == ["b"]
     assert log.catalog.purged_below([log.topic("t").id]) == {log.topic("t").id: {0: 3}}
+
+
+def test_a_clock_that_was_ahead_does_not_keep_deletions():
+    """A pass whose clock was years ahead does not keep deletions for these years: their time begins anew with the next pass."""
+    log = open_memory_log()
+    put(log, ("a", 1), ("b", 1), ("a", None))
+    log.clock.advance(10 * YEAR_MS)
+    log.compact("t")
+    log.clock.time_ms -= 10 * YEAR_MS
+    assert log.compact("t").partitions[0].deletions == 0
+    log.clock.advance(RETENTION_MS - 1)
+    assert log.compact("t").partitions[0].deletions == 0
+    log.clock.advance(1)
+
+    assert log.compact("t").partitions[0].deletions == 1
+    assert [row["k"] for row in rows(log)] == ["b"]
 
 
 def test_later_deletions_do_not_keep_earlier_ones():

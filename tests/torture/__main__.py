@@ -19,7 +19,7 @@ from tests.torture.report import Harness, Report
 
 ROOT = Path(__file__).parents[2]
 HARNESSES = {  # what takes long in one test comes first, so that no worker is alone in the end
-    "maintenance": "tests/log/test_maintenance_model.py tests/crash/test_maintenance_points.py",
+    "maintenance": "tests/log/test_maintenance_model.py tests/log/test_clock_jumps.py tests/crash/test_maintenance_points.py",
     "groups": "tests/log/test_group_model.py tests/log/test_group_processes.py tests/log/test_read_process_write.py",
     "machine": "tests/log/test_state_machine.py",
     "compaction": "tests/log/test_compaction_crashes.py tests/log/test_deletion_readers.py tests/state/test_compaction.py",
