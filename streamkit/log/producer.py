@@ -25,7 +25,7 @@ from streamkit.log.producer_session import ProducerSession
 from streamkit.log.producer_settings import ProducerSettings
 from streamkit.log.python_rows import RowReader
 from streamkit.log.receipt import Callback, Placement, Receipt, Settlement
-from streamkit.log.records import TIME_MS_MAX, event_time_ms, records_of, tombstone_of
+from streamkit.log.records import event_time_ms, records_of, tombstone_of
 from streamkit.log.storage import Storage
 from streamkit.log.whole_number import offsets_by_topic, whole_number
 
@@ -87,10 +87,10 @@ class Producer:
         reader = self._readers.get(topic) or self._reader(topic)
         if timestamp_ms is None:
             time_ms = 0 if reader.has_times else self._clock.now_ms()
-        elif type(timestamp_ms) is int and abs(timestamp_ms) <= TIME_MS_MAX:
-            time_ms = timestamp_ms
         else:
-            time_ms = event_time_ms(reader.topic, timestamp_ms)
+            time_ms = timestamp_ms if type(timestamp_ms) is int else event_time_ms(reader.topic, timestamp_ms)
+            if not reader.earliest_ms <= time_ms <= reader.latest_ms:
+                return self.send_batch(topic, [row], timestamp_ms=time_ms, callback=callback)
         found = reader.read(row, time_ms) if type(row) is dict else None
         if found is None:
             return self.send_batch(topic, [row], timestamp_ms=timestamp_ms, callback=callback)
@@ -131,8 +131,9 @@ class Producer:
     ) -> Receipt:
         """Buffer a tombstone: the row that deletes a key, given as key columns and values."""
         reader = self._readers.get(topic) or self._reader(topic)
-        stamp = self._clock.now_ms() if timestamp_ms is None else event_time_ms(reader.topic, timestamp_ms)
-        return self._append(reader, [tombstone_of(reader.topic, key, stamp)], None, callback)
+        now_ms = self._clock.now_ms()
+        stamp = now_ms if timestamp_ms is None else event_time_ms(reader.topic, timestamp_ms)
+        return self._append(reader, [tombstone_of(reader.topic, key, stamp, now_ms)], None, callback)
 
     def flush(self) -> None:
         """
@@ -212,7 +213,7 @@ class Producer:
     def _reader(self, name: str) -> RowReader:
         """The declaration of a topic, from the catalog."""
         self._check_open()
-        return self._readers.setdefault(name, RowReader(self._catalog.topic(name)))
+        return self._readers.setdefault(name, RowReader(self._catalog.topic(name), self._clock.now_ms()))
 
     def _known(self, reader: RowReader, sequence: int | None) -> Receipt | None:
         """The receipt of a batch that was sent before."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.log.event_time import TimeLimits
 from streamkit.log.generated_reader import Read, Values, generate_reader
-from streamkit.log.records import rows_of
+from streamkit.log.records import TIME_MS_MAX, rows_of
 from streamkit.log.topic import Topic
 from streamkit.schema import to_arrow
 
@@ -23,15 +24,19 @@ from streamkit.schema import to_arrow
 class RowReader:
     """Reads the plain rows of one topic: dicts that have just its columns, with the Python types that its own types suggest."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: Topic, now_ms: int) -> None:
         self.topic = topic
         self.has_times = topic.timestamp is not None and not topic.is_stamped_on_append
+        # Event times that the topic takes from now on, whatever the clock; with others the long way knows what it says then.
+        limits = TimeLimits.of(topic, now_ms)
+        self.earliest_ms = -TIME_MS_MAX
+        self.latest_ms = min(limits.latest_ms, TIME_MS_MAX) if limits.is_open_to_the_past else -TIME_MS_MAX
         self._read: Read | None = None  # until the first row comes: who sends batches needs none
 
     def read(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
         """The values of a row in the order of the schema and its time, and its size in bytes; None if it must go the long way."""
         if self._read is None:
-            self._read = generate_reader(self.topic)
+            self._read = generate_reader(self.topic, self.latest_ms)
         return self._read(row, time_ms)
 
     def batch(self, rows: Sequence[Values], now_ms: int) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
 from streamkit.log.conversion import convert_arrow, convert_headers, convert_python
+from streamkit.log.event_time import check_times
 from streamkit.log.formats import encode
 from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.record_size import ROWS_NAMED, check_record_sizes
@@ -36,7 +37,8 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. The event time of a row is that of
     the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Under LogAppendTime it is
     `now_ms`, until the rows are staged (`stamped`). Headers are lists of pairs of a
-    name and bytes. SchemaError names row and column, and lists the first rows that do not fit; RecordTooLargeError likewise.
+    name and bytes. SchemaError names row and column, and lists the first rows that do not fit, such as those whose event time
+    lies further from `now_ms` than the topic allows; RecordTooLargeError likewise.
     """
     with _naming(topic):
         try:
@@ -51,6 +53,7 @@ def _records(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None) -> 
     for columns, rows in _parts(topic, data):
         batch = _Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms)
         check_record_sizes(topic, batch, first_row)
+        check_times(topic, batch, now_ms, first_row)
         batches.append(batch)
         first_row += rows
     return batches
@@ -79,7 +82,7 @@ def event_time_ms(topic: Topic, found: Any) -> int:
 
 
 def rows_of(topic: Topic, columns: Mapping[str, pa.Array], times_ms: Sequence[int] | None, now_ms: int) -> pa.RecordBatch:
-    """The rows of columns that are in the types of the topic already; `times_ms` are their event times where no column has them."""
+    """The rows of columns that were checked and are in the types of the topic; `times_ms` are their event times where no column has them."""
     count = len(next(iter(columns.values())))
     with _naming(topic):
         stamps = {} if times_ms is None else {TIMESTAMP: pa.array(times_ms, TIMESTAMP_TYPE)}
@@ -92,8 +95,8 @@ def stamped(batch: pa.RecordBatch, time_ms: int) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index(TIMESTAMP), TIMESTAMP, times)
 
 
-def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.RecordBatch:
-    """The row that deletes a key; SchemaError if `key` has not just the key columns."""
+def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int, now_ms: int) -> pa.RecordBatch:
+    """The row that deletes a key; SchemaError if `key` has not just the key columns, and for a time too far from now."""
     with _naming(topic):
         if not topic.key:
             raise SchemaError("it has no key, so there is nothing to delete by")
@@ -101,7 +104,9 @@ def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int) -> pa.
             found = f"the columns {sorted(key)}" if isinstance(key, Mapping) else repr(key)
             raise SchemaError(f"found {found}, expected a dict of its key columns {list(topic.key)}")
         columns = {column.name: _from_values(topic, column.name, [key.get(column.name)]) for column in topic.schema}
-        return _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
+        tombstone = _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
+        check_times(topic, tombstone, now_ms)
+        return tombstone
 
 
 @contextmanager

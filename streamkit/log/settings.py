@@ -5,6 +5,7 @@ Settings of a topic, with Kafka's names, units and defaults. All of them act; on
 | --- | --- |
 | `cleanup.policy` | compaction and retention; null keys are refused in a compacted topic, partitions cannot be added to one that has rows |
 | `compression.type`, `max.message.bytes` (of each record a producer sends, uncompressed), `message.timestamp.type` | producers |
+| `message.timestamp.before.max.ms`, `message.timestamp.after.max.ms` (how far event times may lie behind and ahead of the clock) | producers |
 | `retention.ms`, `retention.bytes` | `retention.py` |
 | `segment.bytes` | how large merged files become (`merge.py`), and with `segment.ms` what compaction in the background leaves alone |
 | `segment.ms`, `min.cleanable.dirty.ratio`, `min.compaction.lag.ms`, `max.compaction.lag.ms`, `delete.retention.ms` | `compaction.py` |
@@ -32,9 +33,12 @@ RETENTION_BYTES = "retention.bytes"
 RETENTION_MS = "retention.ms"
 SEGMENT_BYTES = "segment.bytes"
 SEGMENT_MS = "segment.ms"
+TIMESTAMP_AFTER_MAX_MS = "message.timestamp.after.max.ms"
+TIMESTAMP_BEFORE_MAX_MS = "message.timestamp.before.max.ms"
 TIMESTAMP_TYPE = "message.timestamp.type"
 
 _OF_THE_LOG = {"min.insync.replicas": "--min-insync N", "replication.factor": "--factor N"}  # and of no topic, unlike in Kafka
+UNLIMITED = str((1 << 63) - 1)
 
 Scalar = str | int | bool | float
 Value = TypeVar("Value")
@@ -111,9 +115,11 @@ SETTINGS: dict[str, Setting] = {
         Setting(DELETE_RETENTION_MS, "86400000", *_whole_number(0)),
         Setting(MIN_CLEANABLE_DIRTY_RATIO, "0.5", *_ratio()),
         Setting(MIN_COMPACTION_LAG_MS, "0", *_whole_number(0)),
-        Setting(MAX_COMPACTION_LAG_MS, str((1 << 63) - 1), *_whole_number(1)),
+        Setting(MAX_COMPACTION_LAG_MS, UNLIMITED, *_whole_number(1)),
         Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
         Setting(MAX_MESSAGE_BYTES, "1048588", *_whole_number(1, bits=32)),
+        Setting(TIMESTAMP_BEFORE_MAX_MS, UNLIMITED, *_whole_number(0)),
+        Setting(TIMESTAMP_AFTER_MAX_MS, "3600000", *_whole_number(0)),
         Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
     )
 }

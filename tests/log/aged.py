@@ -4,6 +4,7 @@ from __future__ import annotations
 
 HOUR = 3_600_000
 NOW = 500_000 * HOUR
+ANY_TIME = {"message_timestamp_after_max_ms": (1 << 63) - 1}
 
 
 def topic_with(log, **settings):

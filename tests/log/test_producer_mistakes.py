@@ -22,7 +22,7 @@ WRITE = slab.write_slab
 def log():
     """A log in memory with the topic t."""
     with open_log(":memory:", HandClock(1000)) as log:
-        log.create_topic("t", "v bigint", key="v", partitions=1)
+        log.create_topic("t", "v bigint", key="v", partitions=1, config={"message.timestamp.after.max.ms": (1 << 63) - 1})
         yield log
 
 

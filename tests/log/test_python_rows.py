@@ -19,6 +19,7 @@ from streamkit.log.record_size import fixed_bytes, record_bytes
 from streamkit.log.records import records_of
 from streamkit.log.topic import declare_topic
 
+NOW_MS = 1_800_000_000_000
 UTC = dt.timezone.utc
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 TYPES = (
@@ -39,7 +40,7 @@ VALUES: list[Any] = [
 def test_both_ways_agree_on_every_value(type_name):
     """For each type and value: what the quick way takes is what the long way makes of it, of the same size; what the long way refuses, it leaves."""
     topic = declare_topic("t", f"v {type_name}, w string")
-    reader = RowReader(topic)
+    reader = RowReader(topic, NOW_MS)
     taken = []
     for value in VALUES:
         row = {"v": value, "w": "é"}
@@ -74,8 +75,8 @@ def test_both_ways_agree_on_every_value(type_name):
 def test_unusual_rows_go_the_long_way(row):
     """Missing, further and null columns where there must be a value are left to the way that can say what is wrong."""
     topic = declare_topic("t", "user string, n int, x double not null", key="user", config={"cleanup.policy": "compact"})
-    assert RowReader(topic).read({"user": "a", "n": 1, "x": 1.0}, 0) is not None
-    assert RowReader(topic).read(row, 0) is None
+    assert RowReader(topic, NOW_MS).read({"user": "a", "n": 1, "x": 1.0}, 0) is not None
+    assert RowReader(topic, NOW_MS).read(row, 0) is None
 
 
 def test_columns_may_have_any_names():
@@ -84,7 +85,7 @@ def test_columns_may_have_any_names():
     columns = [(name, pa.int32()) for name in names] + [("{v0}", pa.string())]
     topic = declare_topic("t", pa.schema(columns), config={"max.message.bytes": 100})
     row = {name: number for number, name in enumerate(names)} | {"{v0}": "text"}
-    reader = RowReader(topic)
+    reader = RowReader(topic, NOW_MS)
     assert reader.read(row, 7) == ((*range(len(names)), "text", 7), 8 + 4 * len(names) + 4)
     assert reader.read(row | {"x\\": "1"}, 7) is None and reader.read(row | {"{v0}": "x" * 100}, 7) is None
 
@@ -92,7 +93,7 @@ def test_columns_may_have_any_names():
 def test_rows_with_nulls_are_plain():
     """A null where there may be one, and a whole number for a double, are no reason to look again; a null elsewhere is."""
     topic = declare_topic("t", "a string, b binary, c int not null, d double, e boolean, f date, g decimal(5,2)")
-    reader = RowReader(topic)
+    reader = RowReader(topic, NOW_MS)
     row: dict[str, Any] = {"a": "é", "b": b"123", "c": 1, "d": 1, "e": True, "f": None, "g": decimal.Decimal("1.25")}
     fixed = fixed_bytes(topic.schema)
     assert reader.read(row, 7) == ((*row.values(), 7), fixed + 5)
@@ -103,7 +104,7 @@ def test_rows_with_nulls_are_plain():
 
 def test_a_row_without_its_event_time_goes_the_long_way():
     """The column that has the event time may be nullable; a row in which it is null has none, which the long way says."""
-    reader = RowReader(declare_topic("t", "ts timestamp, n int", timestamp="ts"))
+    reader = RowReader(declare_topic("t", "ts timestamp, n int", timestamp="ts"), NOW_MS)
     assert reader.read({"ts": dt.datetime(2013, 1, 1, tzinfo=UTC), "n": None}, 0) is not None
     assert reader.read({"ts": None, "n": 1}, 0) is None
 
@@ -112,7 +113,7 @@ def test_one_part_of_a_key_may_be_null():
     """A compacted topic needs a key in each row, of which a part may be null; a topic that is not compacted needs none."""
     for policy, expected in (("compact", None), ("delete", ((None, None, 1, 7), 12))):
         topic = declare_topic("t", "a string, b string, n int", key=["a", "b"], config={"cleanup.policy": policy})
-        reader = RowReader(topic)
+        reader = RowReader(topic, NOW_MS)
         assert reader.read({"a": None, "b": "x", "n": 1}, 7) == ((None, "x", 1, 7), 13)
         assert reader.read({"a": None, "b": None, "n": 1}, 7) == expected
 
@@ -123,7 +124,7 @@ def test_rows_may_have_thousands_of_columns():
     topic = declare_topic("t", pa.schema([(name, pa.binary()) for name in names]))
     values = [b"ab"] * len(names)
     row = dict(zip(names, values, strict=True))
-    assert RowReader(topic).read(row, 7) == ((*values, 7), 8 + 2 * len(names))
+    assert RowReader(topic, NOW_MS).read(row, 7) == ((*values, 7), 8 + 2 * len(names))
 
 
 def test_rows_are_taken_as_they_are_when_sent():
@@ -152,7 +153,7 @@ def test_rows_are_taken_as_they_are_when_sent():
 def test_event_times_come_from_the_topic():
     """Quick rows have the time of the topic's column, of the append, or of the send, as batches have."""
     at = dt.datetime(2013, 1, 1, tzinfo=UTC)
-    clock = HandClock(7)
+    clock = HandClock(NOW_MS)
     log = open_log(":memory:", clock)
     log.create_topic("timed", "ts timestamp", timestamp="ts", partitions=1)
     log.create_topic("appended", "ts timestamp", partitions=1, config={"message.timestamp.type": "LogAppendTime"})
@@ -161,7 +162,7 @@ def test_event_times_come_from_the_topic():
         producer.send("appended", {"ts": at}, timestamp_ms=3)
         clock.advance(10)
     assert log.read("timed")["_timestamp"].to_pylist() == [at]
-    assert log.read("appended")["_timestamp"].cast(pa.int64()).to_pylist() == [17]
+    assert log.read("appended")["_timestamp"].cast(pa.int64()).to_pylist() == [NOW_MS + 10]
 
 
 def test_a_topic_that_changes_changes_the_rows():

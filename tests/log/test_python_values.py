@@ -28,7 +28,8 @@ EDGES["local"] = EDGES["at"]
 @pytest.fixture
 def log():
     log = open_log(":memory:", HandClock(1000))
-    log.create_topic("t", "day date, at timestamp, local timestamp_ntz", partitions=1)
+    config = {"message.timestamp.after.max.ms": (1 << 63) - 1}
+    log.create_topic("t", "day date, at timestamp, local timestamp_ntz", partitions=1, config=config)
     return log
 
 

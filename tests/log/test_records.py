@@ -217,7 +217,7 @@ def test_event_time_has_an_order_of_sources():
     assert times_of(records_of(TOPIC, pa.table(data), 99, 5)[0]) == [5, 5]
     assert times_of(records_of(TOPIC, stamped, 99, 5)[0]) == [7, 5]
     timed = declare_topic("t", "ts timestamp", timestamp="ts")
-    assert times_of(records_of(timed, pa.table({"ts": [NOON]}), 99, 5)[0]) == [NOON_MS]
+    assert times_of(records_of(timed, pa.table({"ts": [NOON]}), NOON_MS + 1, 5)[0]) == [NOON_MS]
 
 
 def test_event_time_is_rounded_down():
@@ -253,17 +253,17 @@ def test_deletions_travel_with_rows():
 
 def test_a_tombstone_has_just_a_key():
     """Deleting takes the key columns, no more, no fewer."""
-    assert tombstone_of(TOPIC, {"user": "a"}, 5).drop_columns(["_timestamp"]).to_pydict() == {
+    assert tombstone_of(TOPIC, {"user": "a"}, 5, 6).drop_columns(["_timestamp"]).to_pydict() == {
         "user": ["a"], "n": [None], "x": [None], "_deleted": [True],
     }  # fmt: skip
     wrong: tuple[Any, ...] = ({}, {"user": "a", "n": 1}, {"n": 1}, "a")
     for key in wrong:
         with pytest.raises(SchemaError, match="its key columns"):
-            tombstone_of(TOPIC, key, 5)
+            tombstone_of(TOPIC, key, 5, 6)
     with pytest.raises(SchemaError, match="has no key, so there is nothing to delete by"):
-        tombstone_of(one_column("int"), {}, 5)
+        tombstone_of(one_column("int"), {}, 5, 6)
     with pytest.raises(SchemaError, match="deletes a key that is null"):
-        tombstone_of(TOPIC, {"user": None}, 5)
+        tombstone_of(TOPIC, {"user": None}, 5, 6)
 
 
 def test_compacted_topics_need_keys():

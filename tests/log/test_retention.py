@@ -19,7 +19,7 @@ from streamkit.log.retention import EXTENTS_PER_PASS, AgedExtent, Head, expired_
 from streamkit.log.topic import declare_topic
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import application_heartbeat, fresh_token
-from tests.log.aged import HOUR, NOW, append, offsets, start_of, topic_with
+from tests.log.aged import ANY_TIME, HOUR, NOW, append, offsets, start_of, topic_with
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_all_rows_go_if_all_are_old(log, clock, caplog):
 
 def test_row_from_the_future_holds_nothing_back(log, clock):
     """The age of a row counts from its commit if it claims to be from later, so a wrong time does not keep what is behind it."""
-    topic_with(log, retention_ms=HOUR)
+    topic_with(log, retention_ms=HOUR, **ANY_TIME)
     append(log, -1_000_000 * HOUR, 0)
     clock.advance(HOUR)
     append(log, 0)
@@ -67,7 +67,7 @@ def test_row_from_the_future_holds_nothing_back(log, clock):
 
 def test_merge_does_not_make_rows_younger(log, clock):
     """What a merge writes is as old as what it was made of."""
-    topic_with(log, retention_ms=HOUR)
+    topic_with(log, retention_ms=HOUR, **ANY_TIME)
     append(log, *[-1_000_000 * HOUR] * 10)
     clock.advance(HOUR)
     log.merge("t")
