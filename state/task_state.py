@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError
+from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
 from streamkit.log.storage import Storage
@@ -187,8 +187,13 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -
     if folder.exists():
         try:
             return open_beside(storage, folder, share, changes)
-        except (CorruptionError, StoreBusyError):
-            pass  # the changelogs have it all
+        except (CorruptionError, StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
+            pass
+    return read_changelogs(storage, share, changes)
+
+
+def read_changelogs(storage: Storage, share: Share, changes: Changes) -> TaskState:
+    """A share of the state as of the committed epoch, from the changelogs alone, which have it all, in memory."""
     store = MemoryStore()
     return TaskState(store, {}, catch_up(storage, store, share.origin, share, changes))
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import ConfigError, StoreNotFoundError
+from streamkit.errors import ConfigError, CorruptionError, StoreNotFoundError
 from streamkit.expressions.aggregates import result, state_columns
 from streamkit.log.catalog import Catalog
 from streamkit.log.formats import rows_of
@@ -29,13 +31,15 @@ from streamkit.state.changelog import Changes
 from streamkit.state.key import range_prefix, split_state_keys, state_keys
 from streamkit.state.key_group import key_group_range, task_of_key_group
 from streamkit.state.row import decode_rows
-from streamkit.state.task_state import Share, TaskState, read_state
+from streamkit.state.task_state import Share, TaskState, read_changelogs, read_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Result = TypeVar("Result")
 Groups: TypeAlias = range  # the method `range` hides the type inside the class
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_LOGGER = logging.getLogger(__name__)
 UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -76,11 +80,8 @@ class StoreView:
             )
         group = key_groups(columns, self.program.key_groups)
         windows = None if window_start is None else np.array([_milliseconds(window_start)], np.int64)
-        state = self._open(_one(int(group[0])))
-        try:
-            values = state.get(keys := state_keys(self._number, group, columns, windows))
-        finally:
-            state.close()
+        keys = state_keys(self._number, group, columns, windows)
+        values = self._read(_one(int(group[0])), lambda state: state.get(keys))
         return pa.Table.from_batches([self._rows(keys, values)]).slice(0, 1 - values.null_count)
 
     def range(self, start: Any = None, end: Any = None) -> pa.Table:
@@ -103,12 +104,8 @@ class StoreView:
         tasks = self.log.catalog.application(self.application).tasks
         for task in range(tasks):
             groups = key_group_range(task, tasks, self.program.key_groups)
-            state = self._open(groups)
-            try:
-                ranges = [(range_prefix(group, self._number), range_prefix(group, self._number + 1)) for group in groups]
-                batches.append(self._rows(*state.scan(ranges)))
-            finally:
-                state.close()
+            ranges = [(range_prefix(group, self._number), range_prefix(group, self._number + 1)) for group in groups]
+            batches.append(self._rows(*self._read(groups, partial(_scan, ranges=ranges))))
         return pa.Table.from_batches(batches)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -119,8 +116,16 @@ class StoreView:
     def _number(self) -> int:
         return self.log.catalog.application(self.application).stores[self.store.name].number
 
-    def _open(self, groups: Groups) -> TaskState:
-        """The state of these key groups: from the local store of the task that owns them all, if there is one."""
+    def _read(self, groups: Groups, look: Callable[[TaskState], Result]) -> Result:
+        """What a look at the state of these key groups finds; at the changelogs alone where the local store turns out to be damaged."""
+        try:
+            return _looked(self._open(groups), look)
+        except CorruptionError as error:
+            _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+            return _looked(self._open(groups, is_local=False), look)
+
+    def _open(self, groups: Groups, is_local: bool = True) -> TaskState:
+        """The state of these key groups: from the local store of the task that owns them all, if there is one and it is to be used."""
         catalog = self.log.catalog
         state = catalog.application(self.application)
         task = task_of_key_group(groups.start, state.tasks, self.program.key_groups)
@@ -132,8 +137,10 @@ class StoreView:
         tokens = catalog.epoch_tokens(state.id)
         purged = manifest.purged_below
         changes = Changes(state.epoch, state.token, manifest.end_offsets, {}, manifest.extents, tokens, purged_below=purged)
-        share_groups = owned if folder.exists() else groups
-        share = Share(share_groups, self.program.key_groups, self.program.changelog_partitions, ids)
+        is_found = is_local and folder.exists()
+        share = Share(owned if is_found else groups, self.program.key_groups, self.program.changelog_partitions, ids)
+        if not is_found:
+            return read_changelogs(self.log.storage, share, changes)
         return read_state(self.log.storage, folder, share, changes)
 
     def _key_columns(self, key: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array]:
@@ -168,6 +175,17 @@ class StoreView:
             width = len(state_columns(one))
             found[one.name], states = result(one, states[:width]), states[width:]
         return found
+
+
+def _looked(state: TaskState, look: Callable[[TaskState], Result]) -> Result:
+    try:
+        return look(state)
+    finally:
+        state.close()
+
+
+def _scan(state: TaskState, ranges: Sequence[tuple[bytes, bytes]]) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    return state.scan(ranges)
 
 
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:

@@ -1,0 +1,68 @@
+"""Promises of views over local stores that cannot be read: they show what the changelogs say, and leave the store to its application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.compile import compile
+from streamkit.errors import StorageFullError
+from streamkit.state import task_state
+from tests.engine.engine_run import Run, append, execute, ran
+
+PLAYERS = 4_000  # more than one block of the store
+
+
+@pytest.fixture
+def log():
+    """A log with an application whose store holds the points of some thousand players; it catches up when the next epoch begins."""
+    app = sk.Topology("points")
+    app.stream("games").group_by("player").agg(total=F.sum("points"), store="totals").to("totals")
+    games = [{"player": f"p{n:04}", "points": n, "ts": n} for n in range(PLAYERS)]
+    with ran(app, {"games": "player string, points bigint"}, {"games": games}) as log:
+        append(log, "games", [{"player": "p0000", "points": 1, "ts": PLAYERS}])
+        execute(log, compile(app, log), Run())
+        yield log
+
+
+def files(log):
+    return {path: path.read_bytes() for path in Path(log.root, "stores").rglob("*") if path.is_file() and path.name != "LOG"}
+
+
+def garble(log):
+    """Damage the first block of every file; the position, in the last one, can still be read."""
+    found = [path for path in files(log) if path.suffix == ".sst"]
+    assert found
+    for path in found:
+        path.write_bytes(b"\xff" * 40 + path.read_bytes()[40:])
+
+
+def test_damaged_blocks_are_read_around(log, caplog):
+    """All rows and each row are there although blocks of the store are damaged; a warning says so, and nothing is written."""
+    view = log.store("points", "totals")
+    expected = view.to_arrow()
+    assert expected.num_rows == PLAYERS
+    garble(log)
+    before = files(log)
+
+    assert view.to_arrow() == expected
+    for row in expected.slice(0, PLAYERS).to_pylist()[:: PLAYERS // 10]:
+        assert view.get(row["player"]) == row
+    assert view.get("nobody") is None
+    assert "until then it is read from the changelog" in caplog.text
+    assert files(log) == before
+
+
+def test_a_full_disk_is_read_around(log, monkeypatch):
+    """RocksDB writes a log of its own even to read; where there is no room for it, the changelogs answer."""
+    view = log.store("points", "totals")
+    expected = view.to_arrow()
+
+    def no_room(*_, **__):
+        raise StorageFullError("the disk is full")
+
+    monkeypatch.setattr(task_state, "RocksStore", no_room)
+    assert view.to_arrow() == expected
