@@ -14,6 +14,7 @@ from streamkit.log.records import records_of
 from streamkit.names import producer_writer
 
 DAY_MS = 86_400_000
+ABANDONED = 1_000
 
 
 @pytest.fixture
@@ -39,18 +40,18 @@ def producers_in(log):
 
 
 def test_slabs_of_the_dead_are_collected(log):
-    """Thirty transactions are abandoned: no reader sees or waits for them, and after a day their slabs go; what was committed stays."""
+    """A thousand transactions are abandoned: no reader sees or waits for them, and after a day their slabs go; what was committed stays."""
     with log.producer() as producer:
         producer.send("t", {"n": 1})
     kept = log.storage.list("slabs")
-    for number in range(30):
+    for number in range(ABANDONED):
         died_staging(log, number)
-    assert log.read("t")["n"].to_pylist() == [1] and len(log.storage.list("slabs")) == 31
+    assert log.read("t")["n"].to_pylist() == [1] and len(log.storage.list("slabs")) == 1 + ABANDONED
     log.clock.advance(DAY_MS)
     assert collect(log) == ()
 
     log.clock.advance(1)
-    assert len(collect(log)) == 30
+    assert len(collect(log)) == ABANDONED
     assert log.storage.list("slabs") == kept and log.read("t")["n"].to_pylist() == [1]
 
 
