@@ -27,14 +27,16 @@ SHOWN = "+55840-11-08T22:13:20Z"
 ROW = {"n": 1, "day": 2_932_897, "at": 253_402_300_800_000_001, "local": -62_135_596_800_000_001}
 TYPES = {"n": pa.int32(), "day": pa.date32(), "at": pa.timestamp("us", "UTC"), "local": pa.timestamp("us")}
 TEXTS = {"n": 1, "day": "+10000-01-01", "at": "+10000-01-01T00:00:00.000001Z", "local": "+0000-12-31T23:59:59.999999"}
+ANY_TIME = {"message.timestamp.after.max.ms": (1 << 63) - 1}
 
 
 @pytest.fixture
 def far(root):
     """Topics with a row of a wrong event time, and one with wrong times in its columns."""
     with sk.open_log(root) as log:
-        log.create_topic("far", "n int, day date, at timestamp, local timestamp_ntz", partitions=1)
-        log.create_topic("twin", "n int, day date, at timestamp, local timestamp_ntz", partitions=1)
+        log.create_topic("far", "n int, day date, at timestamp, local timestamp_ntz", partitions=1, config=ANY_TIME)
+        log.create_topic("twin", "n int, day date, at timestamp, local timestamp_ntz", partitions=1, config=ANY_TIME)
+        log.alter_topic("orders", config=ANY_TIME)
         with log.producer() as producer:
             producer.send_batch("far", row_of(ROW), timestamp_ms=MICROSECONDS)
             producer.send("far", {"n": 2, "day": None, "at": None, "local": None}, timestamp_ms=0)
