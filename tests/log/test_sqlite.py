@@ -17,6 +17,8 @@ from streamkit.log import tables
 from streamkit.log.sqlite import SqliteDatabase, check_version
 from tests.forked import outcome_in_child
 
+SHARED_LOCK = (1 << 30) + 2  # where in its file SQLite locks 510 bytes for as long as a connection is open
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -103,6 +105,19 @@ def test_the_parents_locks_outlive_the_child(database, path):
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "BusyError" in run.stderr
+
+
+def test_locks_outlive_another_opening_in_the_process(database, path, tmp_path):
+    """Opening, copying and checking a log that is open drops no lock on its file: POSIX drops a process's all when it closes any descriptor."""
+    assert count(database) == 0
+    second = SqliteDatabase(path)
+    second.copy_to(str(tmp_path / "copy.db"))
+    second.faults()
+    second.close()
+    code = f"import fcntl; fcntl.lockf(open({path!r}, 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, {SHARED_LOCK})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "BlockingIOError" in run.stderr
 
 
 def test_a_catalog_can_live_in_memory():
