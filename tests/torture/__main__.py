@@ -29,7 +29,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "loss": "tests/log/test_fsck.py tests/log/test_backup.py tests/log/test_journal.py tests/log/test_rebuild.py tests/log/test_salvage.py "
     "tests/crash/test_rebuild.py tests/log/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
     "postgres": "tests/crash/test_postgres.py",
-    "siege": "tests/history",
+    "siege": "tests/history tests/log/test_contention.py",
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",
     "simulation": "tests/simulation",
     "power": "tests/power",

@@ -1,0 +1,61 @@
+"""
+A producer that commits as fast as it can, beside others.
+
+    python -m tests.log.contending_writer FOLDER SECONDS [BUG]      begins when told to; prints the milliseconds of each commit and the errors, then END
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from streamkit.errors import StreamKitError
+from streamkit.log.opening import open_log
+from streamkit.log.sqlite import SqliteDatabase
+
+
+def begin_as_reader() -> None:
+    """A transaction that writes takes its lock when it comes to write, and not when it begins."""
+    original: Any = SqliteDatabase._transaction
+
+    def transaction(database: SqliteDatabase, _: str, *, is_write: bool) -> Any:
+        return original(database, "BEGIN", is_write=is_write)
+
+    SqliteDatabase._transaction = transaction  # type: ignore[method-assign, assignment]
+
+
+def wait_for_nobody() -> None:
+    """A lock that another holds is an error at once."""
+    original: Any = SqliteDatabase._configure
+
+    def configure(database: SqliteDatabase, connection: Any) -> None:
+        original(database, connection)
+        connection.set_busy_timeout(0)
+
+    SqliteDatabase._configure = configure  # type: ignore[method-assign, assignment]
+
+
+BUGS = {"writers begin as readers": begin_as_reader, "nobody waits for a lock": wait_for_nobody}
+
+
+def main(folder: str, seconds: str, *bugs: str) -> None:
+    for bug in bugs:
+        BUGS[bug]()
+    with open_log(folder) as log, log.producer() as producer:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        said: list[str] = []  # a pipe that is full would have it wait
+        end = time.monotonic() + float(seconds)
+        while (begun := time.monotonic()) < end:
+            producer.send("t", {"n": 1})
+            try:
+                producer.flush()
+            except StreamKitError as error:
+                said.append(f"{type(error).__name__}: {error}")
+            said.append(str((time.monotonic() - begun) * 1_000))
+    print(*said, "END", sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
