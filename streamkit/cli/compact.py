@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_json, show_table
+from streamkit.cli.rendering import JsonOption, counted, show_json, show_table
 from streamkit.log.compaction import Report
 
 TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")
@@ -47,5 +47,5 @@ def _show(report: Report) -> None:
         (str(one.partition), one.end_offset, one.rows_before, one.rows_after, one.bytes_before, one.bytes_after, one.deletions)
         for one in report.partitions
     ]
-    kept = f"{report.rows_after:,} of {report.rows_before:,} records of {report.topic} are left, in {report.bytes_after:,} bytes"
+    kept = f"{report.rows_after:,} of {counted(report.rows_before, 'record')} of {report.topic} are left, in {report.bytes_after:,} bytes"
     show_table(TITLES, rows, caption=kept)

@@ -17,7 +17,7 @@ from streamkit.cli.choice import choice_option, words_of
 from streamkit.cli.interruption import interruption
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.record_files import Format, RecordFile
-from streamkit.cli.rendering import JsonOption, show_json, visible
+from streamkit.cli.rendering import JsonOption, counted, show_json, visible
 from streamkit.cli.standard_streams import standard_input
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
@@ -126,7 +126,7 @@ def _kept(producer: Producer, topic: Topic, receipts: list[Receipt]) -> Iterator
         finally:
             written = sum(following - first for receipt in receipts for first, following in (receipt.offsets or {}).values())
             if written:
-                typer.echo(f"{written:,} records written to {topic.name} before it stopped", err=True)
+                typer.echo(f"{counted(written, 'record')} written to {topic.name} before it stopped", err=True)
         raise
 
 
@@ -168,4 +168,4 @@ def _show(topic: str, receipts: list[Receipt], seconds: float, as_json: bool) ->
     if as_json:
         show_json({"topic": topic, "records": records, "seconds": round(seconds, 3), "offsets": dict(sorted(offsets.items()))})
     else:
-        print(f"{records:,} records written to {topic} in {seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} a second")
+        print(f"{counted(records, 'record')} written to {topic} in {seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} a second")

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from streamkit.cli.portion import Portion
-from streamkit.cli.rendering import plain, show_table, write_csv, write_csv_line, write_json
+from streamkit.cli.rendering import counted, plain, show_table, write_csv, write_csv_line, write_json
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
@@ -87,8 +87,8 @@ class RecordOutput:
     def _caption(self, records: list[dict[str, Any]], total: int | None) -> None:
         is_cut = len(records) == self.limit if total is None else len(records) < total
         more = "; --max N shows more, --json or --format csv all" if is_cut else ""
-        of = "" if total is None else f" of {total:,}"
-        self._table(records, f"{len(records):,}{of} records{more}")
+        shown = counted(len(records), "record") if total is None else f"{len(records):,} of {counted(total, 'record')}"
+        self._table(records, f"{shown}{more}")
 
     def _table(self, records: list[dict[str, Any]], caption: str | None = None) -> None:
         """The topic's own columns; where a record is a deletion, also which ones are."""

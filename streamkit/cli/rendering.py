@@ -30,6 +30,11 @@ _QUOTED = re.compile('[,"\r\n]')  # what a value of CSV can only have within quo
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 record, 2,000 records."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def visible(text: str, kept: str = "") -> str:
     """The text with what would act on a terminal spelled as Python does, by number, but for the characters `kept`."""
     return _ACTING.sub(lambda found: found[0] if found[0] in kept else _spelling(found), text)

@@ -11,7 +11,7 @@ import typer
 
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.rendering import JsonOption, counted, show_facts, show_json, show_table
 from streamkit.errors import ConfigError, TopicNotFoundError
 from streamkit.log.formats import declare_format
 from streamkit.log.log import Log
@@ -173,7 +173,7 @@ def delete_topic(
     with open_existing_log(log) as opened:
         described = opened.describe(topic)
         if not yes:
-            typer.confirm(f"Delete {topic} with its {described['rows']:,} records?", abort=True, err=True)
+            typer.confirm(f"Delete {topic} with its {counted(described['rows'], 'record')}?", abort=True, err=True)
         opened.delete_topic(topic)
     if as_json:
         show_json({"deleted": described["name"], "id": described["id"], "rows": described["rows"]})

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import streamkit as sk
-from streamkit.cli.rendering import rounded, show_error, show_facts, show_line, show_table, visible
+from streamkit.cli.rendering import counted, rounded, show_error, show_facts, show_line, show_table, visible
 from streamkit.errors import ConfigError
 
 ACTING = "\x1b[31m\x07\r\x00\x7f\x9b\u2028\u202e\ud800"
@@ -105,3 +105,9 @@ def test_times_at_midnight(streamkit, root):
 
     first, *_ = [line.split() for line in streamkit("consume", "times").splitlines() if "2020" in line]
     assert first == ["2020-01-01", "2020-01-01T00:00:00Z", "123456.789"]
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 records"), (1, "1 record"), (2_000, "2,000 records")])
+def test_things_are_counted(number, text):
+    """One thing is one, any other number of them are several."""
+    assert counted(number, "record") == text
