@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log import applications, epochs, manifest
+from streamkit.log import applications, epochs, span
 from streamkit.log.database import Database, Transaction
 from streamkit.log.findings import Findings
 from streamkit.log.storage import Storage
@@ -68,7 +68,7 @@ def _stores_in(root: str, transaction: Transaction, name: str) -> Iterator[_Stor
     tokens = epochs.tokens_since(transaction, state.id, 0)
     for stage in range(1, program.stages + 1):
         ids = tuple(state.stores[store.name].changelog_topic_id for store in program.stores if store.stage == stage)
-        cut = manifest.cut(transaction, ids, {})
+        cut = span.cut(transaction, ids, {})
         changes = Changes(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
         for task in range(state.tasks):
             folder = Path(root) / store_folder(name, stage, task, state.tasks)

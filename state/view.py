@@ -118,9 +118,10 @@ class StoreView:
 
     def _read(self, groups: Groups, look: Callable[[TaskState], Result]) -> Result:
         """What a look at the state of these key groups finds; at the changelogs alone where the local store turns out to be damaged."""
+        state = self._open(groups)
         try:
-            return _looked(self._open(groups), look)
-        except CorruptionError as error:
+            return _looked(state, look)
+        except CorruptionError as error:  # of a block of the store: catalog and changelogs were read when it was opened
             _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
             return _looked(self._open(groups, is_local=False), look)
 

@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-AHEAD_MS_MAX = 3_600_000  # a stamp further ahead of now is of a clock that was wrong
-
 
 class Clock(Protocol):
     """Whatever can tell the time in milliseconds since 1970, UTC."""

@@ -27,6 +27,7 @@ from streamkit.log import (
     replacements,
     replication,
     retention,
+    span,
     statistics,
     tables,
     topics,
@@ -42,12 +43,13 @@ from streamkit.log.group_description import GroupDescription
 from streamkit.log.groups import GroupCommit, Member, MemberStanding
 from streamkit.log.history import Commit, Standing
 from streamkit.log.journal import Journal, prune
-from streamkit.log.manifest import UNBOUNDED, GivenOffsets, ManifestSlice, Offsets, Span
+from streamkit.log.manifest import Offsets
 from streamkit.log.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.recording import RecordedTransaction
 from streamkit.log.replacements import Replacement
 from streamkit.log.replication import Replication
 from streamkit.log.retention import Head, Trim, Trimmed
+from streamkit.log.span import UNBOUNDED, GivenOffsets, ManifestSlice, Span
 from streamkit.log.statistics import PartitionStatistics
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
@@ -143,21 +145,25 @@ class Catalog:
 
     def extents(self, topic_id: int, partition: int, start_offset: int = 0, end_offset: int | None = None) -> list[Extent]:
         """The extents that hold offsets from `start_offset` to before `end_offset`, by offset; CorruptionError if some were lost."""
-        return self._read(lambda transaction: manifest.whole_extents(transaction, topic_id, partition, start_offset, end_offset))
+        return self._read(lambda transaction: span.whole_extents(transaction, topic_id, partition, start_offset, end_offset))
+
+    def parts(self, topic_id: int, partition: int) -> list[list[Extent]]:
+        """All extents of a partition; several lists where a damaged catalog has lost offsets between them."""
+        return self._read(lambda transaction: span.parts(transaction, topic_id, partition))
 
     def span(self, topic_id: int, partition: int, start_offset: int, end_offset: int, limit: int) -> Span:
         """One snapshot: the first `limit` extents that hold offsets of a range, and the earliest offset of the partition."""
-        return self._read(lambda transaction: manifest.span(transaction, topic_id, partition, start_offset, end_offset, limit))
+        return self._read(lambda transaction: span.span(transaction, topic_id, partition, start_offset, end_offset, limit))
 
     def first_extent_since(self, topic_id: int, partition: int, timestamp_ms: int, start_offset: int = 0) -> Extent | None:
         """The first extent from an offset on that has a row with that time or a later one, if there is one."""
         return self._read(
-            lambda transaction: manifest.first_extent_since(transaction, topic_id, partition, timestamp_ms, start_offset)
+            lambda transaction: span.first_extent_since(transaction, topic_id, partition, timestamp_ms, start_offset)
         )
 
     def extents_of(self, topic_ids: Iterable[int], since: GivenOffsets, until: GivenOffsets = UNBOUNDED) -> ManifestSlice:
         """One snapshot: the extents of the topics from the offsets `since` to before `until`, and all ends; see `manifest.cut`."""
-        return self._read(lambda transaction: manifest.cut(transaction, topic_ids, since, until))
+        return self._read(lambda transaction: span.cut(transaction, topic_ids, since, until))
 
     def partition_sizes(self, topic_id: int) -> list[tuple[int, int, int, int, int]]:
         """Per partition: its number, first offset, next offset, rows and bytes."""
@@ -213,10 +219,6 @@ class Catalog:
     def unpin(self, tokens: Sequence[str]) -> None:
         """Let go of pins; unknown ones are no error."""
         self._write(lambda transaction: pins.remove(transaction, tokens))
-
-    def restamp_trash(self, latest_ms: int) -> None:
-        """Count what was dropped later than that, by a clock that was ahead, as dropped just now."""
-        self._write(lambda transaction: manifest.restamp_trash(transaction, latest_ms, self._clock.now_ms()))
 
     def trash(self, dropped_before_ms: int) -> list[str]:
         """The paths of the slabs that have been in the trash since before that time."""
@@ -290,9 +292,7 @@ class Catalog:
         that fails too, OutcomeUnknownError leaves it open: commit the same epoch again, which does nothing twice.
         """
         return self._commit(
-            lambda transaction: manifest.stamped(
-                transaction, epochs.commit(transaction, epoch), epoch.slabs, self._clock.now_ms()
-            ),
+            lambda transaction: epochs.commit_stamped(transaction, epoch, self._clock.now_ms()),
             lambda transaction: epochs.token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamkit.clock import AHEAD_MS_MAX
 from streamkit.log import topics
 from streamkit.log.database import Transaction
 from streamkit.log.settings import MAX_COMPACTION_LAG_MS, SEGMENT_MS
@@ -39,10 +38,6 @@ class Cleaning:
     def is_over(self, now_ms: int, delete_retention_ms: int) -> bool:
         """Whether the time for which deletions below the horizon are kept is over; so it is where there is no horizon yet."""
         return self.horizon_offset == 0 or now_ms >= self.horizon_ms + delete_retention_ms
-
-    def is_ahead(self, now_ms: int) -> bool:
-        """Whether the horizon is of a clock that was ahead, so that nothing below it would go until the right time is there."""
-        return self.horizon_ms > now_ms + AHEAD_MS_MAX
 
     def droppable_below(self, now_ms: int, delete_retention_ms: int) -> int:
         """The offset below which deletions may go: nobody can need them any more."""

@@ -246,7 +246,7 @@ class _Cleaner:
             self._swap(run)
         reach("compaction.swapped")
         moves = cleaning.is_over(now_ms, retention_ms) and begun.end_offset > cleaning.horizon_offset
-        horizon = (begun.end_offset, self._clock.now_ms()) if moves or cleaning.is_ahead(now_ms) else None
+        horizon = (begun.end_offset, self._clock.now_ms()) if moves else None
         self._catalog.record_cleaning(cleaning, begun.end_offset, horizon)
         return sum(selection.deletions for selection in selections)
 

@@ -75,6 +75,11 @@ def commit(transaction: Transaction, epoch: EpochCommit) -> tuple[Extent, ...]:
     return extents
 
 
+def commit_stamped(transaction: Transaction, epoch: EpochCommit, now_ms: int) -> tuple[Extent, ...]:
+    """`commit`; its rows count as appended now."""
+    return manifest.stamped(transaction, commit(transaction, epoch), epoch.slabs, now_ms)
+
+
 def _check_turn(transaction: Transaction, epoch: EpochCommit) -> dict[str, Any]:
     rows = transaction.execute("SELECT name, generation, epoch, metrics FROM application WHERE id = ?", (epoch.application_id,))
     if not rows:

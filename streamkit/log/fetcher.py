@@ -13,10 +13,10 @@ from streamkit.errors import CorruptionError, StreamKitError
 from streamkit.log.assignors import Place
 from streamkit.log.catalog import Catalog
 from streamkit.log.extent import Extent
-from streamkit.log.manifest import Span
 from streamkit.log.reader import check_columns, placed_schema, read_placed, warn_of_purge
 from streamkit.log.replicated_storage import current_storage
 from streamkit.log.slab import GONE
+from streamkit.log.span import Span
 from streamkit.log.storage import Storage
 from streamkit.log.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TOPIC

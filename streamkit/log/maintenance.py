@@ -15,7 +15,6 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from streamkit.clock import AHEAD_MS_MAX
 from streamkit.errors import ConfigError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import Catalog
@@ -216,7 +215,6 @@ def _empty_trash(running: Pass) -> Report:
     log = running.log
     now_ms = log.clock.now_ms()  # first of all: what is dropped from here on is younger than any epoch's age
     with running.failures.noted("emptying of the trash", is_beside_catalog=True):  # it asks the heartbeats too
-        log.catalog.restamp_trash(now_ms + AHEAD_MS_MAX)
         delay_ms = max(log.settings.file_delete_delay_ms, oldest_epoch_ms(log.heartbeats))
         return Report(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
     return Report()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from streamkit.errors import EpochFailedError
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
-from streamkit.log.gap import Gap, missing
+from streamkit.log.gap import missing
 from streamkit.log.reference import FrameReference, SlabReference
 from streamkit.names import slab_folder
 
 Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
-GivenOffsets = Mapping[int, Mapping[int, int]]
-UNBOUNDED: GivenOffsets = {}
 _LAST = (1 << 63) - 1
 _EXTENTS = """
     SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
@@ -24,40 +21,6 @@ _EXTENTS = """
         (SELECT max(base_offset) FROM extent WHERE topic_id = ? AND partition = ? AND base_offset <= ?), 0)
     AND e.base_offset < ? AND e.next_offset > ? ORDER BY e.base_offset LIMIT ?
 """
-
-
-@dataclass(frozen=True)
-class ManifestSlice:
-    """
-    One snapshot of some topics: their extents from given offsets on, and where each partition starts and ends.
-
-    `purged_below`, where it is not 0: below it, deletions have left the partition for good, so that who stands there has to
-    begin anew. `layouts` count, by topic id, how often extents were replaced or dropped.
-    """
-
-    extents: tuple[Extent, ...]
-    end_offsets: Offsets
-    start_offsets: Offsets
-    purged_below: Offsets
-    layouts: dict[int, int]
-
-    def of(self, topic_id: int, partition: int) -> tuple[Extent, ...]:
-        """The extents of one topic partition, by offset."""
-        return tuple(extent for extent in self.extents if (extent.topic_id, extent.partition) == (topic_id, partition))
-
-
-@dataclass(frozen=True)
-class Span:
-    """
-    Extents of one topic partition, by offset, and where it starts in that snapshot, and below where deletions have left it.
-
-    Where a damaged catalog has lost offsets, the extents end before that `gap`.
-    """
-
-    start_offset: int
-    purged_below: int
-    extents: tuple[Extent, ...]
-    gap: Gap | None = None
 
 
 def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
@@ -88,94 +51,6 @@ def offset_bounds(transaction: Transaction, topic_ids: Iterable[int]) -> dict[tu
     }
 
 
-def span(transaction: Transaction, topic_id: int, partition: int, start: int, end: int, limit: int) -> Span:
-    """The first `limit` extents with offsets from `start` to before `end`; a partition that has gone starts at `end`."""
-    rows = transaction.execute(
-        "SELECT start_offset, purged_below FROM topic_partition WHERE topic_id = ? AND partition = ?", (topic_id, partition)
-    )
-    start_offset, purged = rows[0] if rows else (end, 0)
-    found = extents(transaction, topic_id, partition, start, end, limit)
-    gap = find_gap(transaction, topic_id, partition, found, start, end if len(found) < limit else found[-1].next_offset)
-    return Span(
-        start_offset, purged, tuple(extent for extent in found if gap is None or extent.base_offset < gap.first_offset), gap
-    )
-
-
-def find_gap(
-    transaction: Transaction, topic_id: int, partition: int, found: Sequence[Extent], start: int, end: int | None
-) -> Gap | None:
-    """
-    The first offset from `start` to before `end` (None: that of the partition) that is in none of the extents and should be.
-
-    The gap reaches to the next extent, also one that lies behind `end`.
-    """
-    for name, low, high in _dense_bounds(transaction, topic_id, partition, start, end):
-        for first, _ in missing(found, low, high):
-            return Gap(name, partition, first, _next_base(transaction, topic_id, partition, first))
-    return None
-
-
-def _next_base(transaction: Transaction, topic_id: int, partition: int, offset: int) -> int:
-    """Where the next extent behind an offset begins, or the partition ends."""
-    statement = """
-        SELECT coalesce((SELECT min(e.base_offset) FROM extent e JOIN slab s ON s.id = e.slab_id
-            WHERE e.topic_id = p.topic_id AND e.partition = p.partition AND e.base_offset > ?), p.next_offset)
-        FROM topic_partition p WHERE p.topic_id = ? AND p.partition = ?
-    """
-    ((following,),) = transaction.execute(statement, (offset, topic_id, partition))
-    return int(following)
-
-
-def _check_whole(transaction: Transaction, topic_id: int, partition: int, start: int, end: int | None) -> None:
-    """CorruptionError if the catalog has lost some of the offsets; of thousands of extents it adds up the lengths alone."""
-    statement = """
-        SELECT coalesce(sum(e.next_offset - e.base_offset), 0), coalesce(min(e.base_offset), 0), coalesce(max(e.next_offset), 0)
-        FROM extent e JOIN slab s ON s.id = e.slab_id
-        WHERE e.topic_id = ? AND e.partition = ? AND e.base_offset < ? AND e.next_offset > ?
-    """
-    for _, low, high in _dense_bounds(transaction, topic_id, partition, start, end):
-        ((covered, first, following),) = transaction.execute(statement, (topic_id, partition, high, low))
-        if covered < max(high, following) - min(low, first):
-            whole_extents(transaction, topic_id, partition, low, high)
-
-
-def _dense_bounds(
-    transaction: Transaction, topic_id: int, partition: int, start: int, end: int | None
-) -> Iterator[tuple[str, int, int]]:
-    """
-    The topic's name and those offsets from `start` to before `end`, if there are some, each of which is in an extent.
-
-    Only compaction leaves offsets without an extent, and only below `cleaned_offset`.
-    """
-    statement = """
-        SELECT t.name, p.start_offset, p.cleaned_offset, p.next_offset
-        FROM topic_partition p JOIN topic t ON t.id = p.topic_id WHERE p.topic_id = ? AND p.partition = ?
-    """
-    for name, start_offset, cleaned_offset, next_offset in transaction.execute(statement, (topic_id, partition)):
-        low, high = max(start, start_offset, cleaned_offset), next_offset if end is None else min(end, next_offset)
-        if low < high:
-            yield name, low, high
-
-
-def first_extent_since(
-    transaction: Transaction, topic_id: int, partition: int, timestamp_ms: int, start: int = 0
-) -> Extent | None:
-    """
-    The first extent from offset `start` on that has a row with that time or a later one, if there is one.
-
-    CorruptionError if the catalog has lost offsets on the way there, where the row might have been.
-    """
-    statement = """
-        SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
-        FROM extent e JOIN slab s ON s.id = e.slab_id WHERE e.topic_id = ? AND e.partition = ? AND e.max_timestamp >= ? AND e.next_offset > ?
-        ORDER BY e.base_offset LIMIT 1
-    """
-    rows = transaction.execute(statement, (topic_id, partition, timestamp_ms, start))
-    found = Extent(*rows[0]) if rows else None
-    _check_whole(transaction, topic_id, partition, start, found.base_offset if found else None)
-    return found
-
-
 def extents(
     transaction: Transaction, topic_id: int, partition: int, start: int = 0, end: int | None = None, limit: int | None = None
 ) -> list[Extent]:
@@ -183,44 +58,6 @@ def extents(
     place = (topic_id, partition)
     bounds = (_LAST if end is None else end, start, _LAST if limit is None else limit)
     return [Extent(*row) for row in transaction.execute(_EXTENTS, (*place, *place, start, *bounds))]
-
-
-def whole_extents(
-    transaction: Transaction, topic_id: int, partition: int, start: int = 0, end: int | None = None
-) -> list[Extent]:
-    """`extents`, which a damaged catalog may have lost some of: CorruptionError where it has."""
-    found = extents(transaction, topic_id, partition, start, end)
-    gap = find_gap(transaction, topic_id, partition, found, start, end)
-    if gap is not None:
-        raise gap.error()
-    return found
-
-
-def cut(
-    transaction: Transaction, topic_ids: Iterable[int], since: GivenOffsets, until: GivenOffsets = UNBOUNDED
-) -> ManifestSlice:
-    """
-    The extents of the topics from the offsets `since` on (0 where none is given) to before `until` (the end where none is given).
-
-    CorruptionError where the catalog has lost some of them.
-    """
-    chosen = list(topic_ids)
-    ends = {topic_id: end_offsets(transaction, topic_id) for topic_id in chosen}
-    found = [
-        extent
-        for topic_id, partitions in ends.items()
-        for partition, end in partitions.items()
-        for extent in _extents_between(
-            transaction,
-            topic_id,
-            partition,
-            since.get(topic_id, {}).get(partition, 0),
-            until.get(topic_id, {}).get(partition, end),
-        )
-    ]
-    starts = {topic_id: start_offsets(transaction, topic_id) for topic_id in chosen}
-    purged = {topic_id: purged_below(transaction, topic_id) for topic_id in chosen}
-    return ManifestSlice(tuple(found), ends, starts, purged, {topic_id: layout(transaction, topic_id) for topic_id in chosen})
 
 
 def purged_below(transaction: Transaction, topic_id: int) -> dict[int, int]:
@@ -233,10 +70,6 @@ def layout(transaction: Transaction, topic_id: int) -> int:
     """How often extents of a topic were replaced or dropped; -1 if it does not exist."""
     rows = transaction.execute("SELECT layout FROM topic WHERE id = ?", (topic_id,))
     return int(rows[0][0]) if rows else -1
-
-
-def _extents_between(transaction: Transaction, topic_id: int, partition: int, start: int, end: int) -> list[Extent]:
-    return whole_extents(transaction, topic_id, partition, start, end) if start < end else []
 
 
 def adopt(transaction: Transaction, slabs: Sequence[SlabReference]) -> tuple[Extent, ...]:
@@ -371,12 +204,6 @@ def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:
     ]
 
 
-def restamp_trash(transaction: Transaction, latest_ms: int, now_ms: int) -> None:
-    """Count what was dropped later than `latest_ms` as dropped now."""
-    ahead = transaction.execute("SELECT path FROM trash WHERE dropped_ms > ?", (latest_ms,))
-    transaction.execute_many("UPDATE trash SET dropped_ms = ? WHERE path = ?", [(now_ms, path) for (path,) in ahead])
-
-
 def forget_trash(transaction: Transaction, paths: Sequence[str]) -> None:
     """Take paths out of the trash, after their files were deleted."""
     transaction.execute_many("DELETE FROM trash WHERE path = ?", [(path,) for path in paths])
@@ -392,21 +219,22 @@ def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
 
 
 def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
-    """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash, which readers may still hold."""
+    """
+    The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash, which readers may still hold.
+
+    All are read from the tables themselves: an index may be damaged, and pass over some. To ask for another column keeps SQLite from it.
+    """
     if writer is None:
-        return {path for (path,) in transaction.execute("SELECT path FROM slab UNION SELECT path FROM trash")}
+        tables = ("SELECT path, size FROM slab", "SELECT path, dropped_ms FROM trash")
+        return {path for statement in tables for path, _ in transaction.execute(statement)}
     statement = "SELECT path FROM slab WHERE writer = ? UNION SELECT path FROM trash WHERE path LIKE ?"
     return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
 
 
 def slabs(transaction: Transaction, among: Iterable[str] | None = None) -> list[str]:
-    """
-    The paths of all slabs, or of those among some, sorted.
-
-    All are read from the table itself: an index may be damaged, and pass over some; that the size is asked for keeps SQLite from it.
-    """
+    """The paths of all slabs, or of those among some, sorted."""
     if among is None:
-        return sorted(path for path, _ in transaction.execute("SELECT path, size FROM slab"))
+        return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path")]
     return sorted(path for path in set(among) if transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)))
 
 
@@ -440,7 +268,7 @@ def check(transaction: Transaction) -> tuple[str, ...]:
 def _complaints(transaction: Transaction, topic_id: int, partition: int, start: int, cleaned: int, end: int) -> Iterator[str]:
     found = extents(transaction, topic_id, partition)
     for first, following in missing(found, max(start, cleaned), end):
-        yield f"the offsets {first} to {following} are missing"
+        yield f"the offsets {first} to {following - 1} are missing"
     reached = start
     for extent in found:
         if extent.base_offset < reached:

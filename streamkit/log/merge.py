@@ -91,7 +91,7 @@ def merge_topic(catalog: Catalog, topic: Topic, writer: SegmentWriter) -> Merged
 def _merge_partition(catalog: Catalog, topic: Topic, partition: int, writer: SegmentWriter) -> Merged:
     done = Merged()
     room = Room(int(topic.setting(SEGMENT_BYTES)))
-    while runs := plan_merge(catalog.extents(topic.id, partition), room):
+    while runs := [run for part in catalog.parts(topic.id, partition) for run in plan_merge(part, room)]:
         for run in runs:
             added = writer.rewrite(topic, run.extents)
             if added is None:

@@ -86,8 +86,8 @@ class RecordDeletion:
     def _boundary(self, partition: int, offset: int) -> int:
         """An offset that no frame reaches over, and which has no rows between it and the one that is asked for."""
         writer = SegmentWriter(self.storage, self.catalog)
-        while found := self.catalog.extents(self.topic.id, partition, max(offset - 1, 0), offset):
-            extent = found[-1]
+        while found := self.catalog.span(self.topic.id, partition, max(offset - 1, 0), offset, 1).extents:
+            (extent,) = found
             if extent.next_offset <= offset:
                 break
             below = len(read_rows(self.storage, extent, extent.base_offset, offset, [TIMESTAMP])[1])

@@ -9,7 +9,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
-from streamkit.errors import StorageFullError
+from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.state import task_state
 from tests.engine.engine_run import Run, append, execute, ran
 
@@ -54,6 +54,19 @@ def test_damaged_blocks_are_read_around(log, caplog):
     assert view.get("nobody") is None
     assert "until then it is read from the changelog" in caplog.text
     assert files(log) == before
+
+
+def test_a_damaged_changelog_is_no_damaged_store(log, caplog):
+    """What is wrong with the changelog itself is an error, without a word of reading it instead."""
+    view = log.store("points", "totals")
+    changelog = next(name for name in log.topics(internal=True) if name.endswith("-changelog"))
+    extent = log.catalog.extents(log.topic(changelog).id, 0)[-1]
+    with log.catalog.database.write() as transaction:
+        transaction.execute("DELETE FROM extent WHERE topic_id = ? AND base_offset = ?", (extent.topic_id, extent.base_offset))
+
+    with pytest.raises(CorruptionError, match="does not know any more where the offsets"):
+        view.to_arrow()
+    assert "read from the changelog" not in caplog.text
 
 
 def test_a_full_disk_is_read_around(log, monkeypatch):

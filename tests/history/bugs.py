@@ -12,12 +12,12 @@ from streamkit.log.consumer import Consumer
 from streamkit.log.database import Transaction
 from streamkit.log.draft import Draft
 from streamkit.log.groups import MemberStanding
-from streamkit.log.manifest import UNBOUNDED
 from streamkit.log.membership import Membership
 from streamkit.log.outbox import Outbox
 from streamkit.log.producer import Producer
 from streamkit.log.receipt import Receipt
 from streamkit.log.reference import SlabReference
+from streamkit.log.span import UNBOUNDED
 
 
 def plant(bug: str) -> None:

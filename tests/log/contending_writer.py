@@ -27,32 +27,37 @@ def begin_as_reader() -> None:
 
 def wait_for_nobody() -> None:
     """A lock that another holds is an error at once."""
-    original: Any = SqliteDatabase._configure
+    original: Any = SqliteDatabase._transaction
 
-    def configure(database: SqliteDatabase, connection: Any) -> None:
-        original(database, connection)
-        connection.set_busy_timeout(0)
+    def transaction(database: SqliteDatabase, begin: str, *, is_write: bool) -> Any:
+        assert database._connection is not None
+        database._connection.set_busy_timeout(0)
+        return original(database, begin, is_write=is_write)
 
-    SqliteDatabase._configure = configure  # type: ignore[method-assign, assignment]
+    SqliteDatabase._transaction = transaction  # type: ignore[method-assign, assignment]
 
 
 BUGS = {"writers begin as readers": begin_as_reader, "nobody waits for a lock": wait_for_nobody}
 
 
 def main(folder: str, seconds: str, *bugs: str) -> None:
+    log = open_log(folder)
+    producer = log.producer()
+    producer.send("t", {"n": 0})
+    producer.flush()
     for bug in bugs:
         BUGS[bug]()
-    with open_log(folder) as log, log.producer() as producer:
-        print("ready", flush=True)
-        sys.stdin.readline()
-        said: list[str] = []  # a pipe that is full would have it wait
-        end = time.monotonic() + float(seconds)
-        while (begun := time.monotonic()) < end:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    said: list[str] = []  # a pipe that is full would have it wait
+    end = time.monotonic() + float(seconds)
+    while (begun := time.monotonic()) < end:
+        try:
             producer.send("t", {"n": 1})
-            try:
-                producer.flush()
-            except StreamKitError as error:
-                said.append(f"{type(error).__name__}: {error}")
+            producer.flush()
+        except StreamKitError as error:
+            said.append(f"{type(error).__name__}: {error}")
+        else:
             said.append(str((time.monotonic() - begun) * 1_000))
     print(*said, "END", sep="\n", flush=True)
 

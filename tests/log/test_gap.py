@@ -122,19 +122,33 @@ def test_a_time_is_not_looked_up_across_it(what, log):
             log.offsets_for_times("t", moment)
 
 
-def test_maintenance_does_not_close_it(log):
-    """Neither a merge nor compaction makes one extent of what lies before and behind a gap: it would look like a hole from then on."""
+def test_a_merge_goes_on_around_it(log):
+    """What lies before and behind a gap is merged, and never into one extent: the gap would look like a hole of compaction."""
     lose(log, 10)
     before = log.catalog.check_manifest()
+    assert before == (f"topic id {log.topic('t').id}, partition 0: the offsets 10 to 14 are missing",)
+    log.merge("t")
 
-    with pytest.raises(CorruptionError, match=GAP):
-        log.merge("t")
-    assert (
-        log.catalog.check_manifest()
-        == before
-        == (f"topic id {log.topic('t').id}, partition 0: the offsets 10 to 15 are missing",)
-    )
-    assert len(log.catalog.extents(log.topic("t").id, 1)) < ROWS // 5
+    assert log.catalog.check_manifest() == before
+    assert [len(part) for part in log.catalog.parts(log.topic("t").id, 0)] == [2, 2]
+    assert log.read("t", partitions=[0], start=15)["n"].to_pylist() == list(range(15, ROWS))
+
+
+@pytest.mark.parametrize("offset", [9, 10, 12, 15, 17])
+def test_what_lies_before_it_can_be_given_up(offset, log):
+    """Records before any offset can be deleted, inside a gap too; from behind the gap on, the partition is whole."""
+    lose(log, 10)
+    log.delete_records("t", {0: offset})
+
+    assert log.catalog.start_offsets(log.topic("t").id)[0] == offset
+    if offset < 15:
+        with pytest.raises(
+            CorruptionError, match=f"the offsets {max(offset, 10)} to 14 lie.*before offset 15 with delete_records"
+        ):
+            log.read("t")
+    else:
+        assert log.read("t", partitions=[0])["n"].to_pylist() == list(range(offset, ROWS))
+        assert log.catalog.check_manifest() == ()
 
 
 def test_compaction_does_not_close_it(empty_log):
@@ -183,7 +197,7 @@ def test_a_rebuild_finds_what_was_lost(tmp_path):
                 producer.send("t", {"n": n})
                 producer.flush()
         lose(log, 10)
-        with pytest.raises(CorruptionError, match="move the catalog away and run `streamkit rebuild`"):
+        with pytest.raises(CorruptionError, match="move the catalog, if it is SQLite's, away and run `streamkit rebuild`"):
             log.read("t")
     for file in folder.glob("catalog.db*"):
         file.rename(tmp_path / file.name)

@@ -14,7 +14,7 @@ from streamkit.log.rebuild import rebuild
 from streamkit.log.tables import FORMAT_VERSION
 from tests.log import busy, golden
 
-VERSIONS = [FORMAT_VERSION]  # and, from the first release on, each one that was released
+VERSIONS = sorted(int(file.name.removeprefix("format-").removesuffix(".tar.gz")) for file in golden.DATA.glob("format-*.tar.gz"))
 
 
 @pytest.fixture(params=VERSIONS)
@@ -23,6 +23,11 @@ def kept(request, tmp_path):
     with tarfile.open(golden.file_of(request.param)) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "log", json.loads((tmp_path / "contents.json").read_text())
+
+
+def test_the_present_format_is_kept():
+    """Whoever changes the format keeps a log of the new one; one of an older format is deleted only with the promise to read it."""
+    assert VERSIONS[-1] == FORMAT_VERSION
 
 
 def test_it_reads_what_was_written(kept):

@@ -182,7 +182,7 @@ def test_the_manifest_is_checked_for_what_must_not_be(log):
         transaction.execute("UPDATE extent SET next_offset = 9 WHERE base_offset = 7")
     found = log.catalog.check_manifest()
     assert [complaint.partition(": ")[2] for complaint in found] == [
-        "the offsets 2 to 3 are missing",
+        "the offsets 2 to 2 are missing",
         "offset 5 comes again after 6",
         "extents reach 9, the partition ends at 8",
     ]
