@@ -38,16 +38,16 @@ _CONDITIONS = {  # of a value, for its column's type: nothing that fulfils them 
     "timestamp_ntz": "type({0}) is datetime and {0}.tzinfo is None",
     "decimal": "type({0}) is Decimal and fits({0}, type_of_{0})",
 }
-_LATEST = "{0} < (latest if {0}.tzinfo is None else latest_utc)"
+_TIMELY = "(earliest < {0} < latest if {0}.tzinfo is None else earliest_utc < {0} < latest_utc)"
 _LENGTHS = {"string": "len({0}) if {0}.isascii() else utf8_length({0})", "binary": "len({0})"}
 
 
-def generate_reader(topic: Topic, latest_ms: int) -> Read:
+def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> Read:
     """
     A function from a row and its time to its values and its size in bytes; None for a row that must go the long way.
 
     That is one with other columns, with a null where none may be, with a value of another type than its column suggests, beyond
-    its range, not before `latest_ms` if a column has its event time, or in all larger than `max.message.bytes`; and any row of a
+    its range, not between `earliest_ms` and `latest_ms` if a column has its event time, or in all larger than `max.message.bytes`; and any row of a
     topic with a format.
     """
     if topic.format is not None:
@@ -56,6 +56,7 @@ def generate_reader(topic: Topic, latest_ms: int) -> Read:
     namespace: dict[str, Any] = {
         "date": dt.date, "datetime": dt.datetime, "Decimal": decimal.Decimal, "isfinite": math.isfinite,
         "fits": _fits, "utf8_length": _utf8_length, "fixed": fixed_bytes(topic.schema), "limit": topic.max_message_bytes,
+        "earliest": _moment(earliest_ms).replace(tzinfo=None), "earliest_utc": _moment(earliest_ms),
         "latest": _moment(latest_ms).replace(tzinfo=None), "latest_utc": _moment(latest_ms),
         **{f"name_of_{value}": column.name for value, column in values.items()},
         **{f"type_of_{value}": to_arrow(column.type) for value, column in values.items()},
@@ -69,7 +70,7 @@ def _source(topic: Topic, values: dict[str, Column]) -> str:
     event_time = None if topic.is_stamped_on_append else topic.timestamp
     optional = {value for value, column in values.items() if column.nullable and column.name != topic.timestamp}
     conditions = [_condition(value, column, optional) for value, column in values.items()]
-    conditions += [_LATEST.format(value) for value, column in values.items() if column.name == event_time]
+    conditions += [_TIMELY.format(value) for value, column in values.items() if column.name == event_time]
     if topic.is_compacted:
         keys = [f"{value} is None" for value, column in values.items() if column.name in topic.key]
         conditions.append(f"not ({' and '.join(keys)})")

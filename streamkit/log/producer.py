@@ -85,14 +85,17 @@ class Producer:
         when the row is committed or failed for good, in the thread that found out.
         """
         reader = self._readers.get(topic) or self._reader(topic)
+        if reader.is_limited_in_the_past:  # it moves with the clock
+            reader.renew(self._clock.now_ms())
+        is_timely = True
         if timestamp_ms is None:
             time_ms = 0 if reader.has_times else self._clock.now_ms()
         else:
             time_ms = timestamp_ms if type(timestamp_ms) is int else event_time_ms(reader.topic, timestamp_ms)
-            if not reader.earliest_ms <= time_ms <= reader.latest_ms:
-                return self.send_batch(topic, [row], timestamp_ms=time_ms, callback=callback)
-        found = reader.read(row, time_ms) if type(row) is dict else None
+            is_timely = reader.earliest_ms <= time_ms <= reader.latest_ms
+        found = reader.read(row, time_ms) if is_timely and type(row) is dict else None
         if found is None:
+            reader.renew(self._clock.now_ms())
             return self.send_batch(topic, [row], timestamp_ms=timestamp_ms, callback=callback)
         values, size = found
         return self._outbox.add_row(reader, values, size + ROW_OVERHEAD_BYTES, callback)

@@ -20,6 +20,8 @@ from streamkit.log.records import TIME_MS_MAX, rows_of
 from streamkit.log.topic import Topic
 from streamkit.schema import to_arrow
 
+RENEWAL_MS = 1_000
+
 
 class RowReader:
     """Reads the plain rows of one topic: dicts that have just its columns, with the Python types that its own types suggest."""
@@ -27,17 +29,28 @@ class RowReader:
     def __init__(self, topic: Topic, now_ms: int) -> None:
         self.topic = topic
         self.has_times = topic.timestamp is not None and not topic.is_stamped_on_append
-        # Event times that the topic takes from now on, whatever the clock; with others the long way knows what it says then.
-        limits = TimeLimits.of(topic, now_ms)
-        self.earliest_ms = -TIME_MS_MAX
-        self.latest_ms = min(limits.latest_ms, TIME_MS_MAX) if limits.is_open_to_the_past else -TIME_MS_MAX
+        self._set_limits(now_ms)
+
+    def _set_limits(self, now_ms: int) -> None:
+        limits = TimeLimits.of(self.topic, now_ms)
+        self.made_ms = now_ms
+        self.is_limited_in_the_past = not limits.is_open_to_the_past
+        # Event times that the topic takes for a second from now on; with others the long way knows what the clock says then.
+        self.earliest_ms = max(limits.earliest_ms + RENEWAL_MS, -TIME_MS_MAX)
+        self.latest_ms = min(limits.latest_ms, TIME_MS_MAX)
         self._read: Read | None = None  # until the first row comes: who sends batches needs none
+
+    def renew(self, now_ms: int) -> None:
+        """Look at the limits of event times anew, if the clock has moved by a second since the last time."""
+        if abs(now_ms - self.made_ms) >= RENEWAL_MS:
+            self._set_limits(now_ms)
 
     def read(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
         """The values of a row in the order of the schema and its time, and its size in bytes; None if it must go the long way."""
-        if self._read is None:
-            self._read = generate_reader(self.topic, self.latest_ms)
-        return self._read(row, time_ms)
+        read = self._read
+        if read is None:
+            read = self._read = generate_reader(self.topic, self.earliest_ms, self.latest_ms)
+        return read(row, time_ms)
 
     def batch(self, rows: Sequence[Values], now_ms: int) -> pa.RecordBatch:
         """Rows that were read, with their event times in ms where no column has them, as a batch of the topic."""
