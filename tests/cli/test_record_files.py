@@ -19,6 +19,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.cli.record_files import Format, RecordFile
+from streamkit.cli.rendering import counted
 from streamkit.errors import SchemaError
 
 UTC = dt.timezone.utc
@@ -357,7 +358,7 @@ def test_the_last_line_of_csv_needs_no_end(streamkit, root, topic, tmp_path, dat
     """A line of names alone is a file of no records, and the last line may end without a line end."""
     (tmp_path / "f.csv").write_text(data)
 
-    assert f"{data.count('1')} records written" in streamkit("produce", "plain", str(tmp_path / "f.csv"))
+    assert f"{counted(data.count('1'), 'record')} written" in streamkit("produce", "plain", str(tmp_path / "f.csv"))
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
