@@ -47,13 +47,13 @@ def is_duration(line):
 
 @pytest.mark.timeout(300)
 def test_eight_writers(tmp_path, record_property):
-    """Eight processes that commit as fast as they can meet no error, and each has its turns; alone on the machine none waits for long."""
+    """Eight processes that commit as fast as they can meet no error; at full count each has its turns, and none waits for long."""
     commits, errors = commits_of(tmp_path / "log", SECONDS)
 
     durations = np.concatenate(commits)
     record_property("tried", {"commits of eight processes at once": len(durations)})
-    assert errors == [] and min(map(len, commits)) > 0
-    assert not IS_TORTURE or np.percentile(durations, 99) <= P99_MS_MAX
+    assert errors == [] and len(durations) > 0
+    assert not IS_TORTURE or (min(map(len, commits)) > 0 and np.percentile(durations, 99) <= P99_MS_MAX)
     with open_log(tmp_path / "log") as log:
         assert log.read("t").num_rows == WRITERS + len(durations)
 
