@@ -20,13 +20,13 @@ SECONDS = 60 if IS_TORTURE else 3
 P99_MS_MAX = 5_000  # with the cores for themselves; SQLite lets those who wait try again at random
 
 
-def commits_of(folder, seconds, *bug):
-    """What each of eight processes says of its commits: the durations in ms, and the errors."""
+def commits_of(folder, count, seconds, *bug):
+    """What each of some processes says of its commits: the durations in ms, and the errors."""
     with open_log(folder) as log:
         log.create_topic("t", "n int", partitions=2)
     command = [sys.executable, "-m", "tests.log.contending_writer", str(folder), str(seconds), *bug]
     writers = [
-        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(WRITERS)
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
     ]
     for writer in writers:
         assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
@@ -48,7 +48,7 @@ def is_duration(line):
 @pytest.mark.timeout(300)
 def test_eight_writers(tmp_path, record_property):
     """Eight processes that commit as fast as they can meet no error; at full count each has its turns, and none waits for long."""
-    commits, errors = commits_of(tmp_path / "log", SECONDS)
+    commits, errors = commits_of(tmp_path / "log", WRITERS, SECONDS)
 
     durations = np.concatenate(commits)
     record_property("tried", {"commits of eight processes at once": len(durations)})
@@ -62,6 +62,6 @@ def test_eight_writers(tmp_path, record_property):
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_catalog_that_does_not_wait_is_caught(bug, tmp_path):
     """A transaction that takes its lock too late, or gives up on it at once, is an error that some writer meets."""
-    _, errors = commits_of(tmp_path / "log", 2, bug)
+    _, errors = commits_of(tmp_path / "log", 3, 2, bug)
 
     assert any("was locked for" in error for error in errors)
