@@ -162,7 +162,7 @@ class Catalog:
         )
 
     def extents_of(self, topic_ids: Iterable[int], since: GivenOffsets, until: GivenOffsets = UNBOUNDED) -> ManifestSlice:
-        """One snapshot: the extents of the topics from the offsets `since` to before `until`, and all ends; see `manifest.cut`."""
+        """One snapshot: the extents of the topics from the offsets `since` to before `until`, and all ends; see `span.cut`."""
         return self._read(lambda transaction: span.cut(transaction, topic_ids, since, until))
 
     def partition_sizes(self, topic_id: int) -> list[tuple[int, int, int, int, int]]:

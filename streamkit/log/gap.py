@@ -24,7 +24,7 @@ class Gap:
             f"topic {self.topic}, partition {self.partition}: the catalog is damaged, it does not know any more where the offsets "
             f"{self.first_offset} to {self.next_offset - 1} lie; `streamkit fsck` tells what else is missing. Stop all processes of the log "
             "and restore a backup, or move the catalog, if it is SQLite's, away and run `streamkit rebuild`; or give up what lies "
-            f"before offset {self.next_offset} with delete_records"
+            f"before offset {self.next_offset} with `log.delete_records`"
         )
         return CorruptionError(message, self.topic, self.partition, self.first_offset, self.next_offset)
 

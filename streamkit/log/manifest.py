@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamkit.errors import EpochFailedError
 from streamkit.log.database import Transaction
@@ -14,6 +14,7 @@ from streamkit.names import slab_folder
 
 Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
 _LAST = (1 << 63) - 1
+_COUNTERS = "SELECT partition, start_offset, cleaned_offset, purged_below, next_offset FROM topic_partition WHERE topic_id = ?"
 _EXTENTS = """
     SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
     FROM extent e JOIN slab s ON s.id = e.slab_id
@@ -21,6 +22,36 @@ _EXTENTS = """
         (SELECT max(base_offset) FROM extent WHERE topic_id = ? AND partition = ? AND base_offset <= ?), 0)
     AND e.base_offset < ? AND e.next_offset > ? ORDER BY e.base_offset LIMIT ?
 """
+
+
+class PartitionCounters(NamedTuple):
+    """The offsets that the catalog counts of one partition."""
+
+    partition: int
+    start_offset: int
+    cleaned_offset: int
+    purged_below: int
+    next_offset: int
+
+    @property
+    def dense_from(self) -> int:
+        """From here on each offset is in an extent: only compaction leaves some without, and only below `cleaned_offset`."""
+        return max(self.start_offset, self.cleaned_offset)
+
+    def dense_between(self, start: int, end: int | None) -> tuple[int, int]:
+        """From where to before where, of the offsets from `start` to before `end` (None: the partition's), each is in an extent."""
+        return max(start, self.dense_from), self.next_offset if end is None else min(end, self.next_offset)
+
+
+def counters_of(transaction: Transaction, topic_id: int, partition: int) -> PartitionCounters | None:
+    """The counters of a partition, if it exists."""
+    rows = transaction.execute(f"{_COUNTERS} AND partition = ?", (topic_id, partition))
+    return PartitionCounters(*rows[0]) if rows else None
+
+
+def all_counters(transaction: Transaction, topic_id: int) -> list[PartitionCounters]:
+    """The counters of each partition of a topic; empty if it does not exist."""
+    return [PartitionCounters(*row) for row in transaction.execute(f"{_COUNTERS} ORDER BY partition", (topic_id,))]
 
 
 def end_offsets(transaction: Transaction, topic_id: int) -> dict[int, int]:
@@ -255,24 +286,23 @@ def check(transaction: Transaction) -> tuple[str, ...]:
     Extents do not overlap, lie between a partition's start and end, and leave no gaps but those of compaction, which end at
     `cleaned_offset` at the latest.
     """
-    places = (
-        "SELECT topic_id, partition, start_offset, cleaned_offset, next_offset FROM topic_partition ORDER BY topic_id, partition"
-    )
+    topic_ids = transaction.execute("SELECT DISTINCT topic_id FROM topic_partition ORDER BY topic_id")
     return tuple(
-        f"topic id {topic_id}, partition {partition}: {complaint}"
-        for topic_id, partition, *bounds in transaction.execute(places)
-        for complaint in _complaints(transaction, topic_id, partition, *bounds)
+        f"topic id {topic_id}, partition {counters.partition}: {complaint}"
+        for (topic_id,) in topic_ids
+        for counters in all_counters(transaction, topic_id)
+        for complaint in _complaints(transaction, topic_id, counters)
     )
 
 
-def _complaints(transaction: Transaction, topic_id: int, partition: int, start: int, cleaned: int, end: int) -> Iterator[str]:
-    found = extents(transaction, topic_id, partition)
-    for first, following in missing(found, max(start, cleaned), end):
+def _complaints(transaction: Transaction, topic_id: int, counters: PartitionCounters) -> Iterator[str]:
+    found = extents(transaction, topic_id, counters.partition)
+    for first, following in missing(found, counters.dense_from, counters.next_offset):
         yield f"the offsets {first} to {following - 1} are missing"
-    reached = start
+    reached = counters.start_offset
     for extent in found:
         if extent.base_offset < reached:
             yield f"offset {extent.base_offset} comes again after {reached}"
         reached = max(reached, extent.next_offset)
-    if reached > end:
-        yield f"extents reach {reached}, the partition ends at {end}"
+    if reached > counters.next_offset:
+        yield f"extents reach {reached}, the partition ends at {counters.next_offset}"

@@ -44,7 +44,7 @@ def collect_all_orphans(storage: Storage, catalog: Catalog, silent_ms: int = SIL
 
 
 def _deleted(storage: Storage, catalog: Catalog, found: Sequence[str]) -> tuple[str, ...]:
-    named = catalog.referenced_slabs() if found else set()
+    named = catalog.referenced_slabs() if found else set()  # by the tables themselves: an index may be damaged, and name too few
     orphans = tuple(path for path in found if path not in named)
     for path in orphans:
         storage.delete(path)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 from streamkit.log import manifest
 from streamkit.log.database import Transaction
 from streamkit.log.extent import Extent
 from streamkit.log.gap import Gap, missing
-from streamkit.log.manifest import Offsets
+from streamkit.log.manifest import Offsets, PartitionCounters
 
 GivenOffsets = Mapping[int, Mapping[int, int]]
 UNBOUNDED: GivenOffsets = {}
@@ -51,76 +50,56 @@ class Span:
     gap: Gap | None = None
 
 
-class Bounds(NamedTuple):
-    """The counters of a partition that say which offsets are to be in an extent: all from `dense_from` on."""
-
-    partition: int
-    start_offset: int
-    cleaned_offset: int
-    purged_below: int
-    next_offset: int
-
-    @property
-    def dense_from(self) -> int:
-        """Only compaction leaves offsets without an extent, and only below `cleaned_offset`."""
-        return max(self.start_offset, self.cleaned_offset)
-
-
-def bounds_of(transaction: Transaction, topic_id: int, partition: int | None = None) -> list[Bounds]:
-    """The counters of a topic's partitions, or of one of them; nothing of what does not exist."""
-    statement = (
-        "SELECT partition, start_offset, cleaned_offset, purged_below, next_offset FROM topic_partition WHERE topic_id = ?"
-    )
-    if partition is None:
-        return [Bounds(*row) for row in transaction.execute(f"{statement} ORDER BY partition", (topic_id,))]
-    return [Bounds(*row) for row in transaction.execute(f"{statement} AND partition = ?", (topic_id, partition))]
-
-
 def span(transaction: Transaction, topic_id: int, partition: int, start: int, end: int, limit: int) -> Span:
     """The first `limit` extents with offsets from `start` to before `end`; a partition that has gone starts at `end`."""
-    for bounds in bounds_of(transaction, topic_id, partition):
-        found = manifest.extents(transaction, topic_id, partition, start, end, limit)
-        gap = find_gap(transaction, topic_id, bounds, found, start, end if len(found) < limit else found[-1].next_offset)
-        readable = tuple(extent for extent in found if gap is None or extent.base_offset < gap.first_offset)
-        return Span(bounds.start_offset, bounds.purged_below, readable, gap)
-    return Span(end, 0, ())
+    counters = manifest.counters_of(transaction, topic_id, partition)
+    if counters is None:
+        return Span(end, 0, ())
+    found = manifest.extents(transaction, topic_id, partition, start, end, limit)
+    gap = find_gap(transaction, topic_id, counters, found, start, end if len(found) < limit else found[-1].next_offset)
+    readable = tuple(extent for extent in found if gap is None or extent.base_offset < gap.first_offset)
+    return Span(counters.start_offset, counters.purged_below, readable, gap)
 
 
 def find_gap(
-    transaction: Transaction, topic_id: int, bounds: Bounds, found: Sequence[Extent], start: int, end: int | None = None
+    transaction: Transaction,
+    topic_id: int,
+    counters: PartitionCounters,
+    found: Sequence[Extent],
+    start: int,
+    end: int | None = None,
 ) -> Gap | None:
     """
     The first offset from `start` to before `end` (None: that of the partition) that is in none of the extents and should be.
 
     The gap reaches to the next extent, also one that lies behind `end`.
     """
-    high = bounds.next_offset if end is None else min(end, bounds.next_offset)
-    for first, _ in missing(found, max(start, bounds.dense_from), high):
-        ((name,),) = transaction.execute("SELECT name FROM topic WHERE id = ?", (topic_id,))
-        return Gap(name, bounds.partition, first, _next_base(transaction, topic_id, bounds, first))
-    return None
+    lost = next(missing(found, *counters.dense_between(start, end)), None)
+    if lost is None:
+        return None
+    ((name,),) = transaction.execute("SELECT name FROM topic WHERE id = ?", (topic_id,))
+    return Gap(name, counters.partition, lost[0], _next_base(transaction, topic_id, counters, lost[0]))
 
 
-def _next_base(transaction: Transaction, topic_id: int, bounds: Bounds, offset: int) -> int:
+def _next_base(transaction: Transaction, topic_id: int, counters: PartitionCounters, offset: int) -> int:
     """Where the next extent behind an offset begins, or the partition ends."""
     statement = """
         SELECT min(e.base_offset) FROM extent e JOIN slab s ON s.id = e.slab_id
         WHERE e.topic_id = ? AND e.partition = ? AND e.base_offset > ?
     """
-    ((following,),) = transaction.execute(statement, (topic_id, bounds.partition, offset))
-    return bounds.next_offset if following is None else int(following)
+    ((following,),) = transaction.execute(statement, (topic_id, counters.partition, offset))
+    return counters.next_offset if following is None else int(following)
 
 
 def parts(transaction: Transaction, topic_id: int, partition: int) -> list[list[Extent]]:
     """All extents of a partition; several lists where a damaged catalog has lost offsets between them."""
     found = manifest.extents(transaction, topic_id, partition)
-    for bounds in bounds_of(transaction, topic_id, partition):
-        borders = [following for _, following in missing(found, bounds.dense_from, bounds.next_offset)]
-        return [
-            [extent for extent in found if low <= extent.base_offset < high]
-            for low, high in pairwise([0, *borders, bounds.next_offset])
-        ]
-    return [found]
+    counters = manifest.counters_of(transaction, topic_id, partition)
+    if counters is None:
+        return []
+    borders = [following for _, following in missing(found, counters.dense_from, counters.next_offset)]
+    edges = pairwise([0, *borders, counters.next_offset])
+    return [[extent for extent in found if low <= extent.base_offset < high] for low, high in edges]
 
 
 def _check_whole(transaction: Transaction, topic_id: int, partition: int, start: int, end: int | None) -> None:
@@ -130,12 +109,12 @@ def _check_whole(transaction: Transaction, topic_id: int, partition: int, start:
         FROM extent e JOIN slab s ON s.id = e.slab_id
         WHERE e.topic_id = ? AND e.partition = ? AND e.base_offset < ? AND e.next_offset > ?
     """
-    for bounds in bounds_of(transaction, topic_id, partition):
-        low, high = max(start, bounds.dense_from), bounds.next_offset if end is None else min(end, bounds.next_offset)
-        if low < high:
-            ((covered, first, following),) = transaction.execute(statement, (topic_id, partition, high, low))
-            if covered < max(high, following) - min(low, first):
-                whole_extents(transaction, topic_id, partition, low, high)
+    counters = manifest.counters_of(transaction, topic_id, partition)
+    low, high = counters.dense_between(start, end) if counters else (0, 0)
+    if low < high:
+        ((covered, first, following),) = transaction.execute(statement, (topic_id, partition, high, low))
+        if covered < max(high, following) - min(low, first):
+            whole_extents(transaction, topic_id, partition, low, high)
 
 
 def first_extent_since(
@@ -161,14 +140,13 @@ def whole_extents(
     transaction: Transaction, topic_id: int, partition: int, start: int = 0, end: int | None = None
 ) -> list[Extent]:
     """`extents`, which a damaged catalog may have lost some of: CorruptionError where it has."""
-    for bounds in bounds_of(transaction, topic_id, partition):
-        return _whole(transaction, topic_id, bounds, start, end)
-    return []
+    counters = manifest.counters_of(transaction, topic_id, partition)
+    return _whole(transaction, topic_id, counters, start, end) if counters else []
 
 
-def _whole(transaction: Transaction, topic_id: int, bounds: Bounds, start: int, end: int | None) -> list[Extent]:
-    found = manifest.extents(transaction, topic_id, bounds.partition, start, end)
-    gap = find_gap(transaction, topic_id, bounds, found, start, end)
+def _whole(transaction: Transaction, topic_id: int, counters: PartitionCounters, start: int, end: int | None) -> list[Extent]:
+    found = manifest.extents(transaction, topic_id, counters.partition, start, end)
+    gap = find_gap(transaction, topic_id, counters, found, start, end)
     if gap is not None:
         raise gap.error()
     return found
@@ -182,27 +160,27 @@ def cut(
 
     CorruptionError where the catalog has lost some of them.
     """
-    partitions = {topic_id: bounds_of(transaction, topic_id) for topic_id in topic_ids}
+    topics = {topic_id: manifest.all_counters(transaction, topic_id) for topic_id in topic_ids}
     found = [
         extent
-        for topic_id, several in partitions.items()
-        for bounds in several
-        for extent in _whole_between(transaction, topic_id, bounds, since.get(topic_id, {}), until.get(topic_id, {}))
+        for topic_id, partitions in topics.items()
+        for counters in partitions
+        for extent in _whole_between(transaction, topic_id, counters, since.get(topic_id, {}), until.get(topic_id, {}))
     ]
     return ManifestSlice(
         tuple(found),
-        {topic_id: {one.partition: one.next_offset for one in several} for topic_id, several in partitions.items()},
-        {topic_id: {one.partition: one.start_offset for one in several} for topic_id, several in partitions.items()},
+        {topic_id: {one.partition: one.next_offset for one in partitions} for topic_id, partitions in topics.items()},
+        {topic_id: {one.partition: one.start_offset for one in partitions} for topic_id, partitions in topics.items()},
         {
-            topic_id: {one.partition: one.purged_below for one in several if one.purged_below}
-            for topic_id, several in partitions.items()
+            topic_id: {one.partition: one.purged_below for one in partitions if one.purged_below}
+            for topic_id, partitions in topics.items()
         },
-        {topic_id: manifest.layout(transaction, topic_id) for topic_id in partitions},
+        {topic_id: manifest.layout(transaction, topic_id) for topic_id in topics},
     )
 
 
 def _whole_between(
-    transaction: Transaction, topic_id: int, bounds: Bounds, since: Mapping[int, int], until: Mapping[int, int]
+    transaction: Transaction, topic_id: int, counters: PartitionCounters, since: Mapping[int, int], until: Mapping[int, int]
 ) -> list[Extent]:
-    start, end = since.get(bounds.partition, 0), until.get(bounds.partition, bounds.next_offset)
-    return _whole(transaction, topic_id, bounds, start, end) if start < end else []
+    start, end = since.get(counters.partition, 0), until.get(counters.partition, counters.next_offset)
+    return _whole(transaction, topic_id, counters, start, end) if start < end else []

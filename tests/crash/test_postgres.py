@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,8 +20,9 @@ from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish
-from tests.crash.processes import IS_TORTURE, ROOT
+from tests.crash.processes import IS_TORTURE
 from tests.places import open_postgres
+from tests.racing import said_by, start_together
 
 POINTS = {  # and how often they are passed before
     "start.before_commit": 1,
@@ -131,22 +131,7 @@ def started_writers(url, count, flushes, *bug):
     with open_log(url) as log:
         log.create_topic("t", "writer int, n int", partitions=2)
     command = [sys.executable, "-m", "tests.crash.postgres_writer", url]
-    arguments = [[*command, str(writer), str(flushes), *bug] for writer in range(count)]
-    writers = [subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for words in arguments]
-    for writer in writers:
-        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("begin\n")
-        writer.stdin.flush()
-    return writers
-
-
-def said_by(writers):
-    """The lines of each writer, once all have come to their ends."""
-    said = [writer.communicate()[0].splitlines() for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * len(writers)
-    return said
+    return start_together([[*command, str(writer), str(flushes), *bug] for writer in range(count)])
 
 
 def check_written(url, said, flushes):

@@ -1,19 +1,17 @@
-"""Promises of the catalog to many writers at once: none meets an error, none waits for long, none is left out."""
+"""Promises of the catalog to many writers at once: none meets an error, and each has its turns."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamkit.log.opening import open_log
 from tests.log.contending_writer import BUGS
+from tests.racing import said_by, start_together
 
-ROOT = Path(__file__).parents[2]
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 WRITERS = 8
 SECONDS = 60 if IS_TORTURE else 3
@@ -25,16 +23,7 @@ def commits_of(folder, count, seconds, *bug):
     with open_log(folder) as log:
         log.create_topic("t", "n int", partitions=2)
     command = [sys.executable, "-m", "tests.log.contending_writer", str(folder), str(seconds), *bug]
-    writers = [
-        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
-    ]
-    for writer in writers:
-        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("begin\n")
-        writer.stdin.flush()
-    said = [writer.communicate()[0].splitlines() for writer in writers]
+    said = said_by(start_together([command] * count))
     assert all(lines[-1:] == ["END"] for lines in said), said
     return [[float(line) for line in lines[:-1] if is_duration(line)] for lines in said], [
         line for lines in said for line in lines[:-1] if not is_duration(line)

@@ -143,7 +143,7 @@ def test_what_lies_before_it_can_be_given_up(offset, log):
     assert log.catalog.start_offsets(log.topic("t").id)[0] == offset
     if offset < 15:
         with pytest.raises(
-            CorruptionError, match=f"the offsets {max(offset, 10)} to 14 lie.*before offset 15 with delete_records"
+            CorruptionError, match=f"the offsets {max(offset, 10)} to 14 lie.*before offset 15 with `log.delete_records`"
         ):
             log.read("t")
     else:
