@@ -38,16 +38,17 @@ OFFSET = "_offset"  # its offset there
 HEADERS = "_headers"
 DELETED = "_deleted"  # true: the row deletes its key
 ORDER = "_order"  # order key: stream time at the record (law 11)
-INPUT = "_input"  # number of the input it came from
-SUBINDEX = "_sub"  # rank among the rows that one record caused
+INPUT = "_input"  # number of the input it came from; behind all inputs, of the operator that gave it
+PATH = "_path"  # bytes that tell apart what one record caused, in their order; only behind what makes several rows of one
+DUE = "_due"  # stream time at which a result was due, ms; only on results that time brings
 KEY_GROUP = "_key_group"
 WINDOW = "_window"  # start of the window a row was assigned to, ms
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
-ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET, SUBINDEX)
-RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, KEY_GROUP, WINDOW))
+ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET)
+RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, WINDOW))
 
 CATALOG_FILE = "catalog.db"
 IDENTITY_FOLDER = "identity"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.errors import TopologyError
 from streamkit.plan.expression import Alias, Expression
 from streamkit.plan.location import user_location
+from streamkit.plan.node import Node
+
+if TYPE_CHECKING:
+    from streamkit.dsl.topology import Topology
 
 NamedExpression = tuple[str, Expression]
 
@@ -53,6 +57,16 @@ def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
             f"on={on!r} is no column name; expected a name, a list of names, or {{stream column: table column}}", user_location()
         )
     return tuple(pairs)
+
+
+def handle_node(handle: object, topology: Topology, verb: str, expected: str) -> Node:
+    """The node behind a handle on a stream or table; TopologyError for anything else, and for one of another topology."""
+    node, owner = getattr(handle, "node", None), getattr(handle, "topology", None)
+    if not isinstance(node, Node):
+        raise TopologyError(f"cannot {verb} {handle!r}; expected {expected}", user_location())
+    if owner is not topology:
+        raise TopologyError(f"cannot {verb} a {node.relation.replace('_', ' ')} of another topology; expected {expected}", user_location())
+    return node
 
 
 def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:

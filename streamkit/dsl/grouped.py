@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column
 from streamkit.errors import TopologyError
-from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.location import user_location
+from streamkit.plan.node import Node
+from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.windows import TimeWindow
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import Table
@@ -21,18 +23,18 @@ if TYPE_CHECKING:
 class Grouped:
     """The records of a stream, grouped; `key` None stands for the stream's own."""
 
-    node: nodes.Node
+    node: Node
     key: tuple[arguments.NamedExpression, ...] | None
-    window: nodes.TimeWindow | None
+    window: TimeWindow | None
     topology: Topology = field(repr=False, compare=False)
 
-    def windowed_by(self, window: nodes.TimeWindow) -> Grouped:
+    def windowed_by(self, window: TimeWindow) -> Grouped:
         """
         Divide each group into windows of event time: `tumbling(…)` or `hopping(…)`.
 
             flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
         """
-        if not isinstance(window, nodes.TimeWindow):
+        if not isinstance(window, TimeWindow):
             raise TopologyError(f"windowed_by() was given {window!r}; expected tumbling(…) or hopping(…)", user_location())
         if self.window is not None:
             raise TopologyError(f"the groups have windows already: {self.window}; expected windowed_by() once", user_location())
@@ -48,7 +50,7 @@ class Grouped:
             flights.group_by("origin").agg(flights=F.count("*"), mean_delay=F.avg("dep_delay"), store="delays")
         """
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
-        node = nodes.Aggregate(self.node, self.key, aggregates, self.window, store, at=user_location())
+        node = AggregateNode(self.node, self.key, aggregates, self.window, store, at=user_location())
         return self.topology._table(node, store)
 
     def count(self, *, store: str | None = None) -> Table:

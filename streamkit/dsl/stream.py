@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.grouped import Grouped
-from streamkit.errors import TopologyError
-from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
+from streamkit.plan.node import Node
+from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.merge import MergeNode
+from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.write import To
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import GlobalTable, Table
@@ -28,7 +32,7 @@ class Stream:
     after any verb, gives a step its own name in `explain` and in messages.
     """
 
-    node: nodes.Node
+    node: Node
     topology: Topology = field(repr=False, compare=False)
 
     def filter(self, condition: Column | str, *, name: str | None = None) -> Stream:
@@ -38,11 +42,11 @@ class Stream:
             flights.filter(F.col("dep_delay") > 15)
             flights.filter("dep_delay > 15")
         """
-        return self._step(nodes.Filter(self.node, to_predicate(condition), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()))
 
     def filter_not(self, condition: Column | str, *, name: str | None = None) -> Stream:
         """Drop the records for which the condition is true, and keep those for which it is false or null."""
-        return self._step(nodes.Filter(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
 
     def select(self, *columns: Column | str, **named: Column) -> Stream:
         """
@@ -52,7 +56,7 @@ class Stream:
 
             flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
         """
-        return self._step(nodes.Select(self.node, arguments.selected(columns, named), at=user_location()))
+        return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()))
 
     def with_columns(self, *columns: Column, **named: Column) -> Stream:
         """
@@ -63,7 +67,7 @@ class Stream:
             flights.with_columns(late=F.col("dep_delay") > 15)
         """
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
-        return self._step(nodes.WithColumns(self.node, added, at=user_location()))
+        return self._step(WithColumns(self.node, added, at=user_location()))
 
     def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
         """
@@ -71,11 +75,11 @@ class Stream:
 
         A key column that gets another name stays a key column.
         """
-        return self._step(nodes.Rename(self.node, arguments.renamed(names, named), at=user_location()))
+        return self._step(Rename(self.node, arguments.renamed(names, named), at=user_location()))
 
     def drop(self, *columns: str, name: str | None = None) -> Stream:
         """Leave these columns out; key columns stay with the stream all the same."""
-        return self._step(nodes.Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
+        return self._step(Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
 
     def join(
         self,
@@ -97,8 +101,20 @@ class Stream:
             flights.join(planes, on="tailnum", how="left")
         """
         right = self._table_of(table)
-        node = nodes.Join(self.node, right, how, arguments.joined(on), suffix, name=name, at=user_location())
+        node = Join(self.node, right, how, arguments.joined(on), suffix, name=name, at=user_location())
         return self._step(node)
+
+    def merge(self, *streams: Stream, name: str | None = None) -> Stream:
+        """
+        Give the records of this stream and of others as one stream, each at its own place in the order of time.
+
+        All have the same columns, types and key. A record that comes by two ways is there twice.
+
+            web.merge(app, partners).to("orders")
+        """
+        expected = "a stream of the topology"
+        others = tuple(arguments.handle_node(stream, self.topology, "merge with", expected) for stream in streams)
+        return self._step(MergeNode((self.node, *others), name=name, at=user_location()))
 
     def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
         """
@@ -126,20 +142,13 @@ class Stream:
         A new topic has the stream's columns and key, and as many partitions as the widest input unless `partitions` says so.
         Saying the same twice is saying it once.
         """
-        self.topology._add_sink(nodes.To(self.node, topic, partitions, name=name, at=user_location()))
+        self.topology._add_sink(To(self.node, topic, partitions, name=name, at=user_location()))
 
-    def _step(self, node: nodes.Node) -> Stream:
+    def _step(self, node: Node) -> Stream:
         return Stream(node, self.topology)
 
-    def _table_of(self, table: object) -> nodes.Node:
-        node, topology = getattr(table, "node", None), getattr(table, "topology", None)
-        if not isinstance(node, nodes.Node):
-            raise TopologyError(
-                f"cannot join with {table!r}; expected a table or a global table of the topology", user_location()
-            )
-        if topology is not self.topology:
-            raise TopologyError("cannot join with a table of another topology; expected one of the same", user_location())
-        return node
+    def _table_of(self, table: object) -> Node:
+        return arguments.handle_node(table, self.topology, "join with", "a table or a global table of the topology")
 
 
 def negated(predicate: Expression) -> Expression:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.stream import Stream, negated
-from streamkit.plan import nodes
 from streamkit.plan.location import user_location
+from streamkit.plan.node import Node
+from streamkit.plan.operators.emit import EmitNode
+from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.table_table_join import TableTableJoin
 
 if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
@@ -22,45 +26,69 @@ AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
 class _StatelessVerbs:
     """The verbs that tables and global tables share; a table's key stays as it is through all of them."""
 
-    node: nodes.Node
+    node: Node
     topology: Topology = field(repr=False, compare=False)
 
     def filter(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
         """Keep the rows for which the condition is true; a row that stops fulfilling it is deleted."""
-        return self._step(nodes.Filter(self.node, to_predicate(condition), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()))
 
     def filter_not(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
         """Keep the rows for which the condition is false or null; a row that starts fulfilling it is deleted."""
-        return self._step(nodes.Filter(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
 
     def select(self: AnyTable, *columns: Column | str, **named: Column) -> AnyTable:
         """Keep these columns, in this order; key columns that are not among them stay, and come first."""
-        return self._step(nodes.Select(self.node, arguments.selected(columns, named), at=user_location()))
+        return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()))
 
     def with_columns(self: AnyTable, *columns: Column, **named: Column) -> AnyTable:
         """Add columns, or replace value columns of the same name; a key column cannot be replaced."""
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
-        return self._step(nodes.WithColumns(self.node, added, at=user_location()))
+        return self._step(WithColumns(self.node, added, at=user_location()))
 
     def rename(self: AnyTable, names: Mapping[str, str] | None = None, /, **named: str) -> AnyTable:
         """Give columns other names: `rename(old="new")`, or a mapping of old to new."""
-        return self._step(nodes.Rename(self.node, arguments.renamed(names, named), at=user_location()))
+        return self._step(Rename(self.node, arguments.renamed(names, named), at=user_location()))
 
     def drop(self: AnyTable, *columns: str, name: str | None = None) -> AnyTable:
         """Leave these columns out; key columns stay with the table all the same."""
-        return self._step(nodes.Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
+        return self._step(Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
 
     def named(self: AnyTable, name: str) -> AnyTable:
         """Give the last step a name of its own."""
         return self._step(replace(self.node, name=name))
 
-    def _step(self: AnyTable, node: nodes.Node) -> AnyTable:
+    def _step(self: AnyTable, node: Node) -> AnyTable:
         return type(self)(node, self.topology)
 
 
 @dataclass(frozen=True)
 class Table(_StatelessVerbs):
     """The newest row per key of a topic, or the results of an aggregation; every verb returns a new table."""
+
+    def join(
+        self,
+        table: Table,
+        on: str | Iterable[str] | Mapping[str, str] | None = None,
+        how: str = "inner",
+        *,
+        suffix: str | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """
+        Give the table of the rows of both tables that have the same key, side by side; a change of either side changes it.
+
+        `on` names the key columns: one name, a list, or {column of this table: column of the other}; without it the keys are
+        joined as they are. `how` is "inner" (keys that both tables have), "left" (all keys of this table) or "outer" (all keys).
+        The result has this table's key. A column that both have is an error unless `suffix` is given, which is appended to the
+        other table's. `store` makes the result queryable under that name.
+
+            customers.join(levels, how="left").to("customers_with_levels")
+        """
+        other = arguments.handle_node(table, self.topology, "join with", "a table of the topology")
+        node = TableTableJoin(self.node, other, how, arguments.joined(on), suffix, store, name=name, at=user_location())
+        return self.topology._table(node, store)
 
     def emit(self, mode: str, *, name: str | None = None) -> Stream:
         """
@@ -72,7 +100,7 @@ class Table(_StatelessVerbs):
 
             delays.emit("final").to("hourly_delays")
         """
-        return Stream(nodes.Emit(self.node, mode, name=name, at=user_location()), self.topology)
+        return Stream(EmitNode(self.node, mode, name=name, at=user_location()), self.topology)
 
     def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""

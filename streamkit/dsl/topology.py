@@ -9,10 +9,12 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
-from streamkit.plan import nodes
 from streamkit.plan.describe import describe
 from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
+from streamkit.plan.node import Node
+from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
+from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.schema import Schema, check_user_schema
 
@@ -34,8 +36,8 @@ class Topology:
 
     def __init__(self, name: str) -> None:
         self.name = check_name(name, "topology")
-        self._sinks: dict[nodes.To, None] = {}
-        self._stores: dict[str, nodes.Node] = {}
+        self._sinks: dict[To, None] = {}
+        self._stores: dict[str, Node] = {}
 
     def stream(
         self, topic: str, *, schema: str | Schema | None = None, key: str | Iterable[str] | None = None, name: str | None = None
@@ -46,7 +48,7 @@ class Topology:
         `schema` ("user string, amount double") and `key` say what the topic holds where the topology is compiled without a log; with
         one they must agree with the topic.
         """
-        return Stream(nodes.StreamSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
+        return Stream(StreamSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
 
     def table(
         self,
@@ -64,27 +66,27 @@ class Topology:
         `bootstrap` (read what is committed at the first start before any stream) is refused when compiled, as yet. `store` makes the
         table queryable under that name. `schema` and `key` are as in `stream`.
         """
-        node = nodes.TableSource(topic, _schema(schema), _key(key), bootstrap, store, name=name, at=user_location())
+        node = TableSource(topic, _schema(schema), _key(key), bootstrap, store, name=name, at=user_location())
         return self._table(node, store)
 
     def global_table(
         self, topic: str, *, schema: str | Schema | None = None, key: str | Iterable[str] | None = None, name: str | None = None
     ) -> GlobalTable:
         """Read a topic whole, as a table that every task has; `schema` and `key` are as in `stream`."""
-        return GlobalTable(nodes.GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
+        return GlobalTable(GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
 
     @property
-    def sinks(self) -> tuple[nodes.To, ...]:
+    def sinks(self) -> tuple[To, ...]:
         """The ends of streams, in the order they were declared."""
         return tuple(self._sinks)
 
     @property
-    def stores(self) -> dict[str, nodes.Node]:
+    def stores(self) -> dict[str, Node]:
         """The tables whose store was given a name."""
         return dict(self._stores)
 
     @property
-    def roots(self) -> tuple[nodes.Node, ...]:
+    def roots(self) -> tuple[Node, ...]:
         """The nodes from which everything that runs can be reached."""
         return (*self.sinks, *self._stores.values())
 
@@ -126,10 +128,10 @@ class Topology:
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
 
-    def _add_sink(self, sink: nodes.To) -> None:
+    def _add_sink(self, sink: To) -> None:
         self._sinks.setdefault(sink)
 
-    def _table(self, node: nodes.Node, store: str | None) -> Table:
+    def _table(self, node: Node, store: str | None) -> Table:
         """A handle on a table; its store, if it was named, is kept up whatever becomes of the handle."""
         if store is None:
             return Table(node, self)

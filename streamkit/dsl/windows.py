@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from streamkit.plan.duration import duration_ms
-from streamkit.plan.nodes import TimeWindow
+from streamkit.plan.windows import TimeWindow
 
 Duration = dt.timedelta | str
 

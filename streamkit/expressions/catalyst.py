@@ -244,7 +244,10 @@ def _aggregate(name: str, node: Node, expression: Expression, translator: Transl
         raise UnsupportedExpressionError(f"the aggregate {text!r} has more than one argument; expected one", at)
     argument = translator.translate(function.children[0])
     every_row = function.name == "Count" and argument.name == "literal" and argument.value is not None
-    return TypedAggregate(name, AGGREGATES[function.name], _result_type(function), None if every_row else argument)
+    known = AGGREGATES[function.name]
+    return TypedAggregate(
+        name, known, _result_type(function), None if every_row else argument, known not in ("count", "count_if")
+    )
 
 
 def _no_aggregate(text: str) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from streamkit.plan import nodes
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.naming import Names
+from streamkit.plan.node import Node
 from streamkit.plan.program import Input, Output, Store
 from streamkit.plan.steps import Step
 from streamkit.plan.tree import walk
 from streamkit.schema import Column
 
 StateColumns = Callable[[TypedAggregate], tuple[Column, ...]]
+EMIT_MODES = ("latest", "every", "final")
 
 
 @dataclass
@@ -22,14 +23,20 @@ class Building:
     """The steps, stores and outputs so far; each node is turned into a step once."""
 
     names: Names
-    inputs: dict[nodes.Source, Input]
+    inputs: dict[Node, Input]
     analyzer: Analyzer
     state_columns: StateColumns
-    modes: dict[nodes.Node, tuple[str, ...]]
+    modes: dict[Node, set[str]]
     steps: dict[str, Step] = field(default_factory=dict)
     stores: dict[str, Store] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
-    lowered: dict[nodes.Node, Step] = field(default_factory=dict)
+    lowered: dict[Node, Step] = field(default_factory=dict)
+
+    def lower(self, node: Node) -> Step:
+        """The step that gives a node's rows, with all steps below it added."""
+        if node not in self.lowered:
+            self.lowered[node] = node.lower(self)
+        return self.lowered[node]
 
     def add(self, step: Step) -> Step:
         """Append a step, unless it stands there already."""
@@ -37,20 +44,38 @@ class Building:
         assert known == step, f"two different steps are called {step.id!r}"
         return known
 
-    def add_store(self, name: str, store: Store) -> None:
-        self.stores.setdefault(name, store)
+    def add_store(self, store: Store) -> None:
+        self.stores.setdefault(store.name, store)
 
-    def name(self, node: nodes.Node) -> str:
+    def name(self, node: Node) -> str:
         return self.names.steps[node]
 
-    def input_number(self, source: nodes.Source) -> int:
+    def store_name(self, node: Node) -> str:
+        return self.names.stores[node]
+
+    def input_number(self, source: Node) -> int:
         return list(dict.fromkeys(self.inputs.values())).index(self.inputs[source])
 
+    def streams(self, node: Node) -> tuple[int, ...]:
+        """The numbers of the inputs that move the stream time of an operator over the node's rows, in order."""
+        return tuple(sorted({self.input_number(source) for source in node.feeding}))
 
-def asked_modes(roots: Iterable[nodes.Node]) -> dict[nodes.Node, tuple[str, ...]]:
-    """The emissions asked of each table, below the stateless steps between."""
-    asked: dict[nodes.Node, set[str]] = {}
+    def modes_of(self, node: Node) -> tuple[str, ...]:
+        """The emissions asked of a table."""
+        asked = self.modes.get(node, set())
+        return tuple(mode for mode in EMIT_MODES if mode in asked)
+
+
+def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:
+    """
+    The emissions asked of each table, below the stateless steps between.
+
+    A join takes every change of a table that is no topic's, for it meets each as of its own place.
+    """
+    asked: dict[Node, set[str]] = {}
     for node in walk(roots):
-        if isinstance(node, nodes.Emit):
-            asked.setdefault(nodes.table_origin(node.child), set()).add(node.mode)
-    return {node: tuple(mode for mode in nodes.EMIT_MODES if mode in modes) for node, modes in asked.items()}
+        if node.emitted_mode is not None:
+            asked.setdefault(node.children[0].origin, set()).add(node.emitted_mode)
+        for table in node.tables:
+            asked.setdefault(table.origin, set()).add("every")
+    return asked

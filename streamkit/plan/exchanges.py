@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from streamkit.plan.program import Aggregate, Edge, Materialize, Receive, Send, TableJoin
+from streamkit.plan.operator import Exchange
+from streamkit.plan.operators.exchange import Receive, Send
+from streamkit.plan.program import Edge
 from streamkit.plan.steps import Plan, Step
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """How rows move: by which columns, and whether those without a key do."""
-
-    key: tuple[str, ...]
-    keep_null_keys: bool
 
 
 def insert_exchanges(plan: Plan) -> Plan:
@@ -21,37 +15,46 @@ def insert_exchanges(plan: Plan) -> Plan:
     Put a `Send` behind the input and a `Receive` before the step, by the key the step needs.
 
     A table moves by its key, a stream by the columns it is joined on (rows without a key only where a left join keeps
-    them) or grouped by, and to an output by its own key.
+    them) or grouped by, and to an output by its own key. Steps of one stage share the rows that they need in the same way.
 
         Source → Aggregate   becomes   Source → Send … Receive → Aggregate
     """
-    steps: list[Step] = []
-    edges: list[Edge] = []
+    moves = _Moves()
     for step in plan.steps:
-        inputs = []
-        for name in step.inputs:
-            source = plan.step(name)
-            inputs.append(name if source.stage == step.stage else _exchange(source, step, steps, edges))
-        steps.append(replace(step, operator=replace(step.operator, inputs=tuple(inputs))))
-    return replace(plan.with_steps(steps), edges=tuple(edges))
+        inputs = tuple(_input(plan, step, place, moves) for place in range(len(step.inputs)))
+        moves.steps.append(replace(step, operator=replace(step.operator, inputs=inputs)))
+    return replace(plan.with_steps(moves.steps), edges=tuple(moves.edges))
 
 
-def exchange_of(step: Step) -> Exchange:
-    """How the rows that a step takes must be spread over the tasks."""
-    operator = step.operator
-    if isinstance(operator, TableJoin):
-        return Exchange(operator.on, operator.how == "left")
-    if isinstance(operator, Aggregate):
-        return Exchange(operator.key, False)
-    return Exchange(step.partition_by, not isinstance(operator, Materialize))
+@dataclass
+class _Moves:
+    """The steps and edges so far; `shared` has the receiving ends that other steps may use, by what moves and how."""
+
+    steps: list[Step] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    shared: dict[tuple[str, int, Exchange], str] = field(default_factory=dict)
 
 
-def _exchange(source: Step, step: Step, steps: list[Step], edges: list[Edge]) -> str:
+def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
+    name = step.inputs[place]
+    source = plan.step(name)
+    if source.stage == step.stage:
+        return name
+    exchange = step.operator.exchange(place, source) or Exchange(source.partition_by, keep_null_keys=True)
+    if not step.operator.shares_exchange:
+        return _moved(step, name, source, exchange, moves)
+    what = (name, step.stage, exchange)
+    if what not in moves.shared:
+        moves.shared[what] = _moved(step, name, source, exchange, moves)
+    return moves.shared[what]
+
+
+def _moved(step: Step, name: str, source: Step, exchange: Exchange, moves: _Moves) -> str:
     """Add both ends of an edge; the id of the end that receives."""
-    exchange = exchange_of(step)
-    edge = Edge(len(edges), source.stage, step.stage, exchange.key, source.schema)
-    send = Send(f"{step.id}:send", source.stage, (source.id,), edge.number, exchange.keep_null_keys)
-    receive = Receive(f"{step.id}:receive", step.stage, (send.id,), edge.number)
-    edges.append(edge)
-    steps += [replace(source, operator=send), replace(source, operator=receive)]
+    edge = Edge(len(moves.edges), source.stage, step.stage, exchange.key, source.schema)
+    ends = f"{step.id}:" if len(step.inputs) == 1 or step.inputs[0] == name else f"{step.id}:{step.inputs.index(name)}:"
+    send = Send(f"{ends}send", source.stage, (name,), edge.number, exchange.key, exchange.keep_null_keys)
+    receive = Receive(f"{ends}receive", step.stage, (send.id,), edge.number, exchange.key)
+    moves.edges.append(edge)
+    moves.steps += [replace(source, operator=send), replace(source, operator=receive)]
     return receive.id

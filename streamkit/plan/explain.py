@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.names import changelog_topic
-from streamkit.plan.describe import node_text
 from streamkit.plan.duration import duration_text
 from streamkit.plan.naming import Names
-from streamkit.plan.operator_text import operator_text
-from streamkit.plan.program import Edge, Input, Operator, Output, Program, Project, Store, TableJoin
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Edge, Input, Output, Program, Store
 from streamkit.plan.steps import UNSTAGED, Plan, Step
 
 
@@ -20,7 +19,7 @@ def explain_inputs(inputs: Iterable[Input]) -> str:
 
 def explain_names(names: Names) -> str:
     """Every step under its name."""
-    return "\n".join(f"{name}  {node_text(node)}" for node, name in names.steps.items())
+    return "\n".join(f"{name}  {node.text()}" for node, name in names.steps.items())
 
 
 def explain_plan(plan: Plan) -> str:
@@ -56,13 +55,7 @@ def explain_program(program: Program) -> str:
 
 def _is_rekeyed(step: Step, plan: Plan) -> bool:
     """Whether a stream's key has other values behind a step; other names for its columns are no change."""
-    if not isinstance(step.operator, (Project, TableJoin)) or step.table:
-        return False
-    before = plan.step(step.inputs[0]).key
-    if isinstance(step.operator, TableJoin):
-        return step.key != before
-    computed = {name: (expression.name, expression.value) for name, expression in step.operator.columns}
-    return [computed[name] for name in step.key] != [("column", name) for name in before]
+    return bool(step.inputs) and step.operator.rekeys(plan.step(step.inputs[0]).key, step.key)
 
 
 def _marked(mark: str, step: Step) -> str:
@@ -77,7 +70,7 @@ def _step(step: Step) -> list[str]:
 
 def _operator(operator: Operator) -> str:
     sources = f"  ← {', '.join(operator.inputs)}" if operator.inputs else ""
-    return f"{operator.id}  {operator_text(operator)}{sources}"
+    return f"{operator.id}  {operator.text()}{sources}"
 
 
 def _stage_title(stage: int) -> str:

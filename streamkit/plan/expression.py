@@ -99,3 +99,4 @@ class TypedAggregate:
     function: str
     type: str
     argument: TypedExpression | None = None
+    nullable: bool = True

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import singledispatch
 
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText, TypedExpression
+from streamkit.plan.expression import (
+    Alias,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Reference,
+    SqlText,
+    TypedAggregate,
+    TypedExpression,
+)
 
 INFIX = {
     "or": "OR", "and": "AND", "eq": "=", "ne": "!=", "eq_null_safe": "<=>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -137,3 +148,17 @@ _SPECIAL = {
     "when": _case_text,
     "case": _case_text,
 }
+
+
+def named_text(columns: Iterable[tuple[str, Expression]]) -> str:
+    """Named expressions in one line; columns as they are by their name alone."""
+    return ", ".join(
+        name if expression == Reference(name) else f"{name} = {expression_text(expression)}" for name, expression in columns
+    )
+
+
+def aggregates_text(aggregates: Iterable[TypedAggregate]) -> str:
+    """Aggregates as `name = function(argument): type`."""
+    return ", ".join(
+        f"{one.name} = {one.function}({typed_text(one.argument) if one.argument else '*'}): {one.type}" for one in aggregates
+    )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from streamkit.errors import TopicNotFoundError, TopologyError
-from streamkit.plan.nodes import STREAM, Node, Source, TableSource
+from streamkit.plan.node import STREAM, Node
+from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
 from streamkit.plan.tree import walk
 from streamkit.schema import Schema
@@ -36,31 +37,31 @@ class Topics(Protocol):
         ...
 
 
-def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Source, Input]:
+def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Node, Input]:
     """
     The input behind every source, tables before streams and then by name: their places in the canonical order.
 
     TopicNotFoundError lists the topics there are; TopologyError says what a topic lacks.
     """
-    sources = [node for node in walk(roots) if isinstance(node, Source)]
+    sources = [node for node in walk(roots) if isinstance(node, SourceNode)]
     inputs = {source: _input(source, topics) for source in sources}
     _check_agree(inputs)
     return dict(sorted(inputs.items(), key=lambda item: (item[1].kind == STREAM, item[1].topic, item[1].kind)))
 
 
-def distinct_inputs(inputs: dict[Source, Input]) -> tuple[Input, ...]:
+def distinct_inputs(inputs: dict[Node, Input]) -> tuple[Input, ...]:
     """The inputs, each once, in the canonical order."""
     return tuple(dict.fromkeys(inputs.values()))
 
 
-def _input(source: Source, topics: Topics | None) -> Input:
+def _input(source: SourceNode, topics: Topics | None) -> Input:
     schema, key = _described(source, topics)
     if source.relation != STREAM and not key:
         raise TopologyError(
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
             source.at,
         )
-    if isinstance(source, TableSource) and source.bootstrap:
+    if getattr(source, "bootstrap", False):
         raise TopologyError(
             f"table({source.topic!r}, bootstrap=True) is not supported yet; expected rows with event times before those of the "
             "streams, and no bootstrap: the canonical order then reads them first",
@@ -69,7 +70,7 @@ def _input(source: Source, topics: Topics | None) -> Input:
     return Input(source.topic, source.relation, schema, key)
 
 
-def _described(source: Source, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
+def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
     if topics is None:
         if source.schema is None:
             raise TopologyError(
@@ -81,14 +82,14 @@ def _described(source: Source, topics: Topics | None) -> tuple[Schema, tuple[str
         raise TopicNotFoundError(
             f"the topic {source.topic!r} does not exist; "
             f"{f'there are: {existing}' if existing else f'the log {topics.location} has no topics at all'}. "
-            "Create it with log.create_topic(…), or mend the name" + (f"\n  at {source.at}" if source.at else "")
+            "Create it with log.create_topic(…), or correct the name" + (f"\n  at {source.at}" if source.at else "")
         )
     topic = topics.topic(source.topic)
     _check_declared(source, topic)
     return topic.schema, tuple(topic.key)
 
 
-def _check_declared(source: Source, topic: TopicDescription) -> None:
+def _check_declared(source: SourceNode, topic: TopicDescription) -> None:
     declared = source.schema
     if declared is not None and _types(declared) != _types(topic.schema):
         raise TopologyError(
@@ -103,9 +104,9 @@ def _types(schema: Schema) -> list[tuple[str, str]]:
     return [(column.name, column.type) for column in schema]
 
 
-def _check_agree(inputs: dict[Source, Input]) -> None:
+def _check_agree(inputs: dict[SourceNode, Input]) -> None:
     """Without a log one topic may be declared twice; both must say the same, and one table reads it one way."""
-    seen: dict[tuple[str, str], tuple[Source, Input]] = {}
+    seen: dict[tuple[str, str], tuple[SourceNode, Input]] = {}
     for source, found in inputs.items():
         first, known = seen.setdefault((found.topic, found.kind), (source, found))
         if known != found:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamkit.plan import nodes
-from streamkit.plan.describe import node_text
-from streamkit.plan.tree import children, walk
+from streamkit.plan.node import BOX, CYLINDER, ROUNDED, Node
+from streamkit.plan.tree import walk
 
-_SHAPES = {
-    nodes.StreamSource: ("([", "])"),
-    nodes.TableSource: ("[(", ")]"),
-    nodes.GlobalTableSource: ("[(", ")]"),
-    nodes.Aggregate: ("[(", ")]"),
-    nodes.To: ("([", "])"),
-}
+_SHAPES = {BOX: ("[", "]"), ROUNDED: ("([", "])"), CYLINDER: ("[(", ")]")}
 _ENTITIES = {'"': "#quot;", "<": "#lt;", ">": "#gt;"}
 
 
-def mermaid(roots: Iterable[nodes.Node]) -> str:
+def mermaid(roots: Iterable[Node]) -> str:
     """The flowchart: one box a step, one arrow from each step to those that take its rows."""
     ids = {node: f"n{number}" for number, node in enumerate(walk(roots))}
     boxes = [f"    {ids[node]}{_box(node)}" for node in ids]
-    arrows = [f"    {ids[child]} --> {ids[node]}" for node in ids for child in children(node)]
+    arrows = [f"    {ids[child]} --> {ids[node]}" for node in ids for child in node.children]
     return "\n".join(["flowchart TD", *boxes, *arrows])
 
 
-def _box(node: nodes.Node) -> str:
-    left, right = _SHAPES.get(type(node), ("[", "]"))
-    return f'{left}"{_escaped(node_text(node))}"{right}'
+def _box(node: Node) -> str:
+    left, right = _SHAPES[node.shape]
+    return f'{left}"{_escaped(node.text())}"{right}'
 
 
 def _escaped(text: str) -> str:

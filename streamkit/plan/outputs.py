@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.inputs import TopicDescription, Topics
-from streamkit.plan.program import Output, Project, Write
+from streamkit.plan.operators.project import Project
+from streamkit.plan.program import Output
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
 from streamkit.schema import Schema
 
@@ -29,10 +30,6 @@ def fit_outputs(topics: Topics | None) -> Callable[[Plan], Plan]:
         return _in_order(replace(plan, outputs=outputs))
 
     return fit_outputs
-
-
-def _existing(name: str, topics: Topics | None) -> TopicDescription | None:
-    return topics.topic(name) if topics is not None and name in topics.topics(internal=True) else None
 
 
 def _fitted(output: Output, topic: TopicDescription | None, at: Location | None) -> Output:
@@ -59,9 +56,10 @@ def _takes(topic: Schema, written: Schema) -> bool:
 def _in_order(plan: Plan) -> Plan:
     steps: list[Step] = []
     for step in plan.steps:
-        if isinstance(step.operator, Write) and step.schema.names != plan.outputs[step.operator.output].schema.names:
+        number = step.operator.output_written
+        if number is not None and step.schema.names != plan.outputs[number].schema.names:
             rows = plan.step(step.inputs[0])
-            ordered = _ordered(rows, f"{step.id}:order", plan.outputs[step.operator.output].schema)
+            ordered = _ordered(rows, f"{step.id}:order", plan.outputs[number].schema)
             steps += [ordered, replace(with_operator(step, inputs=(ordered.id,)), schema=ordered.schema)]
         else:
             steps.append(step)
@@ -75,4 +73,4 @@ def _ordered(rows: Step, step_id: str, schema: Schema) -> Step:
 
 
 def _line(plan: Plan, number: int) -> Location | None:
-    return next(step.at for step in plan.steps if isinstance(step.operator, Write) and step.operator.output == number)
+    return next(step.at for step in plan.steps if step.operator.output_written == number)

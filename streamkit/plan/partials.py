@@ -4,44 +4,45 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamkit.plan.program import Aggregate, Edge, Fold
 from streamkit.plan.steps import Plan, Step, with_operator
 from streamkit.schema import Schema
 
 
 def push_partial_aggregation(plan: Plan) -> Plan:
     """
-    Put a `Fold` in front of the exchange of every aggregation, unless a result is asked for every record.
+    Put a `Fold` in front of the exchange of every aggregation, or of the aggregation where there is no exchange.
 
-        Windows → Send … Receive → Aggregate   becomes   Windows → Fold → Send … Receive(folded) → Aggregate(folded)
+    Unless a result is asked for every record.
+
+        Source → Send … Receive → Aggregate   becomes   Source → Fold → Send … Receive(folded) → Aggregate(folded)
     """
     for step in plan.steps:
-        if isinstance(step.operator, Aggregate) and "every" not in step.operator.modes:
-            plan = _pushed(plan, step, step.operator)
+        if step.operator.folds:
+            plan = _pushed(plan, step)
     return plan
 
 
-def _pushed(plan: Plan, step: Step, aggregate: Aggregate) -> Plan:
-    receive = plan.step(step.inputs[0])
-    send = plan.step(receive.inputs[0])
+def _pushed(plan: Plan, step: Step) -> Plan:
+    arrived = plan.step(step.inputs[0])
+    (store,) = (one for one in plan.stores if one.name in step.operator.stores)
+    is_moved = bool(arrived.sources) and plan.step(arrived.inputs[0]).stage < arrived.stage
+    if not is_moved:
+        fold = step.operator.fold(step, arrived, store.value)
+        return _changed(plan, {step.id: [fold, with_operator(step, inputs=(fold.id,), folded=True)]})
+    send = plan.step(arrived.inputs[0])
     source = plan.step(send.inputs[0])
-    schema = _state_schema(plan, source.schema, aggregate)
-    fold = Fold(f"{step.id}:fold", send.stage, (source.id,), aggregate.key, aggregate.size_ms is not None, aggregate.aggregates)
-    folded = replace(source, operator=fold, schema=schema, key=aggregate.key, partition_by=aggregate.key, table=False, at=step.at)
+    fold = replace(step.operator.fold(step, source, store.value))
+    fold = with_operator(fold, inputs=send.inputs)
     changed = {
-        send.id: [folded, replace(with_operator(send, inputs=(fold.id,)), schema=schema, key=aggregate.key)],
-        receive.id: [replace(with_operator(receive, folded=True), schema=schema, key=aggregate.key)],
+        send.id: [fold, replace(with_operator(send, inputs=(fold.id,)), schema=fold.schema, key=fold.key)],
+        arrived.id: [replace(with_operator(arrived, folded=True), schema=fold.schema, key=fold.key)],
         step.id: [with_operator(step, folded=True)],
     }
-    edges = tuple(_with_columns(edge, schema) if edge.number == send.operator.edge else edge for edge in plan.edges)  # type: ignore[attr-defined]
+    return _changed(plan, changed, (arrived.operator.edge, fold.schema))  # type: ignore[attr-defined]
+
+
+def _changed(plan: Plan, changed: dict[str, list[Step]], narrowed: tuple[int, Schema] | None = None) -> Plan:
+    edges = tuple(
+        replace(edge, columns=narrowed[1]) if narrowed is not None and edge.number == narrowed[0] else edge for edge in plan.edges
+    )
     return replace(plan.with_steps(new for old in plan.steps for new in changed.get(old.id, [old])), edges=edges)
-
-
-def _state_schema(plan: Plan, rows: Schema, aggregate: Aggregate) -> Schema:
-    """The columns of folded rows: the key, then the state; the window travels as a record column."""
-    store = next(store for store in plan.stores if store.name == aggregate.store)
-    return Schema((*rows.select(aggregate.key), *store.value))
-
-
-def _with_columns(edge: Edge, schema: Schema) -> Edge:
-    return replace(edge, columns=schema)

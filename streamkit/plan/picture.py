@@ -6,9 +6,8 @@ import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streamkit.plan import nodes
-from streamkit.plan.describe import node_text
-from streamkit.plan.tree import children, walk
+from streamkit.plan.node import Node
+from streamkit.plan.tree import walk
 
 BOX_WIDTH = 260
 BOX_HEIGHT = 44
@@ -40,12 +39,12 @@ class Box:
         return self.left + BOX_WIDTH // 2
 
 
-def picture(name: str, roots: Iterable[nodes.Node]) -> str:
+def picture(name: str, roots: Iterable[Node]) -> str:
     """The topology as HTML with one SVG picture in it."""
     boxes = _placed(list(walk(roots)))
     width = max((box.left for box in boxes.values()), default=0) + BOX_WIDTH + MARGIN
     height = max((box.top for box in boxes.values()), default=0) + BOX_HEIGHT + MARGIN
-    arrows = "".join(_arrow(boxes[child], box) for node, box in boxes.items() for child in children(node))
+    arrows = "".join(_arrow(boxes[child], box) for node, box in boxes.items() for child in node.children)
     drawn = "".join(_drawn(node, box) for node, box in boxes.items())
     style = 'font-family="sans-serif" font-size="12"'
     return (
@@ -54,12 +53,12 @@ def picture(name: str, roots: Iterable[nodes.Node]) -> str:
     )
 
 
-def _placed(every: list[nodes.Node]) -> dict[nodes.Node, Box]:
+def _placed(every: list[Node]) -> dict[Node, Box]:
     """Each step one row below the lowest of its inputs, in the column of its first input if that is free."""
-    boxes: dict[nodes.Node, Box] = {}
+    boxes: dict[Node, Box] = {}
     taken: set[tuple[int, int]] = set()
     for node in every:
-        inputs = [boxes[child] for child in children(node)]
+        inputs = [boxes[child] for child in node.children]
         row = max((box.row + 1 for box in inputs), default=0)
         column = inputs[0].column if inputs else 0
         while (column, row) in taken:
@@ -69,9 +68,9 @@ def _placed(every: list[nodes.Node]) -> dict[nodes.Node, Box]:
     return boxes
 
 
-def _drawn(node: nodes.Node, box: Box) -> str:
-    colour = _SINK_COLOUR if isinstance(node, nodes.To) else _COLOURS[node.relation]
-    text = node_text(node)
+def _drawn(node: Node, box: Box) -> str:
+    colour = _SINK_COLOUR if node.is_sink else _COLOURS[node.relation]
+    text = node.text()
     shown = text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 1]}…"
     lines = [shown[start : start + LINE_LENGTH] for start in range(0, len(shown), LINE_LENGTH)]
     first = box.top + BOX_HEIGHT // 2 + 4 - 7 * (len(lines) - 1)

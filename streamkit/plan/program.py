@@ -9,18 +9,18 @@ for tables whether the row deletes its key.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any
 
 from streamkit.errors import FormatVersionError
-from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.schema import Schema
 
-PROGRAM_FORMAT = 1
+PROGRAM_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -76,163 +76,6 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Operator:
-    """Any step: `id` is its stable name, `inputs` the ids of the operators whose rows it takes."""
-
-    kind: ClassVar[str] = ""
-    id: str
-    stage: int
-    inputs: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Source(Operator):
-    """Rows of input number `input`, with the columns named (pruned to what is used)."""
-
-    kind: ClassVar[str] = "source"
-    input: int
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Filter(Operator):
-    """Keep rows whose predicate is true; of a table, turn the others into deletions, which have the `key` columns only."""
-
-    kind: ClassVar[str] = "filter"
-    predicate: TypedExpression
-    table: bool = False
-    key: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Project(Operator):
-    """Replace the row's own columns by these, in this order; a deleted row computes its key columns only."""
-
-    kind: ClassVar[str] = "project"
-    columns: tuple[tuple[str, TypedExpression], ...]
-    key: tuple[str, ...] = ()
-    table: bool = False
-
-
-@dataclass(frozen=True)
-class Send(Operator):
-    """Hand the rows to edge `edge`; `keep_null_keys` says whether rows whose key is null travel or are dropped."""
-
-    kind: ClassVar[str] = "send"
-    edge: int
-    keep_null_keys: bool
-
-
-@dataclass(frozen=True)
-class Receive(Operator):
-    """The rows that arrived by edge `edge`, in canonical order unless they are folded."""
-
-    kind: ClassVar[str] = "receive"
-    edge: int
-    folded: bool = False
-
-
-@dataclass(frozen=True)
-class Materialize(Operator):
-    """Keep the newest row per key of a table in `store`; rows pass on. `value` columns are stored in this order."""
-
-    kind: ClassVar[str] = "materialize"
-    store: str
-
-
-@dataclass(frozen=True)
-class TableJoin(Operator):
-    """
-    Join a stream (first input) with a materialized table (second input) as of the stream record's place in the order.
-
-    `on` are the stream's columns, in the order of the table's key columns. `columns` says what the result holds: pairs of
-    (result name, source) where source is `left.NAME` or `right.NAME`.
-    """
-
-    kind: ClassVar[str] = "table_join"
-    how: str  # inner or left
-    on: tuple[str, ...]
-    store: str
-    columns: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class GlobalJoin(Operator):
-    """Join a stream with a global table read whole; `on` and `columns` as in `TableJoin`, the table is input `input`."""
-
-    kind: ClassVar[str] = "global_join"
-    how: str
-    on: tuple[str, ...]
-    input: int
-    columns: tuple[tuple[str, str], ...]
-    table: tuple[Operator, ...] = ()  # Filter and Project steps between the topic and the join, applied when it is read
-
-
-@dataclass(frozen=True)
-class Windows(Operator):
-    """Assign each row to its windows (one row each, column `window_start`), and drop it where the window has closed."""
-
-    kind: ClassVar[str] = "windows"
-    size_ms: int
-    advance_ms: int
-    grace_ms: int
-    key: tuple[str, ...] = ()
-
-    @property
-    def per_record(self) -> int:
-        """The windows that a record is in, at most."""
-        return -(-self.size_ms // self.advance_ms)
-
-
-@dataclass(frozen=True)
-class Fold(Operator):
-    """Combine the rows of a key (and window) into one row of aggregate state, before they travel."""
-
-    kind: ClassVar[str] = "fold"
-    key: tuple[str, ...]
-    windowed: bool
-    aggregates: tuple[TypedAggregate, ...]
-
-
-@dataclass(frozen=True)
-class Aggregate(Operator):
-    """Fold rows (or rows of state, if `folded`) into `store`; `modes` lists the emissions asked of it."""
-
-    kind: ClassVar[str] = "aggregate"
-    key: tuple[str, ...]
-    store: str
-    aggregates: tuple[TypedAggregate, ...]
-    folded: bool
-    modes: tuple[str, ...]  # of latest, every, final
-    size_ms: int | None = None
-    grace_ms: int | None = None
-
-
-@dataclass(frozen=True)
-class Emit(Operator):
-    """The results of an aggregate or a materialized table: newest per key and epoch, every one, or final ones."""
-
-    kind: ClassVar[str] = "emit"
-    mode: str
-
-
-@dataclass(frozen=True)
-class Write(Operator):
-    """Append the rows to output number `output`."""
-
-    kind: ClassVar[str] = "write"
-    output: int
-
-
-OPERATORS: dict[str, type[Operator]] = {
-    cls.kind: cls
-    for cls in (
-        Source, Filter, Project, Send, Receive, Materialize, TableJoin, GlobalJoin, Windows, Fold, Aggregate, Emit, Write,
-    )
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
 class Program:
     """A topology ready to run; `stages` counts the kernels."""
 
@@ -260,7 +103,9 @@ class Program:
                 f"the program has format {value.get('format')!r}, and this version of StreamKit reads {PROGRAM_FORMAT}; "
                 "use the version that compiled it, or compile it again"
             )
-        program: Program = from_plain(cls, value, OPERATORS)
+        import streamkit.plan.operators  # noqa: F401  # knows every kind of operator; it imports this module
+
+        program: Program = from_plain(cls, value, KINDS)
         return program
 
     @property
@@ -272,9 +117,19 @@ class Program:
         """The operators of one stage, in order."""
         return tuple(operator for operator in self.operators if operator.stage == stage)
 
+    def operator(self, name: str) -> Operator:
+        """The operator of that id, or the one behind an input's name."""
+        return self.operators[self.numbers[source_of(name)]]
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The place of each operator in the program, by its id."""
+        return {operator.id: number for number, operator in enumerate(self.operators)}
+
     def store(self, name: str) -> Store:
         """The store of that name."""
         return next(store for store in self.stores if store.name == name)
 
-
-__all__ = [name for name, value in list(globals().items()) if dataclasses.is_dataclass(value)]
+    def keeper(self, store: str) -> Operator:
+        """The operator that keeps a store."""
+        return next(operator for operator in self.operators if store in operator.stores)

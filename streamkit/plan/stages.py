@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from streamkit.plan.program import Aggregate, Materialize, Operator, Source, Store, TableJoin, Write
+from streamkit.plan.operator import Exchange, Key, source_of
 from streamkit.plan.steps import Plan, Step, with_operator
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows of a step are: their stage, and the columns by which they lie over the tasks (None: unknown)."""
+
+    stage: int
+    key: Key | None
 
 
 def assign_stages(plan: Plan) -> Plan:
     """
     Give every step its stage.
 
-    Stage 0 is the readers. A stateful step comes one stage after the last of its inputs, a table in the stage of the join that looks
-    it up, an output in the first kernel at the earliest; all else stays with its input. A table that is looked up in two
-    stages is kept twice, under two names.
+    Stage 0 is the readers. A step comes one stage after an input that must move to it, and stays with an input that lies over
+    the tasks as the step needs it: operators on the same key share a kernel. A table stands in the stage of the join that
+    looks it up; one that is looked up in two stages is kept twice, under two names.
 
-        Source → Filter → TableJoin → Aggregate → Emit → Write
-        0        0        1           2           2      2
+        Source → Filter → TableJoin on k → Aggregate by k → Emit → Write
+        0        0        1                1                1      1
     """
     plan = _with_own_tables(plan, _stages(plan))
     stages = _stages(plan)
@@ -26,53 +34,69 @@ def assign_stages(plan: Plan) -> Plan:
     return replace(staged, stores=stores)
 
 
+def is_in_place(exchange: Exchange | None, rows: Place) -> bool:
+    """Whether rows need not move to lie as an exchange would lay them."""
+    return exchange is None or (rows.stage > 0 and rows.key == exchange.key)
+
+
 def _stages(plan: Plan) -> dict[str, int]:
-    stages: dict[str, int] = {}
+    places: dict[str, Place] = {}
     for step in plan.steps:
-        stages[step.id] = _stage(step.operator, stages)
+        places[step.id] = _place(step, plan, places)
+    stages = {step_id: place.stage for step_id, place in places.items()}
     for step in plan.steps:
         consumers = plan.consumers(step.id)
-        if isinstance(step.operator, Materialize) and consumers and all(_looks_up(consumer) for consumer in consumers):
+        if step.operator.is_looked_up and consumers and all(_looks_up(consumer, step) for consumer in consumers):
             stages[step.id] = min(stages[consumer.id] for consumer in consumers)
     return stages
 
 
-def _stage(operator: Operator, stages: dict[str, int]) -> int:
-    if isinstance(operator, Source):
-        return 0
-    if isinstance(operator, TableJoin):
-        return 1 + stages[operator.inputs[0]]
-    newest = max(stages[name] for name in operator.inputs)
-    if isinstance(operator, (Aggregate, Materialize)):
-        return 1 + newest
-    return max(1, newest) if isinstance(operator, Write) else newest
+def _place(step: Step, plan: Plan, places: dict[str, Place]) -> Place:
+    operator = step.operator
+    rows = [plan.step(name) for name in step.sources]
+    stage = operator.stage_min
+    for place, source in enumerate(rows):
+        found = places[source.id]
+        stays = operator.looks_up(place) or is_in_place(operator.exchange(place, source), found)
+        stage = max(stage, found.stage + (not stays))
+    keys = [_key(operator.exchange(place, source), source, places[source.id], stage) for place, source in enumerate(rows)]
+    return Place(stage, operator.partitioning(keys) if stage else None)
 
 
-def _looks_up(step: Step) -> bool:
-    return isinstance(step.operator, TableJoin)
+def _key(exchange: Exchange | None, source: Step, rows: Place, stage: int) -> Key | None:
+    """By which columns an input's rows lie when they have come to a stage."""
+    if rows.stage == stage and is_in_place(exchange, rows):
+        return rows.key
+    return exchange.key if exchange is not None else source.partition_by or None
+
+
+def _looks_up(consumer: Step, table: Step) -> bool:
+    return any(consumer.operator.looks_up(place) for place, name in enumerate(consumer.sources) if name == table.id)
 
 
 def _with_own_tables(plan: Plan, stages: dict[str, int]) -> Plan:
     """The plan in which every table is looked up in one stage only."""
-    steps: list[Step] = list(plan.steps)
-    stores = list(plan.stores)
-    for table in [step for step in plan.steps if isinstance(step.operator, Materialize)]:
-        joins = [step for step in plan.consumers(table.id) if _looks_up(step)]
+    for table in [step for step in plan.steps if step.operator.is_looked_up]:
+        joins = [step for step in plan.consumers(table.id) if _looks_up(step, table)]
         for stage in sorted({stages[join.id] for join in joins} - {stages[table.id]}):
-            _add_copy(plan, table, [join for join in joins if stages[join.id] == stage], steps, stores)
-    return replace(plan, steps=tuple(steps), stores=tuple(stores))
+            plan = _with_copy(plan, table, [join for join in joins if stages[join.id] == stage])
+    return plan
 
 
-def _add_copy(plan: Plan, table: Step, joins: list[Step], steps: list[Step], stores: list[Store]) -> None:
-    assert isinstance(table.operator, Materialize)
-    name = f"{table.operator.store}-for-{joins[0].id}"
+def _with_copy(plan: Plan, table: Step, joins: list[Step]) -> Plan:
+    (store,) = table.operator.stores
+    name = f"{store}-for-{joins[0].id}"
     copy = with_operator(table, id=f"{table.id}-for-{joins[0].id}", store=name)
-    original = next(store for store in plan.stores if store.name == table.operator.store)
-    stores.append(replace(original, name=name))
-    for join in joins:
-        steps[steps.index(join)] = with_operator(join, inputs=(join.inputs[0], copy.id), store=name)
+    original = next(one for one in plan.stores if one.name == store)
+    changed = {join.id: with_operator(join, inputs=_with_input(join, table.id, copy.id)) for join in joins}
+    steps = [changed.get(step.id, step) for step in plan.steps]
     steps.insert(steps.index(table) + 1, copy)
+    return replace(plan, steps=tuple(steps), stores=(*plan.stores, replace(original, name=name)))
+
+
+def _with_input(step: Step, old: str, new: str) -> tuple[str, ...]:
+    return tuple(new + name[len(old) :] if source_of(name) == old else name for name in step.inputs)
 
 
 def _store_stage(plan: Plan, name: str) -> int:
-    return next(step.stage for step in plan.steps if getattr(step.operator, "store", None) == name)
+    return next(step.stage for step in plan.steps if name in step.operator.stores)

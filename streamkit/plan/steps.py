@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.program import Edge, Input, Operator, Output, Store
+from streamkit.plan.operator import Operator, source_of
+from streamkit.plan.program import Edge, Input, Output, Store
 from streamkit.schema import Column, Schema
 
 UNSTAGED = -1
@@ -37,6 +39,10 @@ class Step:
         return self.operator.inputs
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        return self.operator.sources
+
+    @property
     def stage(self) -> int:
         return self.operator.stage
 
@@ -53,12 +59,12 @@ class Plan:
     edges: tuple[Edge, ...] = ()
 
     def step(self, step_id: str) -> Step:
-        """The step of that id."""
-        return next(step for step in self.steps if step.id == step_id)
+        """The step of that id, or the one behind an input's name."""
+        return self._by_id[source_of(step_id)]
 
     def consumers(self, step_id: str) -> tuple[Step, ...]:
         """The steps that take the rows of one."""
-        return tuple(step for step in self.steps if step_id in step.inputs)
+        return tuple(step for step in self.steps if step_id in step.sources)
 
     def with_steps(self, steps: Iterable[Step]) -> Plan:
         """The plan with other steps, sorted by stage, inputs before those that take them."""
@@ -69,25 +75,23 @@ class Plan:
         """The number of kernels."""
         return max((step.stage for step in self.steps), default=0)
 
+    @cached_property
+    def _by_id(self) -> dict[str, Step]:
+        return {step.id: step for step in self.steps}
+
 
 Pass = Callable[[Plan], Plan]
 
 
-def with_operator(step: Step, **changes: object) -> Step:
-    """The step with fields of its operator changed."""
-    return replace(step, operator=replace(step.operator, **changes))  # type: ignore[arg-type]
+def with_operator(step: Step, schema: Schema | None = None, **changes: object) -> Step:
+    """The step with fields of its operator changed, and its schema if one is given."""
+    operator = replace(step.operator, **changes)  # type: ignore[arg-type]
+    return replace(step, operator=operator, schema=step.schema if schema is None else schema)
 
 
 def column_of(schema: Schema, name: str) -> TypedExpression:
     """A column as it is."""
     return TypedExpression("column", schema[name].type, (), name)
-
-
-def referenced(expression: TypedExpression) -> set[str]:
-    """The columns an expression reads."""
-    if expression.name == "column":
-        return {str(expression.value)}
-    return set().union(*(referenced(argument) for argument in expression.arguments))
 
 
 def typed_columns(columns: Iterable[tuple[str, TypedExpression]], schema: Schema) -> tuple[Column, ...]:

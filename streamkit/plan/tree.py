@@ -1,19 +1,12 @@
-"""Walking, changing and hashing trees of nodes."""
+"""Walking and changing trees of nodes."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from streamkit.plan.nodes import Node
-
-
-def children(node: Node) -> tuple[Node, ...]:
-    """The nodes whose rows a node takes, in the order of its fields."""
-    values = (getattr(node, field.name) for field in dataclasses.fields(node))
-    return tuple(value for value in values if isinstance(value, Node))
+from streamkit.plan.node import Node
 
 
 def walk(roots: Iterable[Node]) -> Iterator[Node]:
@@ -25,23 +18,25 @@ def walk(roots: Iterable[Node]) -> Iterator[Node]:
 
 def replace(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with `change` applied to every node, inputs first."""
-    changed: dict[str, Any] = {}
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, Node):
-            changed[field.name] = replace(value, change)
+    changed = {
+        one.name: _replaced(getattr(node, one.name), change) for one in dataclasses.fields(node) if _holds_nodes(node, one.name)
+    }
     return change(dataclasses.replace(node, **changed) if changed else node)
 
 
-def structure_hash(node: Node) -> str:
-    """Eight hexadecimal digits that depend on the structure below a node and on nothing else."""
-    return hashlib.sha256(repr(node).encode()).hexdigest()[:8]
+def _holds_nodes(node: Node, name: str) -> bool:
+    value = getattr(node, name)
+    return isinstance(value, Node) or (isinstance(value, tuple) and any(isinstance(item, Node) for item in value))
+
+
+def _replaced(value: Any, change: Callable[[Node], Node]) -> Any:
+    return replace(value, change) if isinstance(value, Node) else tuple(replace(item, change) for item in value)
 
 
 def _walk(node: Node, seen: set[Node]) -> Iterator[Node]:
     if node in seen:
         return
-    for child in children(node):
+    for child in node.children:
         yield from _walk(child, seen)
     seen.add(node)
     yield node

@@ -1,0 +1,132 @@
+"""
+The place of a row in the canonical order (law 11), and sorting by it.
+
+A place is (order key, input, partition, offset, path). Rows that a record causes stand at the record's place. Two kinds of
+rows come without a record of their own:
+
+    final results     just before the record that moved stream time past their due moment: at its place, one offset earlier.
+                      That place is free, for the record before it in its partition has a smaller order key
+    newest results    at the end of the epoch: behind all inputs, by the number of their operator
+
+Where one place holds several rows, `_path` tells them apart: operator, window and key bytes of a result, or the window that a
+record was put into. Bytes compare as the values they stand for, so no tie is decided by a hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.log.keys import key_parts
+from streamkit.log.slices import join
+from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
+
+Numbers = npt.NDArray[np.int64]
+OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
+WITHOUT_RECORD = -1  # the input of results that time alone brings, in an epoch without records
+_SIGN = np.uint64(1 << 63)
+
+
+def has_place(batch: pa.RecordBatch) -> bool:
+    """Whether the rows have a place of their own; folded rows have none."""
+    return ORDER in batch.schema.names
+
+
+def place_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns that make up the place of each row."""
+    return {name: batch[name] for name in (*ORDER_COLUMNS, PATH, DUE) if name in batch.schema.names}
+
+
+def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa.Array]:
+    """The place of the newest results of operator `number`: behind every record of an epoch that ends at this order key."""
+    rows = len(paths)
+    return {
+        ORDER: pa.array(np.full(rows, order, np.int64)),
+        INPUT: pa.array(np.full(rows, OPERATORS + number, np.int16)),
+        PARTITION: pa.array(np.zeros(rows, np.int32)),
+        OFFSET: pa.array(np.zeros(rows, np.int64)),
+        PATH: paths,
+    }
+
+
+def paths_of(number: int | None, windows: Numbers | None, keys: Sequence[pa.Array] = ()) -> pa.BinaryArray:
+    """Bytes in the order of (operator, window, key)."""
+    rows = len(windows) if windows is not None else len(keys[0])
+    parts: list[npt.NDArray[np.void]] = []
+    if number is not None:
+        parts.append(np.full(rows, number, ">u2"))
+    if windows is not None:
+        parts.append((windows.view(np.uint64) ^ _SIGN).astype(">u8"))
+    return join([*parts, *(key_parts(keys) if keys else ())])
+
+
+def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
+    """The path of each row, extended by the window that it was put into."""
+    own = paths_of(None, windows)
+    if PATH not in batch.schema.names:
+        return own
+    return pc.binary_join_element_wise(batch[PATH].cast(pa.binary()), own, b"")
+
+
+def canonical_order(batch: pa.RecordBatch) -> Numbers:
+    """The permutation that sorts rows by their places; rows at one place stay as they stand."""
+    columns = _sort_columns(batch)
+    significant = [column for column in columns if len(column) and (column[0] != column).any()]
+    if not significant:
+        return np.arange(batch.num_rows)
+    return np.lexsort(significant[::-1])
+
+
+def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in the order in which they are processed."""
+    order = canonical_order(batch)
+    if (order[1:] > order[:-1]).all():
+        return batch
+    return batch.take(pa.array(order))
+
+
+def place_ranks(*batches: pa.RecordBatch) -> list[Numbers]:
+    """A number for the place of each row of several batches, equal for equal places and growing with them."""
+    columns = _sort_columns(_places(batches))
+    order = np.lexsort(columns[::-1])
+    is_new = np.zeros(len(order), bool)
+    for column in columns:
+        is_new[1:] |= np.diff(column[order]) != 0
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(is_new)
+    return np.split(ranks, list(accumulate(batch.num_rows for batch in batches[:-1])))
+
+
+def _places(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    names = [*ORDER_COLUMNS, *([PATH] if any(PATH in batch.schema.names for batch in batches) else [])]
+    columns = [pa.concat_arrays([_column(batch, name) for batch in batches]) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name == PATH and PATH not in batch.schema.names:
+        return no_paths(batch.num_rows)
+    return batch[name]
+
+
+def no_paths(rows: int) -> pa.BinaryArray:
+    """The path of rows that need none."""
+    return pa.array([b""]).take(pa.array(np.zeros(rows, np.int64)))
+
+
+def _sort_columns(batch: pa.RecordBatch) -> list[Numbers]:
+    origin = (_numbers(batch, INPUT) << 32) + _numbers(batch, PARTITION)
+    columns = [_numbers(batch, ORDER), origin, _numbers(batch, OFFSET)]
+    if PATH in batch.schema.names and len(batch[PATH]):
+        columns.append(pc.rank(batch[PATH], sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64))
+    return columns
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
+    values: Numbers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values

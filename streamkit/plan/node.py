@@ -1,0 +1,201 @@
+"""
+A step of a topology as a value, before anything is known about topics and types.
+
+Every node is frozen, holds its inputs as fields, and compares by structure; the line of the user's code that made it
+(`at`) takes no part in that. What can be checked without a schema is checked on construction, so later passes need no guards.
+What passes ask of a node, the node answers itself; each kind of node stands in a file of `streamkit.plan.operators`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from streamkit.errors import Location, TopologyError
+from streamkit.names import check_name
+
+if TYPE_CHECKING:
+    from streamkit.plan.building import Building
+    from streamkit.plan.steps import Step
+    from streamkit.plan.windows import TimeWindow
+
+STREAM = "stream"
+TABLE = "table"
+GLOBAL_TABLE = "global_table"
+NAME_PART_MAX = 100  # leaves room for the application's name and "-changelog" in Kafka's 249
+ROUNDED, BOX, CYLINDER = "rounded", "box", "cylinder"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Node:
+    """
+    Any step; `name` overrides the generated one.
+
+    `shape` says how a flowchart draws the step; `is_settled_per_epoch` that its newest results stand at the end of an epoch.
+    """
+
+    kind: ClassVar[str] = ""
+    shape: ClassVar[str] = BOX
+    is_sink: ClassVar[bool] = False
+    is_settled_per_epoch: ClassVar[bool] = False
+    name: str | None = field(default=None, kw_only=True)
+    at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_name(self.name, "step")
+
+    @property
+    def relation(self) -> str:
+        """What the step gives: stream, table or global_table."""
+        raise NotImplementedError
+
+    @cached_property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes whose rows the step takes, in the order of its fields."""
+        return tuple(node for one in dataclasses.fields(self) for node in _nodes_in(getattr(self, one.name)))
+
+    @property
+    def subject(self) -> str:
+        """What the step is about: a topic, topics joined, or a grouping of them."""
+        raise NotImplementedError
+
+    @property
+    def generated_name(self) -> str:
+        """What the step is called unless it has a name of its own: what it does to what."""
+        return shortened(f"{self.kind}-{self.subject}")
+
+    @property
+    def given_store(self) -> str | None:
+        """The name that the user gave the store behind the step."""
+        return getattr(self, "store", None) or self.name
+
+    @property
+    def generated_store(self) -> str:
+        """What the store behind the step is called unless the user named it."""
+        return self.subject
+
+    @property
+    def origin(self) -> Node:
+        """What a table comes from, below its stateless steps: a source, an aggregate, or a join of tables."""
+        return self
+
+    @property
+    def emitted_mode(self) -> str | None:
+        """Which emission of a table the step picks; None if it picks none."""
+        return None
+
+    @property
+    def tables(self) -> tuple[Node, ...]:
+        """The tables whose every change the step must see in its own stage."""
+        return ()
+
+    @property
+    def feeding(self) -> frozenset[Node]:
+        """The sources whose records are, or cause, the step's rows: they move its stream time. Tables that are looked up do not."""
+        return frozenset().union(*(child.feeding for child in self.children))
+
+    def text(self) -> str:
+        """What the step does, in one line."""
+        return self.kind.replace("_", " ")
+
+    def short_text(self) -> str:
+        """What the step is, in two or three words, as another step speaks of it."""
+        return self.kind.replace("_", " ")
+
+    def lower(self, building: Building) -> Step:
+        """The typed step that gives the node's rows, with all below it added to the building; TopologyError for what cannot be."""
+        raise TopologyError(f"{type(self).__name__} ({self.kind}) is not supported yet", self.at)
+
+    def changes(self, building: Building) -> Step:
+        """Every change of a table, before it is kept for a join; TopologyError for what is no table."""
+        raise TopologyError(f"{type(self).__name__} ({self.kind}) gives no table to join with", self.at)
+
+    def delay_ms(self, window: TimeWindow) -> int:
+        """How much longer than its grace `window` must wait for the step's rows, which may stand behind stream time."""
+        return max((child.delay_ms(window) for child in self.children), default=0)
+
+    def final_delay_ms(self, window: TimeWindow | None) -> int | None:
+        """How far a table's final results stand behind stream time, for a `window` over them; None if it has none."""
+        return None
+
+    def depends_on_cut(self) -> bool:
+        """Whether which rows the step gives depends on how the input is cut into epochs."""
+        return any(child.depends_on_cut() for child in self.children)
+
+    @cached_property
+    def tree_size(self) -> int:
+        """How many nodes the tree below has, one that is used twice counted twice."""
+        return 1 + sum(child.tree_size for child in self.children)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        """A digest of the structure, made once: a tree that shares nodes is not walked again for each use of them."""
+        digest = hashlib.sha256(type(self).__name__.encode())
+        for one in dataclasses.fields(self):
+            if one.compare:
+                digest.update(_digest_of(getattr(self, one.name)))
+        return digest.digest()
+
+    def __repr__(self) -> str:
+        """The fields by name. Names of stores depend on it (see `structure_hash`), so what it writes must stay as it is."""
+        written = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+        return f"{type(self).__name__.removesuffix('Node')}({written})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self is other or self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+
+def structure_hash(node: Node) -> str:
+    """
+    Eight hexadecimal digits that depend on the structure below a node and on nothing else.
+
+    Names of stores hold them, so they must stay as they are: of the node's text, unless the tree is too large to be written out.
+    """
+    content = repr(node).encode() if node.tree_size <= WRITTEN_OUT_MAX else node._digest
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
+WRITTEN_OUT_MAX = 500
+
+
+def check_distinct(names: Iterable[str], what: str, at: Location | None) -> None:
+    """TopologyError if a name occurs twice; names differ by more than case."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise TopologyError(f"the {what} {name!r} occurs twice; expected distinct names", at)
+        seen.add(name.lower())
+
+
+def words(relation: str) -> str:
+    """A relation as people write it."""
+    return relation.replace("_", " ")
+
+
+def shortened(name: str) -> str:
+    """A generated name, cut to what names of topics leave room for."""
+    return name if len(name) <= NAME_PART_MAX else name[:NAME_PART_MAX].rstrip("-")
+
+
+def _nodes_in(value: Any) -> tuple[Node, ...]:
+    if isinstance(value, Node):
+        return (value,)
+    return tuple(item for item in value if isinstance(item, Node)) if isinstance(value, tuple) else ()
+
+
+def _digest_of(value: Any) -> bytes:
+    if isinstance(value, Node):
+        return value._digest
+    if isinstance(value, tuple) and any(isinstance(item, Node) for item in value):
+        return hashlib.sha256(b"".join(map(_digest_of, value))).digest()
+    return hashlib.sha256(repr(value).encode()).digest()

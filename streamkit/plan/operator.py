@@ -1,0 +1,164 @@
+"""
+An operator of a compiled program, and what passes and engine ask of it.
+
+An operator is a frozen record, so that a program is a JSON value. Each answers for itself: how its inputs must lie over the
+tasks, which columns it reads, what it keeps, what it says of itself. Its record stands in a file of
+`streamkit.plan.operators`, its kernel in the file of the same name in `streamkit.engine.operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from streamkit.plan.expression import TypedExpression
+
+if TYPE_CHECKING:
+    from streamkit.plan.program import Program
+    from streamkit.plan.steps import Step
+    from streamkit.schema import Schema
+
+Names: TypeAlias = frozenset[str]
+Key: TypeAlias = tuple[str, ...]
+PORT = "#"  # between an operator's id and the name of one of its outputs; names of steps cannot hold it
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """How rows lie over the tasks: by the hash of these columns; rows whose key is null are spread, or dropped."""
+
+    key: Key
+    keep_null_keys: bool
+
+
+@dataclass(frozen=True)
+class Operator:
+    """
+    Any operator: `id` is its stable name, `inputs` the ids of the operators whose rows it takes, with a port if it takes one.
+
+    `stage_min` is the first stage in which it can run. `ends_place` says that its rows need no place in the canonical order.
+    `is_looked_up` says that it is a table which runs wherever joins look it up, `narrows_input` that columns nobody reads are
+    left out in front of it. `tick_ms` is how often it must run although no record came.
+    """
+
+    kind: ClassVar[str] = ""
+    stage_min: ClassVar[int] = 0
+    ends_place: ClassVar[bool] = False
+    is_looked_up: ClassVar[bool] = False
+    narrows_input: ClassVar[bool] = False
+    tick_ms: ClassVar[int | None] = None
+    id: str
+    stage: int
+    inputs: tuple[str, ...]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            KINDS[cls.kind] = cls
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The ids of the operators whose rows it takes."""
+        return tuple(source_of(name) for name in self.inputs)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores it keeps."""
+        return ()
+
+    @property
+    def input_read(self) -> int | None:
+        """The number of the input that it reads from the log, record by record."""
+        return None
+
+    @property
+    def output_written(self) -> int | None:
+        """The number of the output that it appends to."""
+        return None
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """How long after a row's time a result of it may come."""
+        return 0
+
+    @property
+    def rows_per_record(self) -> int:
+        """How many rows one row becomes inside the operator, at most."""
+        return 1
+
+    @property
+    def shares_exchange(self) -> bool:
+        """Whether it takes rows that travel for other operators as well."""
+        return True
+
+    @property
+    def folds(self) -> bool:
+        """Whether its rows can be combined before they travel, by the step that `fold` gives."""
+        return False
+
+    def fold(self, step: Step, source: Step, state: Schema) -> Step:
+        """The step that combines the rows of `source` into rows of state; `state` are the columns of its store."""
+        raise NotImplementedError
+
+    def exchange(self, place: int, rows: Step) -> Exchange | None:
+        """How the rows of its input number `place` must lie over the tasks; None: as they lie."""
+        return None
+
+    def looks_up(self, place: int) -> bool:
+        """Whether input number `place` is a table that must be kept in the operator's own stage."""
+        return False
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
+        """By which columns its rows lie over the tasks, given the same of its inputs; None: by none that is known."""
+        return inputs[0] if inputs else None
+
+    def rekeys(self, before: Key, after: Key) -> bool:
+        """Whether a stream's key has other values behind it."""
+        return False
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        """The columns it reads of its input number `place`, given those that are read of its own rows."""
+        return needed
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        """Its step without the columns that nobody reads; `rows` are those of its first input, already narrowed."""
+        return step
+
+    def text(self) -> str:
+        """What it does, in one line."""
+        return self.kind.replace("_", " ")
+
+    def faults(self, program: Program) -> Iterable[str]:
+        """What is wrong with it in this program, each in a sentence; nothing if it is sound."""
+        return ()
+
+
+KINDS: dict[str, type[Operator]] = {}
+
+
+def source_of(name: str) -> str:
+    """The id of the operator whose rows an input takes."""
+    return name.partition(PORT)[0]
+
+
+def port_of(name: str) -> str:
+    """The port that an input takes; empty for the operator's only one."""
+    return name.partition(PORT)[2]
+
+
+def referenced(expression: TypedExpression) -> set[str]:
+    """The columns an expression reads."""
+    if expression.name == "column":
+        return {str(expression.value)}
+    return set().union(*(referenced(argument) for argument in expression.arguments))
+
+
+def all_names(sets: Iterable[Iterable[str]]) -> Names:
+    """The names in any of the sets."""
+    return frozenset(name for names in sets for name in names)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a line."""
+    return ", ".join(names) or "none"

@@ -1,0 +1,50 @@
+"""Rows for which a condition is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from streamkit.plan.analysis import Analyzer
+from streamkit.plan.expression import Expression, TypedExpression
+from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.plan.node import STREAM
+from streamkit.plan.operator import Key, Names, Operator, referenced
+from streamkit.plan.stateless import StatelessStep, passed
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FilterNode(StatelessStep):
+    """Rows for which `predicate` is true."""
+
+    kind: ClassVar[str] = "filter"
+    predicate: Expression
+
+    def text(self) -> str:
+        return f"filter {expression_text(self.predicate)}"
+
+    def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
+        predicate = analyzer.predicate(rows.schema, self.predicate, self.at)
+        is_table = rows.table and self.relation != STREAM  # a stream's filter drops rows, also among a table's changes
+        return replace(rows, operator=Filter(step_id, UNSTAGED, (rows.id,), predicate, is_table, rows.key), at=self.at)
+
+
+@dataclass(frozen=True)
+class Filter(Operator):
+    """Keep rows whose predicate is true; of a table, turn the others into deletions, which have the `key` columns only."""
+
+    kind: ClassVar[str] = "filter"
+    predicate: TypedExpression
+    table: bool = False
+    key: Key = ()
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return needed | referenced(self.predicate)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        return passed(step, rows)
+
+    def text(self) -> str:
+        return f"filter{' (table)' if self.table else ''}: {typed_text(self.predicate)}"

@@ -1,0 +1,36 @@
+"""Rows combined into aggregate state before they travel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.expression_text import aggregates_text
+from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
+from streamkit.plan.windows import Windowing
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True)
+class Fold(Operator):
+    """Combine the rows of a key, in each of their windows that is still open, into one row of aggregate state."""
+
+    kind: ClassVar[str] = "fold"
+    ends_place: ClassVar[bool] = True
+    key: Key
+    aggregates: tuple[TypedAggregate, ...]
+    window: Windowing | None = None
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return arguments(self.aggregates) | frozenset(self.key)
+
+    def text(self) -> str:
+        window = f" and window ({self.window})" if self.window else ""
+        return f"fold: by {listed(self.key)}{window}: {aggregates_text(self.aggregates)}"
+
+
+def arguments(aggregates: Sequence[TypedAggregate]) -> Names:
+    """The columns that aggregates read."""
+    return all_names(referenced(one.argument) for one in aggregates if one.argument is not None)

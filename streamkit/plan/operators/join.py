@@ -1,0 +1,75 @@
+"""A stream with the row of a table that has its key: what joins with kept and with global tables share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.plan.building import Building
+from streamkit.plan.node import GLOBAL_TABLE, STREAM, TABLE, Node, check_distinct, shortened, words
+from streamkit.plan.operators.global_join import global_join
+from streamkit.plan.operators.table_join import table_join
+from streamkit.plan.steps import Step
+
+JOIN_KINDS = ("inner", "left")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Join(Node):
+    """
+    A stream with the row of a table that has its key.
+
+    `on` are pairs of (stream column, table column); None joins the stream's key with the table's. `suffix` is
+    appended to those of the table's columns whose names the stream has too.
+    """
+
+    kind: ClassVar[str] = "join"
+    left: Node
+    right: Node
+    how: str = "inner"
+    on: tuple[tuple[str, str], ...] | None = None
+    suffix: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.how not in JOIN_KINDS:
+            raise TopologyError(
+                f"a stream cannot be joined with a table how={self.how!r}; expected one of {', '.join(JOIN_KINDS)}", self.at
+            )
+        if self.left.relation != STREAM or self.right.relation == STREAM:
+            raise TopologyError(
+                f"a join of a {words(self.left.relation)} with a {words(self.right.relation)} is not supported yet; "
+                "expected a stream joined with a table or a global table",
+                self.at,
+            )
+        check_distinct((left for left, _ in self.on or ()), "join column", self.at)
+        check_distinct((right for _, right in self.on or ()), "join column", self.at)
+        if self.on == ():
+            raise TopologyError(
+                "on= is empty; expected a column's name, a list of names, or {stream column: table column}", self.at
+            )
+
+    @property
+    def relation(self) -> str:
+        return STREAM
+
+    @property
+    def subject(self) -> str:
+        return self.name or shortened(f"{self.left.subject}-{self.right.subject}")
+
+    @property
+    def tables(self) -> tuple[Node, ...]:
+        return (self.right,) if self.right.relation == TABLE else ()
+
+    @property
+    def feeding(self) -> frozenset[Node]:
+        return self.left.feeding
+
+    def text(self) -> str:
+        on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
+        return f"{self.how} join {self.right.short_text()} on {on}"
+
+    def lower(self, building: Building) -> Step:
+        left = building.lower(self.left)
+        return (global_join if self.right.relation == GLOBAL_TABLE else table_join)(self, left, building)

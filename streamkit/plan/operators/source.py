@@ -1,0 +1,136 @@
+"""Topics that are read: as streams, as tables, and whole in every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.names import check_name
+from streamkit.plan.building import Building
+from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, ROUNDED, STREAM, TABLE, Node, words
+from streamkit.plan.operator import Names, Operator, listed
+from streamkit.plan.operators.materialize import materialized
+from streamkit.plan.program import Program
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceNode(Node):
+    """Rows of a topic; `schema` and `key` stand in for the topic's own where there is no log."""
+
+    topic: str
+    schema: Schema | None = None
+    key: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name(self.topic, "topic")
+        if self.key is not None and self.schema is None:
+            raise TopologyError(f"key={list(self.key)} of {self.topic!r} stands without schema=; expected both or none", self.at)
+        missing = [name for name in self.key or () if self.schema is not None and name not in self.schema]
+        if missing:
+            raise TopologyError(f"the key column {missing[0]!r} of {self.topic!r} is not in its schema: {self.schema}", self.at)
+
+    @property
+    def subject(self) -> str:
+        return self.name or self.topic
+
+    @property
+    def feeding(self) -> frozenset[Node]:
+        return frozenset({self})
+
+    def text(self) -> str:
+        return f"{words(self.kind)} {self.topic}"
+
+    def short_text(self) -> str:
+        return f"{words(self.kind)} {self.topic}"
+
+    def lower(self, building: Building) -> Step:
+        return building.add(source_step(self, building))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamSource(SourceNode):
+    """A topic read as a stream of records."""
+
+    kind: ClassVar[str] = "stream"
+    shape: ClassVar[str] = ROUNDED
+
+    @property
+    def relation(self) -> str:
+        return STREAM
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableSource(SourceNode):
+    """A topic read as a table: the newest row per key; `store` makes it queryable under that name."""
+
+    kind: ClassVar[str] = "table"
+    shape: ClassVar[str] = CYLINDER
+    bootstrap: bool = False
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.store is not None:
+            check_name(self.store, "store")
+
+    @property
+    def relation(self) -> str:
+        return TABLE
+
+    def text(self) -> str:
+        return super().text() + (f", store {self.store}" if self.store else "")
+
+    def lower(self, building: Building) -> Step:
+        """A table whose store has a name: it is kept up, whoever reads it."""
+        return materialized(self, self.changes(building), building)
+
+    def changes(self, building: Building) -> Step:
+        """The rows of the topic, before they are kept."""
+        return building.add(source_step(self, building))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GlobalTableSource(SourceNode):
+    """A topic read whole, as a table that every task has."""
+
+    kind: ClassVar[str] = "global_table"
+    shape: ClassVar[str] = CYLINDER
+
+    @property
+    def relation(self) -> str:
+        return GLOBAL_TABLE
+
+
+def source_step(node: SourceNode, building: Building) -> Step:
+    """The step that reads the topic, all its columns."""
+    found = building.inputs[node]
+    operator = Source(building.name(node), UNSTAGED, (), building.input_number(node), found.schema.names)
+    return Step(operator, found.schema, found.key, found.key, node.relation != STREAM, node.at)
+
+
+@dataclass(frozen=True)
+class Source(Operator):
+    """Rows of input number `input`, with the columns named (pruned to what is used)."""
+
+    kind: ClassVar[str] = "source"
+    input: int
+    columns: tuple[str, ...]
+
+    @property
+    def input_read(self) -> int:
+        return self.input
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        schema = step.schema.select(name for name in step.schema.names if name in needed)
+        return with_operator(step, schema, columns=schema.names)
+
+    def text(self) -> str:
+        return f"source: input {self.input}, columns {listed(self.columns)}"
+
+    def faults(self, program: Program) -> list[str]:
+        is_there = self.stage == 0 and 0 <= self.input < len(program.inputs)
+        return [] if is_there else [f"{self.id} reads an input that is not there"]

@@ -1,0 +1,83 @@
+"""A stream with the row that a kept table has for its key, as of the record's place in the order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.plan.building import Building
+from streamkit.plan.joining import (
+    Sources,
+    common_key_types,
+    join_columns,
+    joined_names,
+    joined_schema,
+    kept_columns,
+    read_of,
+    sources_text,
+)
+from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operators.materialize import kept_table
+from streamkit.plan.operators.project import add_widened
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.schema import Schema
+
+if TYPE_CHECKING:
+    from streamkit.plan.operators.join import Join
+
+
+@dataclass(frozen=True)
+class TableJoin(Operator):
+    """
+    Join a stream (first input) with a materialized table (second input) as of the stream record's place in the order.
+
+    `on` are the stream's columns, in the order of the table's key columns; `columns` is what the result holds.
+    """
+
+    kind: ClassVar[str] = "table_join"
+    stage_min: ClassVar[int] = 1
+    how: str  # inner or left
+    on: Key
+    columns: Sources
+
+    def exchange(self, place: int, rows: Step) -> Exchange | None:
+        return Exchange(self.on, self.how == "left") if place == 0 else None
+
+    def looks_up(self, place: int) -> bool:
+        return place == 1
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key:
+        return self.on
+
+    def rekeys(self, before: Key, after: Key) -> bool:
+        return before != after
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return read_of("left", self.columns, needed) | frozenset(self.on) if place == 0 else frozenset(rows.names)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        kept = kept_columns(self.columns, needed)
+        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+
+    def text(self) -> str:
+        return f"table join: {self.how}, on {listed(self.on)}, gives {sources_text(self.columns)}"
+
+
+def table_join(node: Join, left: Step, building: Building) -> Step:
+    """The steps of a join with a kept table: both sides widened to common types of the key, the table kept in its store."""
+    right = node.right.changes(building)
+    if right.key != right.partition_by:
+        raise TopologyError(
+            "a join of a stream with the results of windows is not supported yet; expected a table whose key has no windows",
+            node.at,
+        )
+    on = join_columns(node, left.schema, left.key, right.key)
+    types = common_key_types(node, left.schema, on, right.schema, right.key)
+    left = add_widened(left, dict(zip(on, types, strict=True)), f"{building.name(node)}:widen-stream", building)
+    kept = kept_table(node.right, right, types, building)
+    columns = joined_names(node, left.schema, kept.schema, kept.key)
+    operator = TableJoin(building.name(node), UNSTAGED, (left.id, kept.id), node.how, on, columns)
+    schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
+    return building.add(Step(operator, schema, on, on, False, node.at))

@@ -1,0 +1,165 @@
+"""Two tables by their keys: a change of either side is joined with the other side's row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.names import check_name
+from streamkit.plan.building import Building
+from streamkit.plan.joining import (
+    Sources,
+    common_key_types,
+    joined_names,
+    joined_schema,
+    kept_columns,
+    sources_text,
+)
+from streamkit.plan.node import CYLINDER, TABLE, Node, shortened, words
+from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operators.emit import port_step
+from streamkit.plan.operators.materialize import kept_table, materialized
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.schema import Schema
+
+TABLE_JOIN_KINDS = ("inner", "left", "outer")
+OPTIONAL_SIDES = {"inner": (), "left": ("right",), "outer": ("left", "right")}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableTableJoin(Node):
+    """
+    A table: the rows of two tables that have the same key, side by side.
+
+    `on` are pairs of (left key column, right key column), None for the keys as they are; `store` makes the result queryable.
+    """
+
+    kind: ClassVar[str] = "table_table_join"
+    shape: ClassVar[str] = CYLINDER
+    left: Node
+    right: Node
+    how: str = "inner"
+    on: tuple[tuple[str, str], ...] | None = None
+    suffix: str | None = None
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.store is not None:
+            check_name(self.store, "store")
+        if self.how not in TABLE_JOIN_KINDS:
+            raise TopologyError(
+                f"two tables cannot be joined how={self.how!r}; expected one of {', '.join(TABLE_JOIN_KINDS)}", self.at
+            )
+        if self.left.relation != TABLE or self.right.relation != TABLE:
+            raise TopologyError(
+                f"a join of a {words(self.left.relation)} with a {words(self.right.relation)} is not supported; "
+                "expected two tables: join a stream with a global table instead",
+                self.at,
+            )
+
+    @property
+    def relation(self) -> str:
+        return TABLE
+
+    @property
+    def subject(self) -> str:
+        return self.store or self.name or shortened(f"{self.left.subject}-join-{self.right.subject}")
+
+    @property
+    def tables(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def text(self) -> str:
+        on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
+        return f"{self.how} join {self.right.short_text()} on {on}" + (f" → store {self.store}" if self.store else "")
+
+    def short_text(self) -> str:
+        return f"{self.left.short_text()} joined with {self.right.short_text()}"
+
+    def lower(self, building: Building) -> Step:
+        joined = self._joined(building)
+        return (
+            joined
+            if self.store is None
+            else materialized(self, port_step(joined, "every", f"{joined.id}:changes", building), building)
+        )
+
+    def changes(self, building: Building) -> Step:
+        joined = self._joined(building)
+        return port_step(joined, "every", f"{joined.id}:changes", building)
+
+    def _joined(self, building: Building) -> Step:
+        left, right = self.left.changes(building), self.right.changes(building)
+        for side in (left, right):
+            if side.key != side.partition_by:
+                raise TopologyError(
+                    "a join of tables with windows is not supported yet; expected tables whose keys have no windows", self.at
+                )
+        _check_keys(self, left.key, right.key)
+        pairs = dict(self.on) if self.on is not None else dict(zip(left.key, right.key, strict=True))
+        right_on = tuple(pairs[name] for name in left.key)
+        types = common_key_types(self, left.schema, left.key, right.schema, right_on, ("left table", "right table"))
+        kept_left = kept_table(self.left, left, types, building)
+        in_order = dict(zip(right_on, types, strict=True))
+        kept_right = kept_table(self.right, right, tuple(in_order[name] for name in right.key), building)
+        columns = joined_names(self, kept_left.schema, kept_right.schema, right.key, "right table")
+        operator = TableTableJoinRows(
+            building.name(self), UNSTAGED, (kept_left.id, kept_right.id), self.how, left.key, right_on, columns,
+            _depth(self.right) > _depth(self.left),
+        )  # fmt: skip
+        schema = joined_schema(columns, kept_left.schema, kept_right.schema, OPTIONAL_SIDES[self.how], self.at, left.key)
+        return building.add(Step(operator, schema, left.key, left.key, True, self.at))
+
+
+@dataclass(frozen=True)
+class TableTableJoinRows(Operator):
+    """
+    Join the changes of two materialized tables, each with the other's row as of its own place in the order.
+
+    `left_key` and `right_key` are the key columns of either side, in the same order; `columns` is what the result holds.
+    `right_first` says which side's results come first where one record changes both.
+    """
+
+    kind: ClassVar[str] = "table_table_join"
+    stage_min: ClassVar[int] = 1
+    how: str  # inner, left or outer
+    left_key: Key
+    right_key: Key
+    columns: Sources
+    right_first: bool = False
+
+    def looks_up(self, place: int) -> bool:
+        return True
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key:
+        return self.left_key
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return frozenset(rows.names)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        kept = kept_columns(self.columns, needed | frozenset(self.left_key))
+        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+
+    def text(self) -> str:
+        on = listed(left if left == right else f"{left} = {right}" for left, right in zip(self.left_key, self.right_key))
+        return f"table table join: {self.how}, on {on}, gives {sources_text(self.columns)}"
+
+
+def _check_keys(node: TableTableJoin, left: Key, right: Key) -> None:
+    """TopologyError unless the whole key of one table is joined with the whole key of the other."""
+    on = node.on if node.on is not None else tuple(zip(left, right, strict=False))
+    if len(left) != len(right) or {a for a, _ in on} != set(left) or {b for _, b in on} != set(right):
+        raise TopologyError(
+            f"tables are joined by their whole keys, here {list(left)} and {list(right)}; found on={dict(node.on or ())}: "
+            "a join by other columns (a foreign key) is not supported yet",
+            node.at,
+        )
+
+
+def _depth(node: Node) -> int:
+    """How many joins a change passes before it reaches a table; the longer way comes first, as in Kafka Streams."""
+    return max((_depth(child) for child in node.children), default=0) + isinstance(node, TableTableJoin)

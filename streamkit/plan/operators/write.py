@@ -1,0 +1,100 @@
+"""The end of a stream: its records are appended to a topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.names import check_name
+from streamkit.plan.building import Building
+from streamkit.plan.node import ROUNDED, STREAM, Node
+from streamkit.plan.operator import Names, Operator
+from streamkit.plan.program import Output, Program
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class To(Node):
+    """The end of a stream: its records are appended to a topic."""
+
+    kind: ClassVar[str] = "to"
+    shape: ClassVar[str] = ROUNDED
+    is_sink: ClassVar[bool] = True
+    child: Node
+    topic: str
+    partitions: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name(self.topic, "topic")
+        if self.partitions is not None and self.partitions < 1:
+            raise TopologyError(
+                f"the topic {self.topic!r} cannot have {self.partitions} partitions; expected at least 1", self.at
+            )
+
+    @property
+    def relation(self) -> str:
+        return STREAM
+
+    @property
+    def subject(self) -> str:
+        return self.name or self.topic
+
+    @property
+    def generated_name(self) -> str:
+        return f"{self.kind}-{self.topic}"
+
+    def text(self) -> str:
+        return f"to {self.topic}"
+
+    def lower(self, building: Building) -> Step:
+        rows = building.lower(self.child)
+        policy = "compact" if self.child.emitted_mode == "latest" else "delete"
+        if policy == "compact" and not rows.key:
+            raise TopologyError("a table's newest rows need a key; expected a table with key columns", self.at)
+        output = Output(self.topic, rows.schema, rows.key, rows.partition_by, policy, self.partitions)
+        known = building.outputs.setdefault(self.topic, output)
+        check_same_output(self, known, output)
+        number = list(building.outputs).index(self.topic)
+        return building.add(replace(rows, operator=Write(building.name(self), UNSTAGED, (rows.id,), number), at=self.at))
+
+
+@dataclass(frozen=True)
+class Write(Operator):
+    """Append the rows to output number `output`."""
+
+    kind: ClassVar[str] = "write"
+    stage_min: ClassVar[int] = 1
+    output: int
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return frozenset(rows.names)
+
+    @property
+    def output_written(self) -> int:
+        return self.output
+
+    def text(self) -> str:
+        return f"write: output {self.output}"
+
+    def faults(self, program: Program) -> list[str]:
+        is_there = self.stage > 0 and 0 <= self.output < len(program.outputs)
+        return [] if is_there else [f"{self.id} writes an output that is not there"]
+
+
+def check_same_output(node: To, known: Output, output: Output) -> None:
+    """TopologyError if two streams that go to one topic differ."""
+    same_rows = {(c.name, c.type) for c in known.schema} == {(c.name, c.type) for c in output.schema}
+    if not same_rows or (known.key, known.cleanup_policy, known.partitions) != (
+        output.key,
+        output.cleanup_policy,
+        output.partitions,
+    ):
+        raise TopologyError(
+            f"two different streams go to the topic {node.topic!r}; expected the same columns, key and kind\n"
+            f"  the one:   {known.schema}; key {list(known.key)}; {known.cleanup_policy}\n"
+            f"  the other: {output.schema}; key {list(output.key)}; {output.cleanup_policy}",
+            node.at,
+        )

@@ -1,0 +1,62 @@
+"""Steps that look at one row at a time: they leave a stream a stream and a table a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from streamkit.plan.analysis import Analyzer
+from streamkit.plan.building import Building
+from streamkit.plan.node import Node
+from streamkit.plan.steps import Step
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StatelessStep(Node):
+    """A step that looks at one row at a time."""
+
+    child: Node
+
+    @property
+    def relation(self) -> str:
+        return self.child.relation
+
+    @property
+    def subject(self) -> str:
+        return self.name or self.child.subject
+
+    @property
+    def generated_store(self) -> str:
+        return self.name or self.generated_name
+
+    @property
+    def origin(self) -> Node:
+        return self.child.origin
+
+    def short_text(self) -> str:
+        return self.origin.short_text()
+
+    def lower(self, building: Building) -> Step:
+        return building.add(self.step(building.lower(self.child), building.name(self), building.analyzer))
+
+    def changes(self, building: Building) -> Step:
+        return building.add(self.step(self.child.changes(building), building.name(self), building.analyzer))
+
+    def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
+        """The step over these rows."""
+        raise NotImplementedError
+
+
+def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
+    """The stateless steps between a table and what it comes from, in the order they apply."""
+    steps: list[StatelessStep] = []
+    while isinstance(node, StatelessStep):
+        steps.append(node)
+        node = node.child
+    return tuple(reversed(steps))
+
+
+def passed(step: Step, rows: Schema | None) -> Step:
+    """A step that passes on whatever columns it gets."""
+    assert rows is not None, f"{step.id} has no input"
+    return replace(step, schema=step.schema.select(name for name in step.schema.names if name in rows))
