@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.log.heartbeats import MemoryHeartbeats
+from streamkit.log.database.heartbeats import MemoryHeartbeats
 from streamkit.log.opening import open_log
 from tests.log.group_members import Members
 

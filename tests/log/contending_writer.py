@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from streamkit.errors import StreamKitError
+from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.opening import open_log
-from streamkit.log.sqlite import SqliteDatabase
 
 
 def begin_as_reader() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from streamkit.clock import HandClock
-from streamkit.log.consumer import Consumer
-from streamkit.log.groups import commit_offsets
-from streamkit.log.heartbeats import MemoryHeartbeats
-from streamkit.log.membership import Membership, Subscription
+from streamkit.log.catalog.groups import commit_offsets
+from streamkit.log.consume.consumer import Consumer
+from streamkit.log.consume.membership import Membership, Subscription
+from streamkit.log.database.heartbeats import MemoryHeartbeats
 
 SESSION_MS = 1_000
 

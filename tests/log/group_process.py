@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamkit.errors import FencedError
-from streamkit.log.consumer import Consumer
+from streamkit.log.consume.consumer import Consumer
 from streamkit.log.opening import open_log
 from tests.history.bugs import plant
 

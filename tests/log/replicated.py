@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkit.log.opening import open_log
-from streamkit.log.replicated_storage import ReplicatedStorage
+from streamkit.log.storage.replicated_storage import ReplicatedStorage
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkit.errors import ConfigError
-from streamkit.log.address import is_address, parse_address
+from streamkit.log.database.address import is_address, parse_address
 
 
 @pytest.mark.parametrize(

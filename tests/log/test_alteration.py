@@ -10,11 +10,11 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, EpochFailedError, SchemaError, TopicExistsError, TopicNotFoundError
-from streamkit.log.applications import StoreDeclaration
-from streamkit.log.epochs import EpochCommit
+from streamkit.log.catalog.applications import StoreDeclaration
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.consume.reader import Reader
 from streamkit.log.opening import open_log
-from streamkit.log.reader import Reader
-from streamkit.log.topic import declare_topic
+from streamkit.log.topic.topic import declare_topic
 from streamkit.names import fresh_token
 
 

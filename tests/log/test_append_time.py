@@ -7,7 +7,7 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
+from streamkit.log.produce.producer import Producer
 from streamkit.testing.faults import FaultyStorage
 
 

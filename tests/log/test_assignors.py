@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.log.assignors import ASSIGNORS, assign_range, assign_sticky
+from streamkit.log.catalog.assignors import ASSIGNORS, assign_range, assign_sticky
 
 MEMBERS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8)
 TOPICS = st.dictionaries(st.integers(1, 4), st.integers(1, 9), max_size=4)

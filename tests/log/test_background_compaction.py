@@ -11,13 +11,14 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, EpochFailedError, StorageFailedError
 from streamkit.failpoints import armed
-from streamkit.log import maintenance, slab
-from streamkit.log.compaction import Report, compact_if_dirty
-from streamkit.log.maintenance import maintain
-from streamkit.log.merge import Merged
+from streamkit.log.maintenance import maintenance
+from streamkit.log.maintenance.compaction import Report, compact_if_dirty
+from streamkit.log.maintenance.maintenance import maintain
+from streamkit.log.maintenance.merge import Merged
+from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
-from streamkit.log.throttle import StoppedError, Throttle
+from streamkit.log.slab import slab
+from streamkit.log.topic.settings import Scalar
 from streamkit.log.upkeep import Upkeep
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
@@ -189,7 +190,7 @@ def test_what_a_pass_writes_is_throttled():
 
 def test_a_stopped_pass_ends_between_two_runs(monkeypatch):
     """Stopped after a swap, the pass ends there: old rows or new, none twice, no file left over, and the next pass goes on."""
-    monkeypatch.setattr("streamkit.log.compaction.RUN_EXTENTS_MAX", 2)
+    monkeypatch.setattr("streamkit.log.maintenance.compaction.RUN_EXTENTS_MAX", 2)
     log = open_memory_log(segment_ms=1)
     for number in range(10):
         put(log, ("a", number), (f"k{number}", number))
@@ -222,7 +223,7 @@ def test_a_stopped_pass_reads_no_further(monkeypatch):
             return real(*arguments)
 
         reads.clear()
-        monkeypatch.setattr("streamkit.log.survivors.read_rows", read_rows)
+        monkeypatch.setattr("streamkit.log.maintenance.survivors.read_rows", read_rows)
         with pytest.raises(StoppedError):
             background(log, memory_bytes=4_000, throttle=throttle)
         assert stops_at <= len(reads) <= stops_at + 5

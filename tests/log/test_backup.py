@@ -15,9 +15,9 @@ import pytest
 
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import backup
-from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
+from streamkit.log.rescue import backup
+from streamkit.log.rescue.fsck import check_folder
 from tests.log import busy
 
 
@@ -42,7 +42,7 @@ def refuse_links(monkeypatch):
     def refuse(*_):
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-    monkeypatch.setattr("streamkit.log.backup.os.link", refuse)
+    monkeypatch.setattr("streamkit.log.rescue.backup.os.link", refuse)
 
 
 @contextmanager

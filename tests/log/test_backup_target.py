@@ -15,10 +15,10 @@ import pytest
 
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import backup, backup_target
-from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
-from streamkit.log.storage import make_root
+from streamkit.log.rescue import backup, backup_target
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.storage.storage import make_root
 from streamkit.names import UNFINISHED_BACKUP
 from tests.log import busy
 

@@ -16,14 +16,14 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import StorageFullError, StreamKitError
-from streamkit.log.catalog import Catalog
-from streamkit.log.database import OutcomeUnknownError
-from streamkit.log.epochs import EpochCommit
-from streamkit.log.frame import TIMESTAMP_TYPE
-from streamkit.log.slab import write_slab
-from streamkit.log.sqlite import SqliteDatabase
-from streamkit.log.storage import FileStorage
-from streamkit.log.topic import declare_topic
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.database.database import OutcomeUnknownError
+from streamkit.log.database.sqlite import SqliteDatabase
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import FileStorage
+from streamkit.log.topic.topic import declare_topic
 from streamkit.names import SlabName, application_writer
 from streamkit.testing.faults import SYNC, WRITE, FaultyVfs
 from tests.crash.bugs import move_positions_first, take_failures_for_done

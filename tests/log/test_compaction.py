@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, EpochFailedError, OffsetOutOfRangeError, StorageFullError
 from streamkit.failpoints import armed
-from streamkit.log import manifest
-from streamkit.log.compaction import ATTEMPTS, compact, compact_if_dirty
+from streamkit.log.catalog import manifest
+from streamkit.log.maintenance.compaction import ATTEMPTS, compact, compact_if_dirty
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.settings import Scalar
+from streamkit.log.produce.producer import Producer
+from streamkit.log.topic.settings import Scalar
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, SlabName
 from streamkit.testing.faults import FaultyStorage
 from tests.log.conftest import NOW_MS

@@ -20,10 +20,11 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import compaction, manifest, replacements
-from streamkit.log.catalog import Catalog
+from streamkit.log.catalog import manifest, replacements
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.maintenance import compaction
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
+from streamkit.log.topic.settings import Scalar
 from streamkit.testing.faults import FaultyVfs
 from tests.crash.bugs import delete_before_the_swap
 

@@ -12,11 +12,11 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, StreamKitError, TopicNotFoundError
-from streamkit.log import fetcher, reader
-from streamkit.log.consumer import TopicPartition
+from streamkit.log.consume import fetcher, reader
+from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.slab import SlabMissingError
+from streamkit.log.produce.producer import Producer
+from streamkit.log.slab.slab import SlabMissingError
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import CorruptionError, SchemaError, StorageFailedError
-from streamkit.log import fetcher, reader
+from streamkit.log.consume import fetcher, reader
 from streamkit.log.opening import open_log
-from streamkit.log.slab import SlabMissingError
+from streamkit.log.slab.slab import SlabMissingError
 
 POLLS = 12
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamkit.errors import ConfigError, SchemaError, StreamKitError, TopicNotFoundError
 from streamkit.log.opening import open_log
-from streamkit.log.settings import SETTINGS
+from streamkit.log.topic.settings import SETTINGS
 from streamkit.schema import Column, Schema
 
 EMPTY = pa.schema([])

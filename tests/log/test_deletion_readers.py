@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streamkit.clock import HandClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
-from streamkit.log import cleaning, replacements
-from streamkit.log.cleaning import OFFSETS_RETENTION_MS, Cleaning
+from streamkit.log.catalog import cleaning, replacements
+from streamkit.log.catalog.cleaning import OFFSETS_RETENTION_MS, Cleaning
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
+from streamkit.log.topic.settings import Scalar
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 RETENTION_MS = 1_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from streamkit.log.dictionary import ROWS_MIN, with_dictionaries
 from streamkit.log.opening import open_log
+from streamkit.log.slab.dictionary import ROWS_MIN, with_dictionaries
 
 ROWS = ROWS_MIN * 2
 FEW = pa.array([f"carrier{number % 16}" for number in range(ROWS)])

@@ -9,16 +9,16 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError, TopicExistsError, TopicNotFoundError
-from streamkit.log import epochs
-from streamkit.log.applications import StoreDeclaration
-from streamkit.log.catalog import Catalog
-from streamkit.log.epochs import EpochCommit, added
-from streamkit.log.frame import TIMESTAMP_TYPE
-from streamkit.log.orphans import collect_orphans
-from streamkit.log.settings import Scalar
-from streamkit.log.slab import read_frame, write_slab
-from streamkit.log.storage import MemoryStorage
-from streamkit.log.topic import declare_topic
+from streamkit.log.catalog import epochs
+from streamkit.log.catalog.applications import StoreDeclaration
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epochs import EpochCommit, added
+from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
+from streamkit.log.slab.slab import read_frame, write_slab
+from streamkit.log.storage.storage import MemoryStorage
+from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.topic import declare_topic
 from streamkit.names import SlabName, application_writer, fresh_token
 
 

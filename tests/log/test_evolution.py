@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
 from streamkit.errors import SchemaError
-from streamkit.log import conversion, outbox
-from streamkit.log.evolution import check_evolution, is_wider
+from streamkit.log.consume.reader import Reader
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.reader import Reader
-from streamkit.log.slab import read_frame
-from streamkit.log.topic import declare_topic
+from streamkit.log.produce import outbox
+from streamkit.log.rows import conversion
+from streamkit.log.slab.slab import read_frame
+from streamkit.log.topic.evolution import check_evolution, is_wider
+from streamkit.log.topic.topic import declare_topic
 from streamkit.schema import ARROW_TYPES, Column, Schema, to_arrow
 
 TOPIC = declare_topic("t", "k int, n int, x float NOT NULL, at timestamp", key="k", timestamp="at")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, SchemaError, TopicExistsError
-from streamkit.log.formats import FORMATS, declare_format, decode, encode
 from streamkit.log.opening import open_log
-from streamkit.log.topic import Topic
+from streamkit.log.topic.formats import FORMATS, declare_format, decode, encode
+from streamkit.log.topic.topic import Topic
 
 AVRO = {
     "type": "record",

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.errors import ConfigError, CorruptionError, SchemaError
-from streamkit.log.extent import Extent
-from streamkit.log.frame import (
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import (
     COMPRESSIONS,
     HEADER_SIZE,
     TIMESTAMP_TYPE,
@@ -23,7 +23,7 @@ from streamkit.log.frame import (
     header,
     padding,
 )
-from streamkit.log.topic import declare_topic
+from streamkit.log.topic.topic import declare_topic
 from streamkit.schema import Column, Schema
 
 TOKEN = "00112233445566778899aabbccddeeff"

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError, StorageFailedError
-from streamkit.log import fsck
-from streamkit.log.copies import catalog_copies
-from streamkit.log.findings import ERROR, INFORMATION, WARNING
-from streamkit.log.fsck import check_folder
 from streamkit.log.opening import open_log
-from streamkit.log.slab import write_slab
+from streamkit.log.rescue import fsck
+from streamkit.log.rescue.copies import catalog_copies
+from streamkit.log.rescue.findings import ERROR, INFORMATION, WARNING
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.slab.slab import write_slab
 from streamkit.names import SlabName, fresh_token
 from tests.log import busy
 
@@ -31,7 +31,7 @@ DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 60
 CHECK_AS_NOBODY = """
 import os, sys
 import streamkit.state.check
-from streamkit.log.fsck import check_folder
+from streamkit.log.rescue.fsck import check_folder
 if os.geteuid() == 0:
     os.setuid(65534)
 print(check_folder(sys.argv[1], deep=True))

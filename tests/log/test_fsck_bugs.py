@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.log import fsck, invariants
+from streamkit.log.rescue import fsck, invariants
 from tests.log import test_fsck as promises
 from tests.log.test_fsck import folder, worked
 

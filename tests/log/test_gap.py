@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import CorruptionError
-from streamkit.log import keys
+from streamkit.log.database.postgres import PostgresDatabase
 from streamkit.log.opening import open_log
-from streamkit.log.postgres import PostgresDatabase
-from streamkit.log.rebuild import rebuild
+from streamkit.log.rescue.rebuild import rebuild
+from streamkit.log.values import keys
 
 ROWS = 60
 GAP = r"topic t, partition 0: the catalog is damaged, it does not know any more where the offsets 10 to 14 lie"

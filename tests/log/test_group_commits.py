@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError, FencedError, MembershipLostError, OffsetOutOfRangeError, StreamKitError
-from streamkit.log.groups import GroupCommit
+from streamkit.log.catalog.groups import GroupCommit
 from streamkit.log.opening import open_log
 from streamkit.testing.faults import FaultyVfs
 from tests.log.group_members import SESSION_MS, numbers_of, owners

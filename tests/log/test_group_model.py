@@ -18,10 +18,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from streamkit.clock import HandClock
 from streamkit.errors import MembershipLostError, TopicNotFoundError
-from streamkit.log import groups, membership
-from streamkit.log.fetcher import Fetched, Fetcher
+from streamkit.log.catalog import groups
+from streamkit.log.consume import membership
+from streamkit.log.consume.fetcher import Fetched, Fetcher
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
+from streamkit.log.produce.producer import Producer
 from tests.log.group_members import SESSION_MS, Members
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))

@@ -13,7 +13,7 @@ from streamkit.errors import (
     MembershipLostError,
     TopicNotFoundError,
 )
-from streamkit.log.consumer import TopicPartition
+from streamkit.log.consume.consumer import TopicPartition
 from tests.log.group_members import SESSION_MS, numbers_of, owners
 
 

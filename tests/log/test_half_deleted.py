@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from streamkit.errors import CatalogLostError, CorruptionError
-from streamkit.log import tables
-from streamkit.log.findings import ERROR
-from streamkit.log.fsck import check_folder
+from streamkit.log.catalog import tables
+from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.opening import open_log
-from streamkit.log.rebuild import rebuild
-from streamkit.log.slab import SlabMissingError
-from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.rescue.findings import ERROR
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.rescue.rebuild import rebuild
+from streamkit.log.slab.slab import SlabMissingError
 
 ROOT = Path(__file__).parents[2]
 COMMITS = 9  # so that a merge has something to do

@@ -13,8 +13,8 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import StorageFullError, StreamKitError
-from streamkit.log import heartbeats
-from streamkit.log.heartbeats import BUSY_TIMEOUT_MS, ENDED_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
+from streamkit.log.database import heartbeats
+from streamkit.log.database.heartbeats import BUSY_TIMEOUT_MS, ENDED_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
 from streamkit.log.opening import open_log
 from streamkit.names import HEARTBEATS_FILE
 
@@ -55,7 +55,7 @@ def test_what_has_ended_is_years_old(found, clock):
 
 def test_processes_share_a_log_s_heartbeats(tmp_path):
     """Another process of the host sees the beats, and they are young."""
-    code = f"from streamkit.log.heartbeats import heartbeats_at; heartbeats_at({str(tmp_path)!r}).beat('g/other')"
+    code = f"from streamkit.log.database.heartbeats import heartbeats_at; heartbeats_at({str(tmp_path)!r}).beat('g/other')"
     subprocess.run([sys.executable, "-c", code], check=True)
 
     (age,) = heartbeats_at(str(tmp_path)).ages_ms("g/").values()

@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from streamkit.errors import ConfigError
-from streamkit.log import identity
+from streamkit.log.catalog import identity
 from streamkit.log.opening import open_log
-from streamkit.log.storage import FileStorage
+from streamkit.log.storage.storage import FileStorage
 from tests.places import open_postgres
 
 

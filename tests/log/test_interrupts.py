@@ -21,8 +21,8 @@ import pyarrow as pa
 import streamkit.log
 from streamkit.errors import EpochFailedError
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.receipt import Receipt
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.receipt import Receipt
 
 FOLDER = str(Path(streamkit.log.__file__).parent)
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from streamkit.log.outbox import Outbox
+from streamkit.log.produce.outbox import Outbox
 from tests.log.test_interrupts import outcome_of_interrupt
 
 STRIDE = 97

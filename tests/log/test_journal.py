@@ -11,13 +11,13 @@ import time
 import pytest
 
 from streamkit.errors import StorageFullError, StreamKitError
-from streamkit.log import journal
-from streamkit.log.catalog import Catalog
-from streamkit.log.copies import catalog_copies
-from streamkit.log.journal import Journal, read_journal
+from streamkit.log.catalog import journal
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.journal import Journal, read_journal
+from streamkit.log.catalog.recording import is_change
 from streamkit.log.opening import open_log
-from streamkit.log.rebuild import rebuild
-from streamkit.log.recording import is_change
+from streamkit.log.rescue.copies import catalog_copies
+from streamkit.log.rescue.rebuild import rebuild
 from tests.log import busy
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
@@ -73,7 +73,8 @@ def test_commit_without_room_for_its_entry_fails(tmp_path):
         topics, write = log.topics(), os.write
         with pytest.MonkeyPatch.context() as patch, pytest.raises(StorageFullError):
             patch.setattr(
-                "streamkit.log.journal.os.write", lambda file, data: write(file, data[:10]) if len(data) > 100 else _full()
+                "streamkit.log.catalog.journal.os.write",
+                lambda file, data: write(file, data[:10]) if len(data) > 100 else _full(),
             )
             log.create_topic("more", busy.SCHEMA, "key")
         assert log.topics() == topics

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamkit.errors import CorruptionError, SchemaError
-from streamkit.log.keys import decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
+from streamkit.log.values.keys import decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
 from streamkit.schema import to_arrow
 
 UTC = dt.timezone.utc

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import CorruptionError, NotEnoughReplicasError
-from streamkit.log.lockstep import STEP_BYTES, Lockstep, NoMorePartsError
-from streamkit.log.slab import check_slab
+from streamkit.log.slab.slab import check_slab
+from streamkit.log.storage.lockstep import STEP_BYTES, Lockstep, NoMorePartsError
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
 from tests.log.replicated import folders, log

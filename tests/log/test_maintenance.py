@@ -20,9 +20,10 @@ from streamkit.errors import (
     StreamKitError,
     TopicNotFoundError,
 )
-from streamkit.log import maintenance, storage
-from streamkit.log.merge import Merged, merge_topic
+from streamkit.log.maintenance import maintenance
+from streamkit.log.maintenance.merge import Merged, merge_topic
 from streamkit.log.opening import open_log
+from streamkit.log.storage import storage
 
 HOUR = 3_600_000
 NEVER_MS = 1 << 62

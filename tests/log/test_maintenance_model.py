@@ -17,12 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, OffsetOutOfRangeError
-from streamkit.log import compaction, retention, segment, survivors
-from streamkit.log.cleaning import Cleaning
-from streamkit.log.heartbeats import MemoryHeartbeats
-from streamkit.log.keys import partitions as partitions_of
+from streamkit.log.catalog import retention
+from streamkit.log.catalog.cleaning import Cleaning
+from streamkit.log.database.heartbeats import MemoryHeartbeats
+from streamkit.log.maintenance import compaction, segment, survivors
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
+from streamkit.log.topic.settings import Scalar
+from streamkit.log.values.keys import partitions as partitions_of
 from streamkit.names import pin_heartbeat
 from tests.history.twins import Row, check_twin
 

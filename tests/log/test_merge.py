@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.failpoints import armed
-from streamkit.log.extent import Extent
-from streamkit.log.frame import TIMESTAMP_TYPE
-from streamkit.log.merge import Room, Run, files_max, merge_topic, plan_merge, rewrites_max, runs_of
+from streamkit.log.catalog.producers import ProducerCommit
+from streamkit.log.catalog.replacements import Replacement
+from streamkit.log.maintenance.merge import Room, Run, files_max, merge_topic, plan_merge, rewrites_max, runs_of
+from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.opening import open_log
-from streamkit.log.producers import ProducerCommit
-from streamkit.log.replacements import Replacement
-from streamkit.log.segment import SegmentWriter
-from streamkit.log.slab import write_slab
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
+from streamkit.log.slab.slab import write_slab
 from streamkit.names import OFFSET, SlabName, fresh_token, producer_writer
 
 MIB = 1 << 20

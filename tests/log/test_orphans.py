@@ -6,13 +6,13 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from streamkit.log.catalog import Catalog
-from streamkit.log.fsck import check_folder
-from streamkit.log.maintenance import maintain
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.maintenance.maintenance import maintain
+from streamkit.log.maintenance.orphans import SILENT_MS, collect_all_orphans
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.orphans import SILENT_MS, collect_all_orphans
-from streamkit.log.slab import write_slab
-from streamkit.log.trash import empty_trash
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.slab.slab import write_slab
 from streamkit.names import SlabName, fresh_token, producer_writer
 from tests.log.replicated import folders
 from tests.log.replicated import log as replicated_log

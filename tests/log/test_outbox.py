@@ -13,11 +13,11 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import BufferFullError, ConfigError, FencedError, StorageFullError, StreamKitError
-from streamkit.log import outbox
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.producer_settings import ProducerSettings
-from streamkit.log.receipt import Receipt
+from streamkit.log.produce import outbox
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.producer_settings import ProducerSettings
+from streamkit.log.produce.receipt import Receipt
 from streamkit.testing.faults import FaultyStorage
 
 ANYWHERE = outbox._anywhere  # before the tests as a whole pin it

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
-from streamkit.log import pins
-from streamkit.log.maintenance import lapsed_holders
-from streamkit.log.pin import Pin
-from streamkit.log.pulse import LAPSE_MS
-from streamkit.log.retention import Trim
+from streamkit.log.catalog import pins
+from streamkit.log.catalog.retention import Trim
+from streamkit.log.consume.pin import Pin
+from streamkit.log.database.pulse import LAPSE_MS
+from streamkit.log.maintenance.maintenance import lapsed_holders
 from streamkit.names import pin_heartbeat
 from tests.log.aged import HOUR, append, offsets, start_of, topic_with
 

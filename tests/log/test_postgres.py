@@ -13,12 +13,12 @@ import pytest
 from psycopg.pq import Ping
 
 from streamkit.errors import ConfigError, SetupError, StorageFullError, StreamKitError
-from streamkit.log import tables
-from streamkit.log.address import parse_address
-from streamkit.log.catalog import Catalog
-from streamkit.log.database import ConnectionLostError, OutcomeUnknownError
+from streamkit.log.catalog import tables
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.database.address import parse_address
+from streamkit.log.database.database import ConnectionLostError, OutcomeUnknownError
+from streamkit.log.database.postgres import connect
 from streamkit.log.opening import open_log
-from streamkit.log.postgres import connect
 from tests.places import open_postgres
 from tests.wire import ANSWER_LOST, CUTS, HELD_BACK, NEVER_SENT, Wire
 
@@ -108,7 +108,7 @@ def test_an_outcome_is_settled_whichever_it_was(url, database, wire, cut):
 
 def test_settling_waits_for_a_session_that_it_cannot_end(url, database, wire, monkeypatch):
     """Where the server does not end the old session, settling lasts until its COMMIT has come, and then tells the truth."""
-    monkeypatch.setattr("streamkit.log.postgres._END_SESSION", b"SELECT $1::int, $2::text")
+    monkeypatch.setattr("streamkit.log.database.postgres._END_SESSION", b"SELECT $1::int, $2::text")
     client = open_postgres(through(wire, url))
     with pytest.raises(OutcomeUnknownError), client.write() as transaction:
         transaction.execute(INSERT)
@@ -208,7 +208,7 @@ def test_a_server_that_crashes_and_starts_again(postgres, url):
 
 def test_a_server_that_is_gone_is_named(postgres, database, monkeypatch):
     """After waiting for it, the error says that the server cannot be reached; when it is back, the same object works."""
-    monkeypatch.setattr("streamkit.log.postgres.RECONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("streamkit.log.database.postgres.RECONNECT_TIMEOUT_S", 0.3)
     postgres.crash()
     try:
         start = time.monotonic()
@@ -229,8 +229,8 @@ def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkey
             raise psycopg.OperationalError("the database system is in recovery mode")
         return connect(address)
 
-    monkeypatch.setattr("streamkit.log.postgres.PostgresDatabase._state", lambda _: states.pop(0))
-    monkeypatch.setattr("streamkit.log.postgres.connect", connect_at_last)
+    monkeypatch.setattr("streamkit.log.database.postgres.PostgresDatabase._state", lambda _: states.pop(0))
+    monkeypatch.setattr("streamkit.log.database.postgres.connect", connect_at_last)
     database._disconnect()
 
     assert count(database) == 0
@@ -238,7 +238,7 @@ def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkey
 
 def test_a_commit_is_left_open_while_the_server_is_gone(postgres, url, wire, monkeypatch):
     """While nothing can be known nothing is claimed; the next transaction settles it first."""
-    monkeypatch.setattr("streamkit.log.postgres.RECONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("streamkit.log.database.postgres.RECONNECT_TIMEOUT_S", 0.3)
     catalog = Catalog(open_postgres(through(wire, url)))
     catalog.open_producer("before")
     with pytest.raises(OutcomeUnknownError), catalog._database.write() as transaction:
@@ -259,7 +259,7 @@ def test_a_commit_is_left_open_while_the_server_is_gone(postgres, url, wire, mon
 
 def test_a_writer_does_not_wait_for_ever(url, database, monkeypatch):
     """A writer that waited too long for another one says who is in the way, and can try again."""
-    monkeypatch.setattr("streamkit.log.postgres.LOCK_TIMEOUT_MS", 200)
+    monkeypatch.setattr("streamkit.log.database.postgres.LOCK_TIMEOUT_MS", 200)
     impatient = open_postgres(url)
     with database.write(), pytest.raises(StreamKitError, match="another process is writing; run again"), impatient.write():
         pass
@@ -271,7 +271,7 @@ def test_a_writer_does_not_wait_for_ever(url, database, monkeypatch):
 
 def test_a_stopped_writer_does_not_stop_the_others(url, database, monkeypatch):
     """A process that stands still inside a transaction loses it, and the next writer goes on."""
-    monkeypatch.setattr("streamkit.log.postgres.IDLE_TIMEOUT_MS", 200)
+    monkeypatch.setattr("streamkit.log.database.postgres.IDLE_TIMEOUT_MS", 200)
     stopped = open_postgres(url)
     with pytest.raises(StreamKitError), stopped.write() as transaction:
         transaction.execute(INSERT)
@@ -372,7 +372,7 @@ def test_a_user_without_rights_is_told(guest, postgres, tmp_path):
 
 def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
     """The error of the first connection names the server and both ways to mend it."""
-    monkeypatch.setattr("streamkit.log.postgres.OPEN_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("streamkit.log.database.postgres.OPEN_TIMEOUT_S", 0.2)
     with pytest.raises(ConfigError, match=r"the catalog postgresql://nobody@/db\?host=.* cannot be opened: .*mend the URL"):
         open_log(f"postgresql://nobody@/db?host={tmp_path}&storage={tmp_path}")
     assert list(tmp_path.iterdir()) == []
@@ -380,7 +380,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
 
 def test_without_psycopg_it_says_what_to_install(url, monkeypatch):
     """Only a log in PostgreSQL needs psycopg, and the error says how to get it."""
-    monkeypatch.delitem(sys.modules, "streamkit.log.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "streamkit.log.database.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(SetupError, match=r"pip install 'psycopg\[binary\]'"):
         open_log(url)

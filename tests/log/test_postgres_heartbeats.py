@@ -8,8 +8,8 @@ import time
 import pytest
 
 from streamkit.errors import StreamKitError
-from streamkit.log.address import parse_address
-from streamkit.log.postgres_heartbeats import PostgresHeartbeats
+from streamkit.log.database.address import parse_address
+from streamkit.log.database.postgres_heartbeats import PostgresHeartbeats
 from tests.places import open_postgres
 
 DAY_MS = 24 * 3_600_000

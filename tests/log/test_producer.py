@@ -14,11 +14,11 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, FencedError, SchemaError, StorageFullError, StreamKitError, TopicNotFoundError
-from streamkit.log import producers
-from streamkit.log.keys import partitions
+from streamkit.log.catalog import producers
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.producer_settings import ProducerSettings
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.producer_settings import ProducerSettings
+from streamkit.log.values.keys import partitions
 from streamkit.testing.faults import FaultyStorage, FaultyVfs
 from tests.places import SHARED_KINDS
 

@@ -10,9 +10,10 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, SchemaError, StreamKitError
-from streamkit.log import producer_session, slab
 from streamkit.log.opening import open_log
-from streamkit.log.producer_session import ProducerSession
+from streamkit.log.produce import producer_session
+from streamkit.log.produce.producer_session import ProducerSession
+from streamkit.log.slab import slab
 
 NO_TIMES = ["x", True, float("nan"), 1.5, 1 << 62, -(1 << 62), 1 << 70, dt.datetime(2013, 1, 1), np.float64(1)]
 WRITE = slab.write_slab

@@ -14,10 +14,10 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import RecordTooLargeError, SchemaError
 from streamkit.log.opening import open_log
-from streamkit.log.python_rows import RowReader
-from streamkit.log.record_size import fixed_bytes, record_bytes
-from streamkit.log.records import records_of
-from streamkit.log.topic import declare_topic
+from streamkit.log.rows.python_rows import RowReader
+from streamkit.log.rows.record_size import fixed_bytes, record_bytes
+from streamkit.log.rows.records import records_of
+from streamkit.log.topic.topic import declare_topic
 
 NOW_MS = 1_800_000_000_000
 UTC = dt.timezone.utc

@@ -10,10 +10,10 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import SchemaError
-from streamkit.log.conversion import DAYS_MAX
 from streamkit.log.opening import open_log
-from streamkit.log.python_values import python_values
-from streamkit.log.records import TIME_MS_MAX
+from streamkit.log.rows.conversion import DAYS_MAX
+from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.values.python_values import python_values
 
 UTC = dt.timezone.utc
 TYPES = {"day": pa.date32(), "at": pa.timestamp("us", "UTC"), "local": pa.timestamp("us")}

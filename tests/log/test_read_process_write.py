@@ -16,9 +16,9 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, FencedError, StreamKitError
-from streamkit.log import groups
+from streamkit.log.catalog import groups
 from streamkit.log.opening import open_log
-from streamkit.log.outbox import Outbox
+from streamkit.log.produce.outbox import Outbox
 
 ROOT = Path(__file__).parents[2]
 KILLS = 40 if os.environ.get("STREAMKIT_TORTURE") else 6

@@ -11,14 +11,14 @@ import pytest
 
 from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import rebuild as rebuilding
-from streamkit.log.copies import catalog_copies, copy_catalog
-from streamkit.log.journal import last_commits
+from streamkit.log.catalog.journal import last_commits
+from streamkit.log.database.sqlite import SqliteDatabase
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.rebuild import rebuild
+from streamkit.log.rescue import rebuild as rebuilding
+from streamkit.log.rescue.copies import catalog_copies, copy_catalog
+from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.salvage import salvage
-from streamkit.log.sqlite import SqliteDatabase
-from streamkit.log.trash import empty_trash
 from tests.log import busy
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))

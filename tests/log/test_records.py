@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import SchemaError
-from streamkit.log.records import records_of, tombstone_of
-from streamkit.log.topic import declare_topic
+from streamkit.log.rows.records import records_of, tombstone_of
+from streamkit.log.topic.topic import declare_topic
 
 UTC = dt.timezone.utc
 NOON = dt.datetime(2013, 1, 1, 12, tzinfo=UTC)

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import EpochFailedError, FencedError, OffsetOutOfRangeError
+from streamkit.log.catalog.producers import ProducerCommit
+from streamkit.log.catalog.replacements import Replacement
 from streamkit.log.opening import open_log
-from streamkit.log.producers import ProducerCommit
-from streamkit.log.replacements import Replacement
-from streamkit.log.slab import read_rows, write_slab
+from streamkit.log.slab.slab import read_rows, write_slab
 from streamkit.names import OFFSET, SlabName, fresh_token, producer_writer
 
 VALUES = list("abcdefgh")

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFailedError, StorageFullError
-from streamkit.log.fsck import check_folder
+from streamkit.log.consume.reader import Reader
+from streamkit.log.database.system_error import full_error
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.reader import Reader
-from streamkit.log.replicated_storage import ReplicatedStorage
-from streamkit.log.replication import Replication
-from streamkit.log.slab import check_slab, read_reference
-from streamkit.log.storage import FileStorage
-from streamkit.log.storage_root import MARKER, Owner, claim_root, place_of
-from streamkit.log.system_error import full_error
-from streamkit.log.trash import empty_trash
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.slab.slab import check_slab, read_reference
+from streamkit.log.storage.replicated_storage import ReplicatedStorage
+from streamkit.log.storage.replication import Replication
+from streamkit.log.storage.storage import FileStorage
+from streamkit.log.storage.storage_root import MARKER, Owner, claim_root, place_of
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import FaultyCalls
 from tests.log.replicated import damage, folders, log, values

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, StreamKitError
-from streamkit.log.applications import StoreDeclaration
-from streamkit.log.epochs import EpochCommit
-from streamkit.log.heartbeats import MemoryHeartbeats
+from streamkit.log.catalog.applications import StoreDeclaration
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.catalog.retention import EXTENTS_PER_PASS, AgedExtent, Head, expired_before
+from streamkit.log.database.heartbeats import MemoryHeartbeats
+from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.opening import open_log
-from streamkit.log.pulse import LAPSE_MS
-from streamkit.log.retention import EXTENTS_PER_PASS, AgedExtent, Head, expired_before
-from streamkit.log.topic import declare_topic
+from streamkit.log.topic.topic import declare_topic
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import application_heartbeat, fresh_token
 from tests.log.aged import ANY_TIME, HOUR, NOW, append, offsets, start_of, topic_with
@@ -80,7 +80,7 @@ def test_merge_does_not_make_rows_younger(log, clock):
 
 def test_clock_that_jumps_empties_the_log_slowly(log, clock, monkeypatch):
     """Ten years ahead, one pass drops a bounded number of extents, and only of topics with retention."""
-    monkeypatch.setattr("streamkit.log.retention.EXTENTS_PER_PASS", 3)
+    monkeypatch.setattr("streamkit.log.catalog.retention.EXTENTS_PER_PASS", 3)
     topic_with(log, retention_ms=HOUR)
     log.create_topic("kept", "v bigint", partitions=1, config={"retention.ms": -1})
     append(log, *[0] * 7)

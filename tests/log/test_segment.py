@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from streamkit.errors import EpochFailedError, StorageFullError
 from streamkit.failpoints import armed
-from streamkit.log.extent import Extent
-from streamkit.log.frame import FRAME_ROWS_MAX, HEADERS_TYPE
+from streamkit.log.maintenance.segment import FRAME_BYTES, FRAME_STORED_BYTES, Piece, SegmentWriter, filled, framed, grouped
+from streamkit.log.maintenance.survivors import Selection
 from streamkit.log.opening import open_log
-from streamkit.log.segment import FRAME_BYTES, FRAME_STORED_BYTES, Piece, SegmentWriter, filled, framed, grouped
-from streamkit.log.survivors import Selection
-from streamkit.log.topic import declare_topic
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import FRAME_ROWS_MAX, HEADERS_TYPE
+from streamkit.log.topic.topic import declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET
 
 TIMES = pa.timestamp("ms", "UTC")

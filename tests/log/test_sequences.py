@@ -6,7 +6,7 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError
-from streamkit.log import producers
+from streamkit.log.catalog import producers
 from streamkit.log.opening import open_log
 
 WEEK_MS = 7 * 86_400_000

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import FencedError
-from streamkit.log.buffer import split
-from streamkit.log.draft import Draft
-from streamkit.log.orphans import collect_all_orphans, collect_orphans
-from streamkit.log.receipt import Settlement
-from streamkit.log.records import records_of
+from streamkit.log.maintenance.orphans import collect_all_orphans, collect_orphans
+from streamkit.log.produce.buffer import split
+from streamkit.log.produce.draft import Draft
+from streamkit.log.produce.receipt import Settlement
+from streamkit.log.rows.records import records_of
 from streamkit.names import producer_writer
 
 DAY_MS = 86_400_000

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
-from streamkit.log.extent import Extent
-from streamkit.log.frame import TIMESTAMP_TYPE
-from streamkit.log.reference import SlabReference
-from streamkit.log.slab import HEADER_SIZE, pack_header, read_frame, read_reference, verify_slab, write_slab
-from streamkit.log.storage import FileStorage, MemoryStorage
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import HEADER_SIZE, pack_header, read_frame, read_reference, verify_slab, write_slab
+from streamkit.log.storage.storage import FileStorage, MemoryStorage
 from streamkit.names import SlabName
 from streamkit.testing.faults import FaultyStorage
 

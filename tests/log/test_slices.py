@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.log.slices import Slices, gather, join, unless
+from streamkit.log.values.slices import Slices, gather, join, unless
 
 
 @settings(deadline=None)

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from streamkit.errors import CorruptionError, SetupError, StorageFullError, StreamKitError
-from streamkit.log import tables
-from streamkit.log.sqlite import SqliteDatabase, check_version
+from streamkit.log.catalog import tables
+from streamkit.log.database.sqlite import SqliteDatabase, check_version
 from tests.forked import outcome_in_child
 
 SHARED_LOCK = (1 << 30) + 2  # where in its file SQLite locks 510 bytes for as long as a connection is open
@@ -137,7 +137,7 @@ def test_apsw_brings_a_safe_version():
 
 READER = """
 import os, sys
-from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.database.sqlite import SqliteDatabase
 if os.geteuid() == 0:
     os.setuid(65534)
 database = SqliteDatabase(sys.argv[1], read_only=True)

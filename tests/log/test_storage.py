@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from streamkit.errors import StorageFailedError, StorageFullError
-from streamkit.log.storage import FileStorage
+from streamkit.log.storage.storage import FileStorage
 
 
 def test_files_and_folders_are_private(tmp_path):
@@ -132,7 +132,7 @@ def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, number, 
 FULL_DISK = """
 import resource, sys
 from streamkit.errors import StorageFailedError, StorageFullError
-from streamkit.log.storage import FileStorage
+from streamkit.log.storage.storage import FileStorage
 storage = FileStorage(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 try:

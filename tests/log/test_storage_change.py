@@ -10,13 +10,13 @@ import pytest
 
 from streamkit.errors import ConfigError
 from streamkit.failpoints import SimulatedCrash
-from streamkit.log import storage_change
+from streamkit.log.consume.reader import Reader
 from streamkit.log.opening import open_log
-from streamkit.log.reader import Reader
-from streamkit.log.repair import has_whole_copy
-from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
-from streamkit.log.replication import Replication
-from streamkit.log.storage import FileStorage
+from streamkit.log.rescue import storage_change
+from streamkit.log.rescue.repair import has_whole_copy
+from streamkit.log.storage.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.storage.replication import Replication
+from streamkit.log.storage.storage import FileStorage
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
 from tests.log.replicated import contents, folders, log, send, slabs_of, unusable, values

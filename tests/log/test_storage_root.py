@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pytest
 
 from streamkit.errors import ConfigError, CorruptionError, NotEnoughReplicasError, StorageFailedError
-from streamkit.log.merge import Merged
+from streamkit.log.maintenance.merge import Merged
 from streamkit.log.opening import open_log
-from streamkit.log.replicated_storage import ReplicatedStorage
-from streamkit.log.replication import Replication
-from streamkit.log.storage import FileStorage
-from streamkit.log.storage_root import MARKER, Marker, Owner, claim_root, place_of
+from streamkit.log.storage.replicated_storage import ReplicatedStorage
+from streamkit.log.storage.replication import Replication
+from streamkit.log.storage.storage import FileStorage
+from streamkit.log.storage.storage_root import MARKER, Marker, Owner, claim_root, place_of
 from streamkit.names import identity_path, unfinished_file
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls

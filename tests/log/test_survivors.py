@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.log import survivors
+from streamkit.log.maintenance import survivors
+from streamkit.log.maintenance.survivors import select_survivors
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.survivors import select_survivors
+from streamkit.log.produce.producer import Producer
 
 KEYS, ROWS = 20_000, 60_000
 

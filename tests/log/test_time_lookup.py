@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
+from streamkit.log.produce.producer import Producer
 
 TIMES = st.lists(st.integers(-50, 50), max_size=40)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.log.settings import SETTINGS, check_settings
-from streamkit.log.topic import Topic, declare_topic
+from streamkit.log.topic.settings import SETTINGS, check_settings
+from streamkit.log.topic.topic import Topic, declare_topic
 
 SCHEMA = "user string, n int not null, ts timestamp"
 

@@ -6,11 +6,11 @@ import pytest
 
 from streamkit.errors import StorageFailedError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import maintenance
-from streamkit.log.maintenance import Report, oldest_epoch_ms
-from streamkit.log.orphans import collect_orphans
-from streamkit.log.pulse import LAPSE_MS
-from streamkit.log.trash import empty_trash
+from streamkit.log.database.pulse import LAPSE_MS
+from streamkit.log.maintenance import maintenance
+from streamkit.log.maintenance.maintenance import Report, oldest_epoch_ms
+from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.names import application_heartbeat, epoch_heartbeat, producer_writer
 
 NOW_MS = 1_000_000_000

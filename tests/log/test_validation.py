@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamkit.log.validation import _is_plain_text, validate, validate_column
+from streamkit.log.values.validation import _is_plain_text, validate, validate_column
 
 OFFSETS = st.lists(st.integers(-2, 9), min_size=1, max_size=5)
 BYTES = st.one_of(st.binary(max_size=8), st.text("ab", max_size=8).map(str.encode), st.text("aé€", max_size=3).map(str.encode))

@@ -13,7 +13,7 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_log
-from streamkit.log.whole_number import MOST, as_whole_number
+from streamkit.log.values.whole_number import MOST, as_whole_number
 
 NO_OFFSETS = [1.5, 1.0, "x", "1", True, None, -1, 1 << 63, np.float64(2), np.True_, math.nan, b"1", pd.NaT, [1]]
 
