@@ -13,7 +13,6 @@ from typing import TypeVar
 from streamkit.clock import Clock, SystemClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
-from streamkit.log import statistics
 from streamkit.log.catalog import (
     applications,
     cleaning,
@@ -23,6 +22,7 @@ from streamkit.log.catalog import (
     history,
     identity,
     manifest,
+    partition_statistics,
     pins,
     producers,
     replacements,
@@ -40,6 +40,7 @@ from streamkit.log.catalog.groups import GroupCommit, Member, MemberStanding
 from streamkit.log.catalog.history import Commit, Standing
 from streamkit.log.catalog.journal import Journal, prune
 from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.partition_statistics import PartitionStatistics
 from streamkit.log.catalog.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.catalog.recording import RecordedTransaction
 from streamkit.log.catalog.replacements import Replacement
@@ -49,7 +50,6 @@ from streamkit.log.catalog.topics import SchemaVersion
 from streamkit.log.catalog.writers import Writers, writers
 from streamkit.log.database.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
 from streamkit.log.slab.extent import Extent
-from streamkit.log.statistics import PartitionStatistics
 from streamkit.log.storage import replication
 from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import Storage
@@ -171,7 +171,7 @@ class Catalog:
 
     def statistics(self, topic_id: int) -> tuple[PartitionStatistics, ...]:
         """The figures of each partition of a topic."""
-        return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id, self._clock.now_ms()))
+        return self._read(lambda transaction: partition_statistics.of_partitions(transaction, topic_id, self._clock.now_ms()))
 
     def referenced_slabs(self, writer: str | None = None) -> set[str]:
         """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash."""
