@@ -26,7 +26,7 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.names import SlabName, fresh_token
 from tests.log import busy
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 60
 CHECK_AS_NOBODY = """
 import os, sys

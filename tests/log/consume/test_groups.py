@@ -14,7 +14,7 @@ from streamkit.errors import (
     TopicNotFoundError,
 )
 from streamkit.log.consume.consumer import TopicPartition
-from tests.log.group_members import SESSION_MS, numbers_of, owners
+from tests.log.consume.group_members import SESSION_MS, numbers_of, owners
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from streamkit.log.storage.storage_root import MARKER, Marker, Owner, claim_root
 from streamkit.names import identity_path, unfinished_file
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
-from tests.log.replicated import contents, damage, folders, log, send, slabs_of, unusable, values
+from tests.log.storage.replicated import contents, damage, folders, log, send, slabs_of, unusable, values
 
 __all__ = ["folders", "log"]
 

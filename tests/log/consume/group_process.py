@@ -1,7 +1,7 @@
 """
 A member of a group in a process of its own, which does what it is told.
 
-    python -m tests.log.group_process LOG TOPIC OPTIONS [BUG]        OPTIONS: those of log.consumer, as JSON
+    python -m tests.log.consume.group_process LOG TOPIC OPTIONS [BUG]        OPTIONS: those of log.consumer, as JSON
 
 Orders are lines on stdin (`poll`, `commit`, `close`), answers lines of JSON on stdout. `work` reads and commits until the end
 of the input, and appends what it has processed to a file before it commits.

@@ -19,13 +19,13 @@ from streamkit.log.rescue.fsck import check_folder
 from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.slab.slab import SlabMissingError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMITS = 9  # so that a merge has something to do
 ALL = list(range(COMMITS))
 KILLED = """
 import os, signal, sys
 from streamkit.log.opening import open_log
-from tests.log.test_half_deleted import fill
+from tests.log.rescue.test_half_deleted import fill
 if sys.argv[2] == "checkpointed":
     with open_log(sys.argv[1]) as log:
         log.create_topic("before", "v bigint")

@@ -6,7 +6,7 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.log.opening import open_log
-from tests.log.test_consumer import drain, produce
+from tests.log.consume.test_consumer import drain, produce
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from streamkit.log.slab.slab import check_slab
 from streamkit.log.storage.lockstep import STEP_BYTES, Lockstep, NoMorePartsError
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
-from tests.log.replicated import folders, log
-from tests.log.test_replication import PATH, copies_of, storage_of
+from tests.log.storage.replicated import folders, log
+from tests.log.storage.test_replication import PATH, copies_of, storage_of
 
 __all__ = ["folders", "log"]
 

@@ -26,7 +26,7 @@ from streamkit.log.storage.storage import FileStorage
 from streamkit.log.storage.storage_root import MARKER, Owner, claim_root, place_of
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import FaultyCalls
-from tests.log.replicated import damage, folders, log, values
+from tests.log.storage.replicated import damage, folders, log, values
 
 __all__ = ["folders", "log"]
 

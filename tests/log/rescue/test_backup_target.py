@@ -120,7 +120,7 @@ def test_backup_of_a_dead_process_is_in_nobodys_way(log, target):
     """A backup of another process keeps its folder until that process dies; the next one goes on from what it brought."""
     log.close()
     program = f"from streamkit.log.opening import open_log; open_log({str(log.root)!r}).backup({str(target)!r})"
-    variables = {**os.environ, "STREAMKIT_FAILPOINT": "backup.between_slabs=tests.log.test_backup_target:hang"}
+    variables = {**os.environ, "STREAMKIT_FAILPOINT": "backup.between_slabs=tests.log.rescue.test_backup_target:hang"}
     process = subprocess.Popen([sys.executable, "-c", program], cwd=busy.ROOT, env=variables, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "brought\n"

@@ -19,7 +19,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.topic.topic import declare_topic
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import application_heartbeat, fresh_token
-from tests.log.aged import ANY_TIME, HOUR, NOW, append, offsets, start_of, topic_with
+from tests.log.catalog.aged import ANY_TIME, HOUR, NOW, append, offsets, start_of, topic_with
 
 
 @pytest.fixture

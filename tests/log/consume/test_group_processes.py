@@ -18,7 +18,7 @@ import pytest
 
 from streamkit.log.opening import open_log
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 BLOWS = 40 if IS_TORTURE else 6
 SESSION_MS = 1_500
@@ -32,7 +32,7 @@ class Member:
 
     def __init__(self, folder, **options):
         arguments = {"group": "g", "session_timeout_ms": SESSION_MS, "max_poll_records": 50, **options}
-        command = [sys.executable, "-m", "tests.log.group_process", str(folder), "t", json.dumps(arguments), *self.bugs]
+        command = [sys.executable, "-m", "tests.log.consume.group_process", str(folder), "t", json.dumps(arguments), *self.bugs]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def tell(self, order):

@@ -22,7 +22,7 @@ from streamkit.log.topic.settings import Scalar
 from streamkit.log.upkeep import Upkeep
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
-from tests.log.keyed import fill, layout
+from tests.log.maintenance.keyed import fill, layout
 
 DAY_MS = 24 * 3_600_000
 NOW_MS = 1_000 * DAY_MS

@@ -23,7 +23,7 @@ from streamkit.log.consume import membership
 from streamkit.log.consume.fetcher import Fetched, Fetcher
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
-from tests.log.group_members import SESSION_MS, Members
+from tests.log.consume.group_members import SESSION_MS, Members
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 TOPICS = ("t", "u")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamkit.log.opening import open_log
-from tests.log.contending_writer import BUGS
+from tests.log.database.contending_writer import BUGS
 from tests.racing import said_by, start_together
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
@@ -22,7 +22,7 @@ def commits_of(folder, count, seconds, *bug):
     """What each of some processes says of its commits: the durations in ms, and the errors."""
     with open_log(folder) as log:
         log.create_topic("t", "n int", partitions=2)
-    command = [sys.executable, "-m", "tests.log.contending_writer", str(folder), str(seconds), *bug]
+    command = [sys.executable, "-m", "tests.log.database.contending_writer", str(folder), str(seconds), *bug]
     said = said_by(start_together([command] * count))
     assert all(lines[-1:] == ["END"] for lines in said), said
     return [[float(line) for line in lines[:-1] if is_duration(line)] for lines in said], [

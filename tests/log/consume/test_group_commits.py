@@ -9,7 +9,7 @@ from streamkit.errors import ConfigError, FencedError, MembershipLostError, Offs
 from streamkit.log.catalog.groups import GroupCommit
 from streamkit.log.opening import open_log
 from streamkit.testing.faults import FaultyVfs
-from tests.log.group_members import SESSION_MS, numbers_of, owners
+from tests.log.consume.group_members import SESSION_MS, numbers_of, owners
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import FileStorage
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
-from tests.log.replicated import contents, folders, log, send, slabs_of, unusable, values
+from tests.log.storage.replicated import contents, folders, log, send, slabs_of, unusable, values
 
 __all__ = ["folders", "log"]
 

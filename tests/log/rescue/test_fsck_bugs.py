@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamkit.log.rescue import fsck, invariants
-from tests.log import test_fsck as promises
-from tests.log.test_fsck import folder, worked
+from tests.log.rescue import test_fsck as promises
+from tests.log.rescue.test_fsck import folder, worked
 
 __all__ = ["folder", "worked"]
 

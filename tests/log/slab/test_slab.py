@@ -22,7 +22,7 @@ from streamkit.names import SlabName
 from streamkit.testing.faults import FaultyStorage
 
 NAME = SlabName("a1", 4, 9, "00112233445566778899aabbccddeeff")
-GOLDEN_SLAB = Path(__file__).parent / "data" / "golden.slab"
+GOLDEN_SLAB = Path(__file__).parents[1] / "data" / "golden.slab"
 GOLDEN_HEAD = "534b53310100000000112233445566778899aabbccddeeff" + "00" * 36 + "630a09cf"
 
 

@@ -14,8 +14,8 @@ from streamkit.log.opening import open_log
 from streamkit.log.rescue.fsck import check_folder
 from streamkit.log.slab.slab import write_slab
 from streamkit.names import SlabName, fresh_token, producer_writer
-from tests.log.replicated import folders
-from tests.log.replicated import log as replicated_log
+from tests.log.storage.replicated import folders
+from tests.log.storage.replicated import log as replicated_log
 
 __all__ = ["folders", "replicated_log"]
 

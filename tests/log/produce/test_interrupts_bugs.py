@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from streamkit.log.produce.outbox import Outbox
-from tests.log.test_interrupts import outcome_of_interrupt
+from tests.log.produce.test_interrupts import outcome_of_interrupt
 
 STRIDE = 97
 

@@ -22,7 +22,7 @@ from streamkit.log.topic.settings import Scalar
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, SlabName
 from streamkit.testing.faults import FaultyStorage
 from tests.log.conftest import NOW_MS
-from tests.log.keyed import fill, layout
+from tests.log.maintenance.keyed import fill, layout
 
 RETENTION_MS = 1000
 DAY_MS = 24 * 3_600_000

@@ -11,7 +11,7 @@ from streamkit.log.consume.pin import Pin
 from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.maintenance.maintenance import lapsed_holders
 from streamkit.names import pin_heartbeat
-from tests.log.aged import HOUR, append, offsets, start_of, topic_with
+from tests.log.catalog.aged import HOUR, append, offsets, start_of, topic_with
 
 
 @pytest.fixture
