@@ -22,8 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.log.keys import key_parts
-from streamkit.log.slices import join
+from streamkit.log.values.keys import key_parts
+from streamkit.log.values.slices import join
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 
 Numbers = npt.NDArray[np.int64]
