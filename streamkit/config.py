@@ -39,6 +39,7 @@ class Settings:
     key_groups: int = 128
     changelog_partitions: int = 16
     max_records_per_epoch: int = 4_000_000
+    max_rows_per_epoch: int = 4_000_000
     store_memory_bytes: int = 64 * 1024 * 1024
     maintenance_interval_ms: int = 60_000
     maintenance_bytes_per_second: int = 64 * 1024 * 1024

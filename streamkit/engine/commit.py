@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.engine.epoch import Application, EpochEnd
-from streamkit.engine.order import NO_TIME
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
+from streamkit.engine.stream_time import METRIC, as_metric
 from streamkit.errors import EpochFailedError, FencedError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
@@ -50,7 +50,7 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
             token=fresh_token(),
             before=_positions_before(claim),
             after={topic_id: dict(partitions) for topic_id, partitions in end.positions.items()},
-            stream_time_ms=None if end.stream_time_ms == NO_TIME else end.stream_time_ms,
+            stream_time_ms=end.order if end.times else None,
             drained=end.closing,
             slabs=tuple(slab for slab in slabs if slab is not None),
             metrics=_metrics(end, splits, [attempts[0] for attempts in kernels]),
@@ -141,7 +141,11 @@ def _whole_slab(storage: Storage, attempts: Sequence[KernelReport]) -> SlabRefer
 
 
 def _metrics(end: EpochEnd, splits: Sequence[SplitReport], kernels: Sequence[KernelReport]) -> dict[str, Any]:
-    metrics: dict[str, Any] = {"records": end.records, "restored": sum(kernel.restored for kernel in kernels)}
+    metrics: dict[str, Any] = {
+        "records": end.records,
+        "restored": sum(kernel.restored for kernel in kernels),
+        METRIC: as_metric(end.times),
+    }
     reports: list[SplitReport | KernelReport] = [*splits, *kernels]
     for name, operator, rows in (count for report in reports for count in report.counts):
         by_operator = metrics.setdefault(name, {})

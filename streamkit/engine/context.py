@@ -14,10 +14,12 @@ import pyarrow as pa
 from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Packed
 from streamkit.engine.global_table import GlobalTable
-from streamkit.engine.report import Counts
+from streamkit.engine.report import Counts, ReachedBy, SplitReport
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, TIMESTAMP
-from streamkit.plan.program import GlobalJoin, Program, Store
+from streamkit.plan.operators.global_join import GlobalJoin
+from streamkit.plan.program import Program, Store
+from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
 
 Frame = tuple[int, int, pa.RecordBatch]  # topic id, partition, rows
@@ -29,8 +31,8 @@ class Context:
     """
     One run of a stage: of the readers (stage 0, no state) or of a kernel task.
 
-    `records` are those taken from the log, `counts` are metrics by (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
-    `emissions` are an aggregate's results by operator id and mode.
+    `origin` is the number of the split or task that runs. `records` are those taken from the log, `counts` are metrics by
+    (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
     """
 
     program: Program
@@ -39,11 +41,11 @@ class Context:
     arrival: Arrival | None = None
     state: TaskState | None = None
     groups: range = range(0)
+    origin: int = 0
     records: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sent: list[Packed] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
-    emissions: dict[str, dict[str, pa.RecordBatch | None]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:
         if rows:
@@ -56,16 +58,35 @@ class Context:
     def store(self, name: str) -> Store:
         return self.program.store(name)
 
+    def table_store(self, table: str) -> Store:
+        """The store of the table that an operator takes as an input of this name."""
+        (name,) = self.program.operator(table).stores
+        return self.store(name)
+
     def store_number(self, name: str) -> int:
         return self.plan.application.stores[name].number
+
+    def number(self, operator_id: str) -> int:
+        """The place of an operator in the program."""
+        return self.program.numbers[operator_id]
+
+    def stream_time(self, window: Windowing) -> tuple[int, int]:
+        """The stream time of an operator with these windows, before the epoch and at its end."""
+        return self.plan.stream_time(window)
+
+    def advances(self) -> list[ReachedBy]:
+        """What the readers saw of stream time passing the moments at which windows close."""
+        assert self.arrival is not None, "rows arrive at kernels alone"
+        return [SplitReport.from_json(message["report"]).advances for message in self.arrival.of_kind("split")]
 
     def committed_state(self) -> TaskState:
         assert self.state is not None, "a stateful operator ran outside a kernel"
         return self.state
 
     def global_table(self, operator: GlobalJoin) -> GlobalTable:
-        extents = self.plan.globals.get(operator.input, ())
-        return GlobalTable.read(self.storage, self.program.inputs[operator.input], extents, operator.table)
+        extents = self.plan.globals.get(operator.table_input, ())
+        source = self.program.inputs[operator.table_input]
+        return GlobalTable.read(self.storage, source, extents, operator.table, operator.table_key)
 
     def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: npt.NDArray[np.int64]) -> None:
         """Hand changes of a store to its changelog; keys are sorted, a null value deletes."""

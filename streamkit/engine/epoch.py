@@ -8,28 +8,34 @@ catalog alone: the slices of the inputs, where each global table is read up to, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from streamkit.engine.order import NO_TIME
+from streamkit.engine.stream_time import Times, of_windows, order_reached
 from streamkit.log.slab.extent import Extent
+from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes, Offsets, offsets_from_json, offsets_to_json
 
 
 @dataclass(frozen=True)
 class EpochEnd:
     """
-    Where an epoch stops: positions behind its last records and the stream time it reaches.
+    Where an epoch stops: positions behind its last records and the stream times it reaches (see `stream_time`).
 
     `closing` marks the epoch that ends a drain: it takes no records and moves stream time past every open window.
     """
 
     epoch: int
     positions: Offsets
-    stream_time_ms: int = NO_TIME
+    times: Times = field(default_factory=dict)
     records: int = 0
     time_ms: int = 0
     closing: bool = False
+
+    @property
+    def order(self) -> int:
+        """The largest order key that was reached."""
+        return order_reached(self.times)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "positions": offsets_to_json(self.positions)}
@@ -80,7 +86,7 @@ class OutputTopic:
 
 @dataclass(frozen=True)
 class Application:
-    """One generation of an application: what stays the same from epoch to epoch."""
+    """One generation of an application: what stays the same from epoch to epoch; `topic_ids` are those of the program's inputs."""
 
     id: int
     name: str
@@ -89,6 +95,7 @@ class Application:
     key_groups: int
     changelog_partitions: int
     store_memory_bytes: int
+    topic_ids: tuple[int, ...]
     stores: Mapping[str, StoreNames]
     outputs: tuple[OutputTopic, ...]
 
@@ -100,6 +107,7 @@ class Application:
         return cls(
             **{
                 **value,
+                "topic_ids": tuple(value["topic_ids"]),
                 "stores": {name: StoreNames(**store) for name, store in value["stores"].items()},
                 "outputs": tuple(
                     OutputTopic(**{**output, "partition_by": tuple(output["partition_by"])}) for output in value["outputs"]
@@ -127,6 +135,11 @@ class EpochPlan:
     @property
     def epoch(self) -> int:
         return self.end.epoch
+
+    def stream_time(self, window: Windowing) -> tuple[int, int]:
+        """The stream time of an operator with these windows, before the epoch and at its end."""
+        before, end = (of_windows(end.times, window, self.application.topic_ids) for end in (self.before, self.end))
+        return before, end
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -27,6 +27,8 @@ CONTROL_EDGE = -1
 PAYLOAD_BYTES = 8 << 20
 COMPRESSION = "zstd"  # a byte through the JVM's shuffle and both sockets costs far more than to compress it
 COMPRESSED_BYTES_MIN = 16 << 10
+SEQUENCE = b"sequence"  # in the schema of a payload: the sender's number, then the payload's own
+SENDER_BITS = 32
 NULL_KEY_MULTIPLIER = 0x9E3779B1  # spreads (partition, offset) over the key groups
 
 
@@ -46,8 +48,10 @@ class Arrival:
     controls: list[Mapping[str, Any]] = field(default_factory=list)
 
     def rows(self, edge: int) -> pa.RecordBatch | None:
-        """All rows of an edge as one batch; None if nothing came."""
-        batches = [batch for payload in self.payloads.get(edge, []) for batch in pa.ipc.open_stream(payload)]
+        """All rows of an edge as one batch, by who sent them, whatever the order in which they came; None if nothing came."""
+        streams = [pa.ipc.open_stream(payload) for payload in self.payloads.get(edge, [])]
+        streams.sort(key=lambda stream: int(stream.schema.metadata[SEQUENCE]))
+        batches = [batch.replace_schema_metadata(None) for stream in streams for batch in stream]
         return concatenate(batches) if batches else None
 
     def of_kind(self, kind: str) -> list[Mapping[str, Any]]:
@@ -65,8 +69,10 @@ def collect(rows: Iterable[tuple[int, pa.Buffer]]) -> Arrival:
     return arrival
 
 
-def pack(batch: pa.RecordBatch, edge: int, groups: npt.NDArray[np.int32], tasks: int, key_groups: int) -> Iterator[Packed]:
-    """Pack the rows for the tasks that own their key groups; rows of one task keep their order."""
+def pack(
+    batch: pa.RecordBatch, edge: int, groups: npt.NDArray[np.int32], tasks: int, key_groups: int, sender: int
+) -> Iterator[Packed]:
+    """Pack the rows for the tasks that own their key groups; rows of one task keep their order, also among senders."""
     if not batch.num_rows:
         return
     batch = batch.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
@@ -76,7 +82,7 @@ def pack(batch: pa.RecordBatch, edge: int, groups: npt.NDArray[np.int32], tasks:
     for task in range(tasks):
         owned = key_group_range(task, tasks, key_groups)
         first, end = np.searchsorted(groups, [owned.start, owned.stop]) if tasks > 1 else (0, batch.num_rows)
-        for payload in _payloads(batch.slice(first, end - first)):
+        for payload in _payloads(batch.slice(first, end - first), sender):
             yield Packed(task, edge, payload)
 
 
@@ -112,14 +118,15 @@ def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> npt.NDArray[
     return groups
 
 
-def _payloads(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
+def _payloads(batch: pa.RecordBatch, sender: int) -> Iterator[pa.Buffer]:
     if not batch.num_rows:
         return
     rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, batch.nbytes))
     compression = COMPRESSION if batch.nbytes >= COMPRESSED_BYTES_MIN else None
     options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
-    for start in range(0, batch.num_rows, rows):
-        piece = batch.slice(start, rows)
+    for number, start in enumerate(range(0, batch.num_rows, rows)):
+        sequence = (sender << SENDER_BITS) + number
+        piece = batch.slice(start, rows).replace_schema_metadata({SEQUENCE: str(sequence).encode()})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, piece.schema, options=options) as writer:
             writer.write_batch(piece)

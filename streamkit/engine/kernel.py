@@ -16,31 +16,15 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Packed, collect, control, fingerprint
-from streamkit.engine.operators.aggregate import aggregate, fold_rows
-from streamkit.engine.operators.output import emit, send, write
-from streamkit.engine.operators.table import global_join, materialize, table_join
-from streamkit.engine.operators.windows import fold_windows
-from streamkit.engine.reader import apply_stateless
+from streamkit.engine.kernels import Rows, run_operator
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.failpoints import reach
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, fresh_token, store_folder
-from streamkit.plan.program import (
-    Aggregate,
-    Emit,
-    Fold,
-    GlobalJoin,
-    Materialize,
-    Operator,
-    Program,
-    Receive,
-    Send,
-    TableJoin,
-    Windows,
-    Write,
-)
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share, TaskState, open_state
 
@@ -87,7 +71,7 @@ def _run(
     application = plan.application
     groups = key_group_range(task, application.tasks, application.key_groups)
     state = _open(program, plan, stage, task, storage)
-    context = Context(program, plan, storage, arrival, state, groups)
+    context = Context(program, plan, storage, arrival, state, groups, origin=task)
     try:
         run_operators(program.operators_of(stage), context)
     finally:
@@ -118,47 +102,10 @@ def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Sto
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:
     """Run a stage's operators in order; each result is an input of those below."""
-    stage = tuple(operators)
-    results: dict[str, pa.RecordBatch | None] = {}
-    for operator in stage:
-        inputs = [results.get(name) for name in operator.inputs]
-        if isinstance(operator, Windows) and (fold := _only_fold(operator, stage)):
-            results[fold.id] = fold_windows(operator, fold, inputs[0], context) if inputs[0] is not None else None
-        elif operator.id not in results:
-            results[operator.id] = _apply(operator, inputs, context)
+    results: dict[str, Rows] = {}
+    for operator in operators:
+        results |= run_operator(operator, results, context)
         reach("kernel.in_operator")
-
-
-def _only_fold(windows: Windows, stage: Iterable[Operator]) -> Fold | None:
-    """The fold that takes the rows of these windows, if nothing else does: then they need not be there all at once."""
-    takers = [operator for operator in stage if windows.id in operator.inputs]
-    return takers[0] if len(takers) == 1 and isinstance(takers[0], Fold) else None
-
-
-def _apply(operator: Operator, inputs: list[pa.RecordBatch | None], context: Context) -> pa.RecordBatch | None:
-    match operator:
-        case Receive():
-            assert context.arrival is not None
-            return context.arrival.rows(operator.edge)
-        case Materialize():
-            return materialize(operator, inputs[0], context)
-        case TableJoin():
-            return table_join(operator, inputs[0], inputs[1], context)
-        case GlobalJoin():
-            return global_join(operator, inputs[0], context)
-        case Aggregate():
-            aggregate(operator, inputs[0], context)
-        case Emit():
-            return emit(operator, context)
-        case Fold():
-            return fold_rows(operator, inputs[0], context) if inputs[0] is not None else None
-        case Send():
-            send(operator, inputs[0], context)
-        case Write():
-            write(operator, inputs[0], context)
-        case _:
-            return apply_stateless(operator, inputs[0], context) if inputs[0] is not None else None
-    return None
 
 
 def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) -> Iterator[Packed]:

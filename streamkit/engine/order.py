@@ -1,9 +1,10 @@
 """
 The canonical order, and where an epoch cuts it (law 11).
 
-A record's order key is the running maximum of event time in its source partition, never below the stream time committed
-before. Records are processed by (order key, input, partition, offset): Kafka's smallest-head merge. An epoch takes the
-first records of that order, so the cut depends only on what the catalog holds and on how many records are asked for.
+A record's order key is the running maximum of event time in its source partition, never below the stream time that its own
+input topic had committed before. Records are processed by (order key, input, partition, offset): Kafka's smallest-head merge.
+An epoch takes the first records of that order, so the cut depends only on what the catalog holds and on how many records are
+asked for.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from streamkit.engine.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent
-
-NO_TIME = -(2**63)  # before every event time
 
 Timestamps = npt.NDArray[np.int64]
 Records = tuple[Timestamps, npt.NDArray[np.int64]]  # event times and offsets
@@ -28,7 +28,7 @@ class Backlog:
     """
     What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
 
-    `bound` is where the partition ends, which lies behind the last frame if compaction has taken the last record away.
+    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition ends, which lies behind the last frame if compaction has taken the last record away.
     """
 
     input: int
@@ -36,6 +36,7 @@ class Backlog:
     start: int
     extents: tuple[Extent, ...]
     bound: int = 0
+    floor_ms: int = NO_TIME
 
     @property
     def end(self) -> int:
@@ -52,10 +53,10 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where an epoch ends: the offset after its last record in each backlog, and the stream time it reaches."""
+    """Where an epoch ends: by backlog, the offset after its last record and the order key that is reached."""
 
     ends: tuple[int, ...]
-    stream_time_ms: int
+    reached: tuple[int, ...]
     records: int
 
 
@@ -66,7 +67,6 @@ def order_keys(timestamps: Timestamps, floor: int) -> Timestamps:
 
 def cut(
     backlogs: Sequence[Backlog],
-    stream_time_ms: int,
     records_max: int,
     records_of: Callable[[Extent, int], Records],
 ) -> Cut:
@@ -76,15 +76,16 @@ def cut(
     Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
     """
-    lanes = [_Lane(backlog, stream_time_ms, records_of) for backlog in backlogs]
+    lanes = [_Lane(backlog, records_of) for backlog in backlogs]
     available = sum(lane.total for lane in lanes)
     if available <= records_max:
-        reached = max((lane.last_key for lane in lanes if lane.total), default=stream_time_ms)
+        reached = tuple(lane.key_at(lane.total) for lane in lanes)
         return Cut(tuple(lane.backlog.end for lane in lanes), reached, available)
     last_key = _smallest_key_reaching(lanes, records_max)
     taken = _taken(lanes, last_key, records_max)
     ends = tuple(lane.offset_after(count) for lane, count in zip(lanes, taken, strict=True))
-    return Cut(ends, last_key, records_max)
+    reached = tuple(lane.key_at(count) for lane, count in zip(lanes, taken, strict=True))
+    return Cut(ends, reached, records_max)
 
 
 def _smallest_key_reaching(lanes: Sequence[_Lane], records: int) -> int:
@@ -113,9 +114,9 @@ def _taken(lanes: Sequence[_Lane], last_key: int, records: int) -> list[int]:
 class _Lane:
     """One backlog with the running maximum at the end of each frame; a frame is read only if a count falls inside it."""
 
-    def __init__(self, backlog: Backlog, floor: int, records_of: Callable[[Extent, int], Records]) -> None:
+    def __init__(self, backlog: Backlog, records_of: Callable[[Extent, int], Records]) -> None:
         self.backlog = backlog
-        self._floor = floor
+        self._floor = backlog.floor_ms
         self._records_of = records_of
         self._records: dict[int, Records] = {}
         self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
@@ -162,6 +163,15 @@ class _Lane:
         if self.backlog.extents[frame].is_dense:
             return int(self._starts[frame]) + within
         return int(self._read(frame)[1][within - 1]) + 1
+
+    def key_at(self, count: int) -> int:
+        """The order key that the first `count` records reach."""
+        if count == 0:
+            return self._floor
+        frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1
+        within = int(count - self._rows_before[frame])
+        is_whole = count == self._rows_before[frame + 1]
+        return int(self._frame_keys[frame] if is_whole else self._read(frame)[0][within - 1])
 
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
         before = int(self._frame_keys[frame - 1]) if frame else self._floor

@@ -17,32 +17,39 @@ import pyarrow as pa
 from streamkit.clock import Clock
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
-from streamkit.engine.order import NO_TIME, Backlog, Records, cut
+from streamkit.engine.order import Backlog, Records, cut
+from streamkit.engine.stream_time import NO_TIME, Times, committed_times, of_input, of_store, of_windows
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP
-from streamkit.plan.program import Aggregate, Program
+from streamkit.plan.program import Program
+from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes, Offsets
 
 STREAM_KINDS = ("stream", "table")
 EVERYTHING = 2**62
+CLOCK = "clock"  # among the stream times: when the last tick was
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the epochs of one generation; `topic_ids` are those of the program's inputs, in order."""
+    """Plans the epochs of one generation."""
 
     program: Program
     application: Application
     catalog: Catalog
     storage: Storage
     clock: Clock
-    topic_ids: tuple[int, ...]
     anchor: Anchor
     records_max: int = EVERYTHING
+
+    @property
+    def topic_ids(self) -> tuple[int, ...]:
+        """Those of the program's inputs, in order."""
+        return self.application.topic_ids
 
     def input_ends(self) -> Offsets:
         """Where the inputs end now."""
@@ -55,29 +62,56 @@ class Planner:
     def committed_end(self) -> EpochEnd:
         """Where the last committed epoch stopped."""
         state = self.catalog.application(self.application.name)
-        stream_time = NO_TIME if state.stream_time_ms is None else state.stream_time_ms
-        return EpochEnd(state.epoch, state.positions, stream_time, closing=state.drained)
+        return EpochEnd(state.epoch, state.positions, committed_times(state, self.topic_ids), closing=state.drained)
 
     def next_end(self, before: EpochEnd, until: Offsets | None = None) -> EpochEnd | None:
-        """Where the epoch after `before` stops, at most at `until`; None if there is nothing to take."""
+        """Where the epoch after `before` stops, at most at `until`; None if there is nothing to take, and no tick is due."""
         backlogs = self._backlogs(before, until)
         if not any(backlog.extents for backlog in backlogs):
-            return None
-        found = cut(backlogs, before.stream_time_ms, self.records_max, self._records)
+            return self._tick_end(before)
+        found = cut(backlogs, self.records_max, self._records)
         positions = self._moved(before.positions, backlogs, found.ends)
-        return EpochEnd(before.epoch + 1, positions, found.stream_time_ms, found.records, self.clock.now_ms())
+        times = self._reached(before.times, backlogs, found.reached)
+        return EpochEnd(before.epoch + 1, positions, times, found.records, self._now_ms(before))
 
     def closing_end(self, before: EpochEnd) -> EpochEnd | None:
         """The epoch that closes every open window at the end of a drain; None if nothing came since the last one."""
-        longest = sum(
-            operator.size_ms + (operator.grace_ms or 0)
-            for operator in self.program.operators
-            if isinstance(operator, Aggregate) and operator.size_ms
-        )
-        if before.closing or before.stream_time_ms == NO_TIME or not longest:
+        longest = sum(operator.longest_wait_ms for operator in self.program.operators)
+        reached = {window: of_windows(before.times, window, self.topic_ids) for window in self._windowings()}
+        if before.closing or not any(time != NO_TIME for time in reached.values()):
             return None
-        stream_time = before.stream_time_ms + longest
-        return EpochEnd(before.epoch + 1, before.positions, stream_time, 0, self.clock.now_ms(), closing=True)
+        inputs = {of_input(self.topic_ids[number]) for window in reached for number in window.streams}
+        stores = {of_store(window.store): time for window, time in reached.items() if time != NO_TIME}
+        moved = {name: time + longest for name, time in {**before.times, **stores}.items() if name in inputs or name in stores}
+        times = {**before.times, **moved}
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, self._now_ms(before), closing=True)
+
+    def _tick_end(self, before: EpochEnd) -> EpochEnd | None:
+        """The epoch that an operator asks for although no record came, when its interval has passed; None if none is due."""
+        intervals = [operator.tick_ms for operator in self.program.operators if operator.tick_ms is not None]
+        now = self._now_ms(before)
+        if not intervals or now - before.times.get(CLOCK, 0) < min(intervals):
+            return None
+        return EpochEnd(before.epoch + 1, before.positions, {**before.times, CLOCK: now}, 0, now)
+
+    def _now_ms(self, before: EpochEnd) -> int:
+        """The time of an epoch, which never falls behind that of a tick before it."""
+        return max(self.clock.now_ms(), before.times.get(CLOCK, 0))
+
+    def _windowings(self) -> list[Windowing]:
+        return [one for operator in self.program.operators if (one := operator.windowing) is not None]
+
+    def _reached(self, before: Times, backlogs: Sequence[Backlog], reached: Sequence[int]) -> Times:
+        """The stream times after records up to these order keys: of the inputs, and of the operators that they feed."""
+        times = dict(before)
+        for backlog, key in zip(backlogs, reached, strict=True):
+            name = of_input(self.topic_ids[backlog.input])
+            if key != NO_TIME:
+                times[name] = max(times.get(name, NO_TIME), key)
+        for window in self._windowings():
+            if (time := of_windows(times, window, self.topic_ids)) != NO_TIME:
+                times[of_store(window.store)] = time
+        return times
 
     def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
         """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
@@ -95,7 +129,8 @@ class Planner:
     def _backlogs(self, before: EpochEnd, until: Offsets | None) -> list[Backlog]:
         numbers = [number for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
         places = self._places(numbers, before.positions)
-        return [self._backlog(place, *found, until) for place, found in sorted(places.items())]
+        found = [self._backlog(place, *found, until) for place, found in sorted(places.items())]
+        return [replace(one, floor_ms=before.times.get(of_input(self.topic_ids[one.input]), NO_TIME)) for one in found]
 
     def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
         number, partition = place
@@ -152,7 +187,7 @@ class Planner:
             topic_id = self.topic_ids[backlog.input]
             stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
             topic = self.program.inputs[backlog.input].topic
-            slices += _frame_slices(backlog, topic, stop, before.stream_time_ms)
+            slices += _frame_slices(backlog, topic, stop)
         return slices
 
     def _changes(self, epoch: int) -> Changes:
@@ -182,9 +217,9 @@ class Planner:
         return {number: tuple(extents) for number, extents in found.items()}
 
 
-def _frame_slices(backlog: Backlog, topic: str, stop: int, floor: int) -> list[Slice]:
+def _frame_slices(backlog: Backlog, topic: str, stop: int) -> list[Slice]:
     """One slice per frame; frames know their largest event time, so each slice knows the order key before it."""
-    slices = []
+    slices, floor = [], backlog.floor_ms
     for extent in backlog.extents:
         start, end = max(backlog.start, extent.base_offset), min(stop, extent.next_offset)
         if start < end:

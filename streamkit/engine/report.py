@@ -11,23 +11,31 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
+Reached = tuple[int, int, int, int, int]  # number of the closed window, order key, input, partition, offset
+ReachedBy = tuple[tuple[str, tuple[Reached, ...]], ...]  # by the id of the aggregation
 
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a reader took and sent: records consumed, and a digest of the rows it sent."""
+    """
+    What a reader took and sent: records consumed, and a digest of the rows it sent.
+
+    `advances` are the records with which stream time passed moments at which windows close (see `streamkit.engine.advance`).
+    """
 
     number: int
     records: int
     content: str
     counts: Counts
+    advances: ReachedBy = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SplitReport:
-        return cls(**{**value, "counts": _counts(value)})
+        advances = tuple((operator, tuple(tuple(seen) for seen in reached)) for operator, reached in value["advances"])
+        return cls(**{**value, "counts": _counts(value), "advances": advances})
 
 
 @dataclass(frozen=True)

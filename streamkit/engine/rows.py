@@ -1,20 +1,33 @@
 """
 Rows as the operators see them: Arrow batches whose own columns come with record columns.
 
-`_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset, _sub` wherever order can matter downstream;
-`_deleted` on rows of a table; `_key_group` behind an exchange.
+`_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset` wherever order can matter downstream (see
+`streamkit.engine.place`); `_deleted` on rows of a table; `_key_group` behind an exchange.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.names import DELETED, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, RESERVED_COLUMNS, SUBINDEX, TIMESTAMP, WINDOW
+from streamkit.engine.place import no_paths
+from streamkit.names import (
+    DELETED,
+    DUE,
+    INPUT,
+    KEY_GROUP,
+    OFFSET,
+    ORDER,
+    PARTITION,
+    PATH,
+    RESERVED_COLUMNS,
+    TIMESTAMP,
+    WINDOW,
+)
 from streamkit.schema import Schema
 
 RECORD_FIELDS = {
@@ -23,21 +36,41 @@ RECORD_FIELDS = {
     INPUT: pa.int16(),
     PARTITION: pa.int32(),
     OFFSET: pa.int64(),
-    SUBINDEX: pa.int32(),
+    PATH: pa.binary(),
+    DUE: pa.int64(),
     DELETED: pa.bool_(),
     KEY_GROUP: pa.int32(),
     WINDOW: pa.int64(),
 }
 
 
+OPTIONAL = (PATH, DUE, DELETED)
+
+
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows; dictionaries are unified."""
+    """One batch of all rows; dictionaries are unified, and record columns that only some batches have are filled in."""
     if len(batches) == 1:
         return batches[0]
-    table = pa.Table.from_batches(_alike(batches)).unify_dictionaries().combine_chunks()
+    table = pa.Table.from_batches(_alike(_with_same_columns(batches))).unify_dictionaries().combine_chunks()
     if not table.num_rows:
         return batches[0].slice(0, 0)
     return table.to_batches()[0]
+
+
+def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """The batches with a path, a due moment and a mark of deletion in all of them where only some have it; columns in one order."""
+    optional = [name for name in OPTIONAL if any(name in batch.schema.names for batch in batches)]
+    filled = [with_columns(batch, {name: _filled(batch, name) for name in optional}) for batch in batches]
+    names = filled[0].schema.names
+    return [batch if batch.schema.names == names else batch.select(names) for batch in filled]
+
+
+def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name in batch.schema.names:
+        return batch[name]
+    if name == PATH:
+        return no_paths(batch.num_rows)
+    return batch[ORDER] if name == DUE else constant(0, batch.num_rows, pa.int8()).cast(pa.bool_())
 
 
 def _alike(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
@@ -94,6 +127,14 @@ def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.Rec
     return batch, 0
 
 
+def deletions_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows delete their key."""
+    if DELETED not in batch.schema.names:
+        return np.zeros(batch.num_rows, bool)
+    deleted: npt.NDArray[np.bool_] = batch[DELETED].to_numpy(zero_copy_only=False)
+    return deleted
+
+
 def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     """The rows that delete nothing, without that column, and how many there were besides."""
     if DELETED not in batch.schema.names:
@@ -102,28 +143,6 @@ def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     if not deleted.true_count:
         return rows, 0
     return rows.filter(pc.invert(deleted)), deleted.true_count
-
-
-def canonical_order(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The permutation that sorts rows by (order key, input, partition, offset, sub-index)."""
-    source = (numbers(batch, INPUT).astype(np.int64) << 32) + numbers(batch, PARTITION)
-    columns = [numbers(batch, ORDER), source, numbers(batch, OFFSET), numbers(batch, SUBINDEX)]
-    significant = [column for column in columns if len(column) and (column[0] != column).any()]
-    if not significant:
-        return np.arange(batch.num_rows)
-    return np.lexsort(significant[::-1])
-
-
-def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows in the order in which they are processed."""
-    order = canonical_order(batch)
-    if (order[1:] > order[:-1]).all():
-        return batch
-    return batch.take(pa.array(order))
-
-
-def has_order(batch: pa.RecordBatch) -> bool:
-    return ORDER in batch.schema.names
 
 
 def empty_rows(schema: Schema, *record: str) -> pa.RecordBatch:
@@ -140,3 +159,12 @@ def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.R
 def constant(value: int, rows: int, data_type: pa.DataType) -> pa.Array:
     """The same number `rows` times."""
     return pa.array(np.full(rows, value, data_type.to_pandas_dtype()), data_type)
+
+
+def of_live_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], pa.Array]) -> pa.Array:
+    """What is computed of the rows that delete nothing; null for the others, which have no values to compute from."""
+    live = pc.invert(batch[DELETED])
+    if live.true_count == batch.num_rows:
+        return compute(batch)
+    is_live = live.to_numpy(zero_copy_only=False)
+    return compute(batch.filter(live)).take(pa.array(np.cumsum(is_live) - 1, mask=~is_live))

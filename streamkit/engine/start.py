@@ -74,6 +74,7 @@ def start(
         key_groups=program.key_groups,
         changelog_partitions=program.changelog_partitions,
         store_memory_bytes=(settings or Settings()).store_memory_bytes,
+        topic_ids=tuple(topic.id for topic in inputs),
         stores={
             store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id)
             for store in program.stores
@@ -84,8 +85,8 @@ def start(
     )
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)
-    topic_ids = tuple(topic.id for topic in inputs)
-    return Planner(program, application, catalog, storage, clock or SystemClock(), topic_ids, anchor, records_max or EVERYTHING)
+    limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
+    return Planner(program, application, catalog, storage, clock or SystemClock(), anchor, limit)
 
 
 def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
@@ -96,6 +97,14 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
     for path in plans:
         storage.delete(path)
     return len(slabs) + len(plans)
+
+
+def _records_per_epoch(program: Program, records_max: int, settings: Settings) -> int:
+    """How many records an epoch takes at most: fewer where each becomes many rows, so that memory stays within a setting."""
+    rows_per_record = max((operator.rows_per_record for operator in program.operators), default=1)
+    if rows_per_record == 1:
+        return records_max
+    return min(records_max, max(1, settings.max_rows_per_epoch // rows_per_record))
 
 
 def _check_options(tasks: int | None, records_max: int | None, program: Program) -> None:

@@ -17,6 +17,7 @@ from streamkit.plan.expression import TypedExpression
 if TYPE_CHECKING:
     from streamkit.plan.program import Program
     from streamkit.plan.steps import Step
+    from streamkit.plan.windows import Windowing
     from streamkit.schema import Schema
 
 Names: TypeAlias = frozenset[str]
@@ -86,6 +87,16 @@ class Operator:
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1
+
+    @property
+    def windowing(self) -> Windowing | None:
+        """The windows that its store keeps."""
+        return None
+
+    @property
+    def closing(self) -> Windowing | None:
+        """The windows whose final results it gives when stream time closes them."""
+        return None
 
     @property
     def shares_exchange(self) -> bool:

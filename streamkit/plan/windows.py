@@ -58,12 +58,17 @@ class TimeWindow:
 
 @dataclass(frozen=True)
 class Windowing:
-    """How an operator puts rows into windows; its stream time is that of the inputs `streams`."""
+    """
+    How an operator puts rows into windows; its stream time is that of the inputs `streams`.
+
+    It never falls below what it was for `store`, the store of the windows, whatever inputs feed it after a restart.
+    """
 
     size_ms: int
     advance_ms: int
     grace_ms: int
     streams: tuple[int, ...]
+    store: str
 
     @property
     def per_record(self) -> int:

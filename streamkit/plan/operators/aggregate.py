@@ -120,9 +120,8 @@ class AggregateNode(Node):
                 )
         aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
         window = self.delayed_window()
-        streams = building.streams(self.child)
-        windowing = Windowing(window.size_ms, window.advance_ms, window.grace_ms, streams) if window else None
-        store = building.store_name(self)
+        store, streams = building.store_name(self), building.streams(self.child)
+        windowing = Windowing(window.size_ms, window.advance_ms, window.grace_ms, streams, store) if window else None
         operator = Aggregate(
             building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), windowing
         )
@@ -165,6 +164,14 @@ class Aggregate(Operator):
     @property
     def rows_per_record(self) -> int:
         return self.window.per_record if self.window and not self.folded else 1
+
+    @property
+    def windowing(self) -> Windowing | None:
+        return self.window
+
+    @property
+    def closing(self) -> Windowing | None:
+        return self.window if "final" in self.modes else None
 
     @property
     def shares_exchange(self) -> bool:

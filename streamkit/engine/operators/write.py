@@ -1,6 +1,8 @@
-"""Where rows leave an operator chain: to the next kernel, to a topic, or as one of an aggregate's emissions."""
+"""Write: frames for an output topic."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,42 +11,26 @@ import pyarrow.compute as pc
 
 from streamkit.engine.context import Context, log_timestamps, runs
 from streamkit.engine.epoch import OutputTopic
-from streamkit.engine.exchange import groups_of, pack
-from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, plain, rows_of, without_null_keys
+from streamkit.engine.exchange import groups_of
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import has_place, in_canonical_order
+from streamkit.engine.rows import is_null_key, plain, rows_of
 from streamkit.log.values.keys import partitions_of_rows
-from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
-from streamkit.plan.program import Emit, Output, Send, Write
+from streamkit.names import DELETED, TIMESTAMP
+from streamkit.plan.operators.write import Write
+from streamkit.plan.program import Output
 
 
-def send(operator: Send, batch: pa.RecordBatch | None, context: Context) -> None:
-    """Pack the rows for the tasks that own their keys."""
-    if batch is None:
-        return
-    application = context.plan.application
-    edge = context.program.edges[operator.edge]
-    if not operator.keep_null_keys:
-        batch, dropped = without_null_keys(batch, edge.key)
-        context.count("null_key", operator.id, dropped)
-    groups = groups_of(batch, edge.key, application.key_groups)
-    if KEY_GROUP in batch.schema.names:
-        batch = batch.drop_columns([KEY_GROUP])
-    context.sent.extend(pack(batch, operator.edge, groups, application.tasks, application.key_groups))
-
-
-def emit(operator: Emit, context: Context) -> pa.RecordBatch | None:
-    """The results that the aggregate or table above has kept for this mode."""
-    return context.emissions.get(operator.inputs[0], {}).get(operator.mode)
-
-
-def write(operator: Write, batch: pa.RecordBatch | None, context: Context) -> None:
+@kernel(Write)
+def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     """Frames for the output topic, one per partition, rows in canonical order."""
-    if batch is None:
-        return
+    (batch,) = inputs
+    assert batch is not None
     output, topic = context.program.outputs[operator.output], context.plan.application.outputs[operator.output]
     batch = _without_keyless_deletions(operator, output, batch, context)
     if not batch.num_rows:
         return
-    if has_order(batch):
+    if has_place(batch):
         batch = in_canonical_order(batch)
     labels = _partitions_of(batch, output.key, topic)
     order = np.argsort(labels, kind="stable")

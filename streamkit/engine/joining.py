@@ -1,0 +1,127 @@
+"""What joins share: the row that a table has for a key as of a place in the order, and the columns of both sides together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.context import Context
+from streamkit.engine.place import place_ranks
+from streamkit.engine.rows import deletions_of, is_null_key, numbers, record_columns, rows_of, without_deletions
+from streamkit.log.values.keys import encode_keys
+from streamkit.names import KEY_GROUP, TIMESTAMP
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Store
+from streamkit.state.key import state_keys
+from streamkit.state.row import decode_rows
+
+Indices = npt.NDArray[np.int64]
+
+
+def live_rows(operator: Operator, left: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The stream's rows to join: among a table's changes a deletion has no value, and meets no row."""
+    left, deletions = without_deletions(left)
+    context.count("deletion", operator.id, deletions)
+    return left
+
+
+def as_of(
+    store: Store, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
+) -> tuple[pa.RecordBatch, Indices]:
+    """
+    What a table has for each row: rows of the table, and the position of each row's own among them (-1: none).
+
+    That is the newest change of its key at the row's place or before it, in this epoch; else what the store holds. `on` are
+    the row's columns, in the order of the store's key. Rows whose key is null meet nothing.
+    """
+    keys = encode_keys(key_columns(store, rows, on))
+    keys = pc.if_else(is_null_key(rows, on), pa.scalar(None, pa.binary()), keys)
+    committed, found = committed_rows(store, rows, on, keys, context)
+    if changes is None or not changes.num_rows:
+        return committed, found
+    newest = newest_at(rows, keys, changes, encode_keys([changes[name] for name in store.key.names]))
+    return with_changes(store, committed, found, changes, newest)
+
+
+def key_columns(store: Store, batch: pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
+    """The columns `on`, typed as the store's key is."""
+    return [batch[name].cast(column.arrow.type) for name, column in zip(on, store.key, strict=True)]
+
+
+def committed_rows(
+    store: Store, rows: pa.RecordBatch, on: Sequence[str], keys: pa.BinaryArray, context: Context
+) -> tuple[pa.RecordBatch, Indices]:
+    """The stored rows of these keys, each key once, and for each row the position of its own (-1: none)."""
+    encoded = keys.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy()
+    first = np.full(len(encoded.dictionary), -1, np.int64)
+    first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
+    owners = rows.take(pa.array(first))
+    wanted = state_keys(context.store_number(store.name), numbers(owners, KEY_GROUP), key_columns(store, owners, on), None)
+    order = pc.sort_indices(wanted)
+    values = context.committed_state().get(wanted.take(order))
+    position = np.full(len(encoded.dictionary) + 1, -1, np.int64)
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    position[order.to_numpy()[present]] = np.arange(int(present.sum()))
+    return _decode(store, values.drop_null()), position[codes]
+
+
+def _decode(store: Store, values: pa.BinaryArray) -> pa.RecordBatch:
+    """Stored rows: when each was written, then its value columns."""
+    timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in store.value)])
+    return pa.RecordBatch.from_arrays([timestamps, *columns], names=[TIMESTAMP, *store.value.names])
+
+
+def with_changes(
+    store: Store, committed: pa.RecordBatch, found: Indices, changes: pa.RecordBatch, newest: Indices
+) -> tuple[pa.RecordBatch, Indices]:
+    """The stored rows followed by an epoch's changes, and each row's position: of `newest` where there is one, else of `found`."""
+    changed = np.where(deletions_of(changes)[newest], -1, newest + committed.num_rows)
+    columns = [
+        pa.concat_arrays([committed[name], changes[name].cast(committed.schema.field(name).type)])
+        for name in (TIMESTAMP, *store.value.names)
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, names=[TIMESTAMP, *store.value.names])
+    return rows, np.where(newest >= 0, changed, found)
+
+
+def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordBatch, right_keys: pa.BinaryArray) -> Indices:
+    """For each left row the position of the last right row of its key at its place or before it; -1 if there is none."""
+    codes = pa.concat_arrays([left_keys, right_keys]).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+    left_rank, right_rank = place_ranks(left, right)
+    span = len(codes) + 1
+    left_place, right_place = codes[: left.num_rows] * span + left_rank, codes[left.num_rows :] * span + right_rank
+    order = np.argsort(right_place, kind="stable")
+    before = np.searchsorted(right_place[order], left_place, side="right") - 1
+    candidate = order[np.maximum(before, 0)]
+    same_key = (before >= 0) & (codes[left.num_rows :][candidate] == codes[: left.num_rows]) & (codes[: left.num_rows] >= 0)
+    return np.where(same_key, candidate, -1)
+
+
+def last_of_each(keys: pa.BinaryArray) -> Indices:
+    """For each distinct key the position of its last row, in ascending order."""
+    codes = keys.dictionary_encode().indices.to_numpy()
+    last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
+    last[codes] = np.arange(len(codes))
+    return np.sort(last)
+
+
+def joined(
+    how: str, columns: Sequence[tuple[str, str]], left: pa.RecordBatch, table_rows: pa.RecordBatch, found: Indices
+) -> pa.RecordBatch:
+    """Each stream row with the columns of its table row; an inner join drops rows that have none."""
+    if how == "inner" and (found < 0).any():
+        kept = np.flatnonzero(found >= 0)
+        left, found = left.take(pa.array(kept)), found[kept]
+    indices = pa.array(found, mask=found < 0)
+    sides: Mapping[str, pa.RecordBatch] = {"left": left, "right": table_rows}
+    result: dict[str, pa.Array] = {}
+    for name, source in columns:
+        side, _, column = source.partition(".")
+        values = sides[side][column]
+        result[name] = values if side == "left" else values.take(indices)
+    return rows_of({**result, **record_columns(left)})

@@ -1,0 +1,74 @@
+"""
+The kernels: for every record of an operator, the function that runs it.
+
+All have one signature: the operator, a batch for each of its inputs (None where nothing came), and the context. A kernel
+gives a batch or None; one whose operator has several outputs gives them by the names of its ports (empty for the main one). Readers, stages and
+global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in the file that has the
+name of the record's file in `streamkit.plan.operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.plan.operator import PORT, Operator
+
+Rows: TypeAlias = pa.RecordBatch | None
+Result: TypeAlias = Rows | Mapping[str, Rows]
+Function: TypeAlias = Callable[[Any, Sequence[Rows], Context], Result]
+
+EVERYTHING = 2**62
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """
+    How an operator runs.
+
+    `gathers` is how many rows a reader collects for one call (None: it calls for each batch). `runs_empty` says that the
+    operator has something to do where no rows came.
+    """
+
+    function: Function
+    gathers: int | None
+    runs_empty: bool
+
+
+_KERNELS: dict[type[Operator], Kernel] = {}
+
+
+def kernel(record: type[Operator], *, gathers: int | None = None, runs_empty: bool = False) -> Callable[[Function], Function]:
+    """Register a function as the kernel of a record."""
+
+    def register(function: Function) -> Function:
+        _KERNELS[record] = Kernel(function, gathers, runs_empty)
+        return function
+
+    return register
+
+
+def kernel_of(operator: Operator) -> Kernel:
+    """The kernel of an operator; LookupError for a record that has none."""
+    import streamkit.engine.operators  # noqa: F401  # registers every kernel; each imports this module
+
+    found = _KERNELS.get(type(operator))
+    if found is None:
+        raise LookupError(f"{operator.kind} {operator.id!r} has no kernel; expected one in streamkit.engine.operators")
+    return found
+
+
+def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows]:
+    """Run an operator on what is there of its inputs; its outputs, by their names as inputs of others."""
+    inputs = [results.get(name) for name in operator.inputs]
+    found = kernel_of(operator)
+    if not found.runs_empty and all(rows is None for rows in inputs):
+        return {}
+    result = found.function(operator, inputs, context)
+    if isinstance(result, Mapping):
+        return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
+    return {operator.id: result}

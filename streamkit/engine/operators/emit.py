@@ -1,0 +1,15 @@
+"""Emit: one output of an operator that has several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.plan.operators.emit import Emit
+
+
+@kernel(Emit)
+def emit(operator: Emit, inputs: Sequence[Rows], context: Context) -> Rows:
+    """The rows of the port that the operator's input names."""
+    return inputs[0]

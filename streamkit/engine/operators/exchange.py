@@ -1,0 +1,34 @@
+"""Send and receive: rows leave for the tasks that own their keys, and arrive there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkit.engine.context import Context
+from streamkit.engine.exchange import groups_of, pack
+from streamkit.engine.kernels import EVERYTHING, Rows, kernel
+from streamkit.engine.rows import without_null_keys
+from streamkit.names import KEY_GROUP
+from streamkit.plan.operators.exchange import Receive, Send
+
+
+@kernel(Send, gathers=EVERYTHING)
+def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
+    """Pack the rows for the tasks that own their keys."""
+    (batch,) = inputs
+    assert batch is not None
+    application = context.plan.application
+    if not operator.keep_null_keys:
+        batch, dropped = without_null_keys(batch, operator.key)
+        context.count("null_key", operator.id, dropped)
+    groups = groups_of(batch, operator.key, application.key_groups)
+    if KEY_GROUP in batch.schema.names:
+        batch = batch.drop_columns([KEY_GROUP])
+    context.sent.extend(pack(batch, operator.edge, groups, application.tasks, application.key_groups, context.origin))
+
+
+@kernel(Receive, runs_empty=True)
+def receive(operator: Receive, inputs: Sequence[Rows], context: Context) -> Rows:
+    """All rows of an edge, by who sent them."""
+    assert context.arrival is not None, "rows arrive at kernels alone"
+    return context.arrival.rows(operator.edge)

@@ -1,0 +1,36 @@
+"""Filter: what a condition alone decides, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import of_live_rows, own_columns, with_columns
+from streamkit.expressions.arrow import mask
+from streamkit.names import DELETED
+from streamkit.plan.operators.filter import Filter
+
+
+@kernel(Filter)
+def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """Rows whose predicate is true; of a table, the others become deletions of their key."""
+    (batch,) = inputs
+    assert batch is not None
+    if operator.table and DELETED in batch.schema.names:
+        return _with_deletions(operator, batch)
+    kept = mask(operator.predicate, batch)
+    return batch if pc.all(kept).as_py() else batch.filter(kept)
+
+
+def _with_deletions(operator: Filter, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a table, those that are not kept turned into deletions, of which nothing but the key is left to compute from."""
+    kept = of_live_rows(batch, lambda live: mask(operator.predicate, live)).fill_null(False)
+    if kept.true_count == batch.num_rows:
+        return batch
+    values = [name for name in own_columns(batch) if name not in operator.key]
+    emptied = {name: pc.if_else(kept, batch[name], pa.scalar(None, batch[name].type)) for name in values}
+    return with_columns(batch, {**emptied, DELETED: pc.invert(kept)})

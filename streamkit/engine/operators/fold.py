@@ -1,0 +1,111 @@
+"""
+Fold: rows of a key, and window, become one row of aggregate state.
+
+Where a row falls into many windows, rows are first folded by pane, the longest stretch of time whose rows fall into the same
+windows; then panes are folded into windows. So the work and the memory depend on the panes, not on rows times windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, without_deletions, without_null_keys
+from streamkit.engine.windows import assign_windows, holds, is_open_in_all, pane_ms
+from streamkit.expressions.aggregates import combine_functions, fold, lift, state_columns
+from streamkit.expressions.arrow import evaluate
+from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
+from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.operators.fold import Fold
+from streamkit.plan.windows import Windowing
+
+FOLD_ROWS = 4_000_000  # that are folded together
+PANES_MIN = 4  # windows a record, from which on panes are folded first
+
+
+@kernel(Fold, gathers=FOLD_ROWS)
+def fold_rows(operator: Fold, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """One row of state per key (and window): key columns, `_window`, `_timestamp`, state columns, `_key_group` if rows have it."""
+    (batch,) = inputs
+    assert batch is not None
+    batch = keyed_values(operator.id, operator.key, batch, context)
+    window = operator.window
+    if window is None:
+        return _folded(operator, batch, operator.key)
+    if window.per_record < PANES_MIN:
+        return _folded(operator, assign_windows(window, batch, context, operator.id), (*operator.key, WINDOW))
+    return concatenate(list(_folded_by_pane(operator, window, batch, context)))
+
+
+def keyed_values(operator_id: str, key: tuple[str, ...], batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows to aggregate: a null key has no group, a deletion has no value; both are counted."""
+    batch, dropped = without_null_keys(batch, key)
+    context.count("null_key", operator_id, dropped)
+    batch, deletions = without_deletions(batch)
+    context.count("deletion", operator_id, deletions)
+    return batch
+
+
+def lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[tuple[pa.Array, str]]:
+    """The state of each row alone, column by column, and how the column combines."""
+    states: list[tuple[pa.Array, str]] = []
+    for one in aggregates:
+        argument = evaluate(one.argument, batch) if one.argument is not None else None
+        states += zip(lift(one, argument, batch.num_rows), combine_functions(one), strict=True)
+    return states
+
+
+def state_names(aggregates: Sequence[TypedAggregate]) -> list[str]:
+    """The names of the state columns."""
+    return [column.name for one in aggregates for column in state_columns(one)]
+
+
+def _folded(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:
+    return _combined(operator, batch, by, lifted(operator.aggregates, batch))
+
+
+def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states: list[tuple[pa.Array, str]]) -> pa.RecordBatch:
+    groups = [(batch[KEY_GROUP], "max")] if KEY_GROUP in batch.schema.names else []
+    keys, (timestamps, *folded) = fold([batch[name] for name in by], [(batch[TIMESTAMP], "max"), *groups, *states])
+    names = [*([KEY_GROUP] if groups else []), *state_names(operator.aggregates)]
+    return rows_of({**dict(zip(by, keys, strict=True)), TIMESTAMP: timestamps, **dict(zip(names, folded, strict=True))})
+
+
+def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, context: Context) -> Iterator[pa.RecordBatch]:
+    """Rows that are late for some of their windows one window at a time; all others by pane, then panes by window."""
+    by = (*operator.key, WINDOW)
+    open_in_all = is_open_in_all(window, batch, context) & (numbers(batch, TIMESTAMP) >= 0)
+    some_late = batch.filter(pa.array(~open_in_all))
+    rows_max = max(1, FOLD_ROWS // window.per_record)
+    for part in _parts(some_late, rows_max):
+        yield _folded(operator, assign_windows(window, part, context, operator.id), by)
+    on_time = batch.filter(pa.array(open_in_all))
+    starts = numbers(on_time, TIMESTAMP) // pane_ms(window) * pane_ms(window)
+    panes = _folded(operator, with_columns(on_time, {WINDOW: pa.array(starts)}), by)
+    for part in _parts(panes, rows_max):
+        yield _windows_of_panes(operator, window, part, by)
+
+
+def _parts(batch: pa.RecordBatch, rows_max: int) -> list[pa.RecordBatch]:
+    return [batch.slice(first, rows_max) for first in range(0, max(1, batch.num_rows), rows_max)]
+
+
+def _windows_of_panes(
+    operator: Fold, window: Windowing, panes: pa.RecordBatch, by: tuple[str, ...]
+) -> pa.RecordBatch:
+    """Rows of state per pane, folded into all windows that hold the pane."""
+    starts = numbers(panes, WINDOW)
+    newest = starts // window.advance_ms * window.advance_ms
+    pieces = []
+    for back in range(window.per_record):
+        start = newest - back * window.advance_ms
+        inside = holds(window, start, starts)
+        piece = panes if inside.all() else panes.filter(pa.array(inside))
+        pieces.append(with_columns(piece, {WINDOW: pa.array(start[inside])}))
+    rows = concatenate(pieces)
+    names = state_names(operator.aggregates)
+    functions = [function for one in operator.aggregates for function in combine_functions(one)]
+    return _combined(operator, rows, by, [(rows[name], function) for name, function in zip(names, functions, strict=True)])

@@ -1,0 +1,28 @@
+"""Global join: a stream with a table that every task has whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.joining import joined, live_rows
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import is_null_key
+from streamkit.plan.operators.global_join import GlobalJoin
+
+
+@kernel(GlobalJoin)
+def global_join(operator: GlobalJoin, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """Each stream row with the global table's row for it, as the table is at the position in the plan."""
+    (batch,) = inputs
+    assert batch is not None
+    left = live_rows(operator, batch, context)
+    table = context.global_table(operator)
+    found = table.find([left[name] for name in operator.on]).to_numpy(zero_copy_only=False)
+    found = np.where(np.isnan(found), -1, found).astype(np.int64) if found.dtype.kind == "f" else found.astype(np.int64)
+    if len(operator.on):
+        found = np.where(is_null_key(left, operator.on).to_numpy(zero_copy_only=False), -1, found)
+    return joined(operator.how, operator.columns, left, table.rows, found)

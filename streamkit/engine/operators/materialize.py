@@ -1,0 +1,45 @@
+"""Materialize: keep the newest row of each key of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.context import Context
+from streamkit.engine.joining import last_of_each
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import in_canonical_order
+from streamkit.engine.rows import deletions_of, numbers, with_columns, without_null_keys
+from streamkit.log.values.keys import encode_keys
+from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
+from streamkit.plan.operators.materialize import Materialize
+from streamkit.plan.program import Store
+from streamkit.state.key import state_keys
+from streamkit.state.row import encode_rows
+
+
+@kernel(Materialize)
+def materialize(operator: Materialize, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """Keep the newest row per key; the rows pass on in canonical order, without those whose key is null."""
+    (batch,) = inputs
+    assert batch is not None
+    store = context.store(operator.store)
+    batch, dropped = without_null_keys(batch, store.key.names)
+    context.count("null_key", operator.id, dropped)
+    if DELETED not in batch.schema.names:
+        batch = with_columns(batch, {DELETED: pa.array(deletions_of(batch))})
+    batch = in_canonical_order(batch)
+    newest = batch.take(pa.array(last_of_each(encode_keys([batch[name] for name in store.key.names]))))
+    _record(store, newest, context)
+    return {"": batch, "every": batch, "latest": newest}
+
+
+def _record(store: Store, newest: pa.RecordBatch, context: Context) -> None:
+    key_columns = [newest[name] for name in store.key.names]
+    keys = state_keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns, None)
+    values = encode_rows([newest[TIMESTAMP], *(newest[name] for name in store.value.names)])
+    values = pc.if_else(newest[DELETED], pa.scalar(None, pa.binary()), values)
+    order = pc.sort_indices(keys)
+    context.change(store.name, keys.take(order), values.take(order), numbers(newest, TIMESTAMP)[order.to_numpy()])

@@ -1,0 +1,113 @@
+"""
+Table-table join: a change of either side is joined with the other side's row as of the change's place.
+
+The rules are Kafka Streams' (table-table join on the same key): an inner join gives nothing while the other side has no row;
+a left join gives nothing for a change of the right side without a left row; an outer join deletes only when both are gone. A
+key that never had a result is not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.changes import replaced_rows
+from streamkit.engine.context import Context
+from streamkit.engine.joining import as_of, last_of_each
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import in_canonical_order
+from streamkit.engine.rows import concatenate, deletions_of, numbers, record_columns, rows_of
+from streamkit.log.values.keys import encode_keys
+from streamkit.names import DELETED, TIMESTAMP
+from streamkit.plan.operators.table_table_join import TableTableJoinRows
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the join as its changes see it: its own place among the inputs, its key and that of the other side."""
+
+    name: str
+    own: int
+    other: int
+    key: tuple[str, ...]
+    other_key: tuple[str, ...]
+
+
+@kernel(TableTableJoinRows)
+def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """The changes of the joined table, in canonical order, and the newest of each key."""
+    sides = [
+        Side("left", 0, 1, operator.left_key, operator.right_key),
+        Side("right", 1, 0, operator.right_key, operator.left_key),
+    ]
+    sides = sides[::-1] if operator.right_first else sides
+    results = [_joined(operator, side, inputs, context) for side in sides if inputs[side.own] is not None]
+    changes = in_canonical_order(concatenate(results))
+    newest = changes.take(pa.array(last_of_each(encode_keys([changes[name] for name in operator.left_key]))))
+    return {"": changes, "every": changes, "latest": newest}
+
+
+def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """The results of one side's changes."""
+    changes = inputs[side.own]
+    assert changes is not None
+    other_store = context.table_store(operator.inputs[side.other])
+    in_order = [side.key[side.other_key.index(name)] for name in other_store.key.names]
+    other, found = as_of(other_store, changes, in_order, inputs[side.other], context)
+    has_value, has_other = ~deletions_of(changes), found >= 0
+    is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
+    result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
+    times = np.maximum(numbers(changes, TIMESTAMP), _times(other, found))
+    rows = rows_of({**result, **record_columns(changes), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)})
+    return rows.filter(pa.array(is_given))
+
+
+def _decided(
+    operator: TableTableJoinRows, side: Side, changes: pa.RecordBatch, has_value: Mask, has_other: Mask, context: Context
+) -> tuple[Mask, Mask]:
+    """Which changes give a result, and which of these delete it."""
+    if operator.how == "inner":
+        return has_other, ~has_value
+    if operator.how == "left" and side.name == "right":
+        return has_other, np.zeros(len(has_value), bool)
+    _, replaced = replaced_rows(context.table_store(operator.inputs[side.own]), changes, context)
+    is_given = has_value | has_other | (replaced >= 0)
+    return is_given, ~has_value if operator.how == "left" else ~has_value & ~has_other
+
+
+def _columns(
+    operator: TableTableJoinRows,
+    side: Side,
+    changes: pa.RecordBatch,
+    has_value: Mask,
+    other: pa.RecordBatch,
+    found: npt.NDArray[np.int64],
+) -> dict[str, pa.Array]:
+    """The columns of the results: the key from the change, values from either side, null where a side has no row."""
+    own_key = dict(zip(operator.left_key, side.key, strict=True))
+    indices, valid = pa.array(found, mask=found < 0), pa.array(has_value)
+    result: dict[str, pa.Array] = {}
+    for name, source in operator.columns:
+        origin, _, column = source.partition(".")
+        if origin == "left" and column in own_key:
+            result[name] = changes[own_key[column]]
+        elif origin == side.name:
+            result[name] = pc.if_else(valid, changes[column], pa.scalar(None, changes[column].type))
+        else:
+            result[name] = other[column].take(indices)
+    return result
+
+
+def _times(other: pa.RecordBatch, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """When the other side's row was written, before every time where there is none."""
+    earliest = np.iinfo(np.int64).min
+    if not other.num_rows:
+        return np.full(len(found), earliest, np.int64)
+    return np.where(found >= 0, numbers(other, TIMESTAMP)[np.maximum(found, 0)], earliest)

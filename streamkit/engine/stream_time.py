@@ -1,0 +1,61 @@
+"""
+Stream time, by what it belongs to (law 11).
+
+An input's is the largest order key of its topic that was committed; an operator's, that of the stream inputs that feed it, and
+never less than what it was for the operator's store, whatever inputs feed it after a restart. Both travel in one mapping,
+from the catalog to the plan and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.plan.windows import Windowing
+
+Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
+
+METRIC = "stream_times"  # pairs in the metrics of an epoch, where the newest counts: the catalog keeps them with all else
+NO_TIME = -(2**63)  # before every event time
+
+
+def of_input(topic_id: int) -> str:
+    """What the stream time of a topic is kept under."""
+    return f"input/{topic_id}"
+
+
+def of_store(name: str) -> str:
+    """What the stream time of the operator that keeps a store is kept under."""
+    return f"store/{name}"
+
+
+def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
+    """The stream time of an operator with these windows; `topic_ids` are those of the program's inputs."""
+    names = [of_store(window.store), *(of_input(topic_ids[number]) for number in window.streams)]
+    return max((times[name] for name in names if name in times), default=NO_TIME)
+
+
+def order_reached(times: Times) -> int:
+    """The largest order key of any input."""
+    return max((time for name, time in times.items() if name.startswith("input/")), default=NO_TIME)
+
+
+def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
+    """
+    The stream times that an application had committed.
+
+    An application that ran before stream time was kept by input had one for all: each of its inputs goes on from that.
+    """
+    kept: list[tuple[str, int]] | None = state.metrics.get(METRIC)
+    if kept is not None:
+        return dict(map(tuple, kept))
+    if state.stream_time_ms is None:
+        return {}
+    names = [*map(of_input, topic_ids), *map(of_store, state.stores)]
+    return dict.fromkeys(names, state.stream_time_ms)
+
+
+def as_metric(times: Times) -> list[Any]:
+    """The times as the metrics of an epoch hold them."""
+    return [list(pair) for pair in sorted(times.items())]

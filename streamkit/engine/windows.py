@@ -1,0 +1,77 @@
+"""
+The windows that rows fall into.
+
+A window [start, start + size) has closed once stream time reaches its end plus grace. Stream time at a row is the larger of
+its own order key and what the operator's inputs had committed (law 11); a final result counts with the moment it was due.
+Kafka: `end <= stream time - grace`, decided per window, after the row itself has moved the time.
+
+As in Kafka no window crosses 1970-01-01T00:00Z: a hopping window that would begin before and end after it does not exist.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.place import extended
+from streamkit.engine.rows import concatenate, numbers, with_columns
+from streamkit.names import DUE, INPUT, ORDER, PATH, TIMESTAMP, WINDOW
+from streamkit.plan.windows import Windowing
+
+Numbers = npt.NDArray[np.int64]
+
+
+def assign_windows(window: Windowing, batch: pa.RecordBatch, context: Context, operator_id: str) -> pa.RecordBatch:
+    """Each row once per window it falls into and that is still open at the row's place, with the window's start in `_window`."""
+    timestamps, reached = numbers(batch, TIMESTAMP), stream_times(window, batch, context)
+    newest = timestamps // window.advance_ms * window.advance_ms
+    pieces, held, late = [], np.zeros(len(timestamps), bool), 0
+    for back in range(window.per_record):
+        start = newest - back * window.advance_ms
+        inside = holds(window, start, timestamps)
+        closed = start + (window.size_ms + window.grace_ms) <= reached
+        held |= inside
+        late += int((inside & closed).sum())
+        pieces.append(_in_window(window, batch, start, inside & ~closed))
+    context.count("late", operator_id, late)
+    context.count("before_1970", operator_id, int((~held).sum()))
+    return concatenate(pieces)
+
+
+def holds(window: Windowing, start: Numbers, timestamps: Numbers) -> npt.NDArray[np.bool_]:
+    """Whether the window at `start`, which is not after the time, holds it; none crosses 1970."""
+    end = start + window.size_ms
+    return (timestamps < end) & ((start >= 0) | (end <= 0))
+
+
+def stream_times(window: Windowing, batch: pa.RecordBatch, context: Context) -> Numbers:
+    """The operator's stream time at each row."""
+    before, _ = context.stream_time(window)
+    return np.maximum(numbers(batch, DUE if DUE in batch.schema.names else ORDER), before)
+
+
+def _in_window(window: Windowing, batch: pa.RecordBatch, start: Numbers, kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    if not kept.all():
+        batch, start = batch.filter(pa.array(kept)), start[kept]
+    columns = {WINDOW: pa.array(start)}
+    if window.per_record > 1 and INPUT in batch.schema.names:
+        columns[PATH] = extended(batch, start)
+    return with_columns(batch, columns)
+
+
+def pane_ms(window: Windowing) -> int:
+    """The longest stretch of time whose rows all fall into the same windows."""
+    return gcd(window.size_ms, window.advance_ms)
+
+
+def is_open_in_all(window: Windowing, batch: pa.RecordBatch, context: Context) -> npt.NDArray[np.bool_]:
+    """Whether every window that holds a row is open at the row's place."""
+    timestamps = numbers(batch, TIMESTAMP)
+    oldest = (timestamps - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms
+    return oldest + (window.size_ms + window.grace_ms) > stream_times(window, batch, context)
+
+
