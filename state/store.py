@@ -69,12 +69,14 @@ class SortedKeys:
 
     def _sort_waiting(self) -> None:
         run, self._waiting = self._waiting, []
-        longer = []
-        while self._runs and len(self._runs[-1]) <= 2 * (len(run) + sum(map(len, longer))):
-            longer.append(self._runs.pop())
-        if run:
-            self._runs.append(_merged([*reversed(longer), sorted(run)]))
-            self.moved += len(self._runs[-1])
+        run.sort()
+        parts, length = [run], len(run)
+        while self._runs and len(self._runs[-1]) <= 2 * length:
+            parts.append(self._runs.pop())
+            length += len(parts[-1])
+        if length:
+            self._runs.append(_merged(parts[::-1]))
+            self.moved += length
 
 
 def _merged(runs: Sequence[list[Key]]) -> list[Key]:
