@@ -85,6 +85,10 @@ class Share:
         return Position(0, "", self.groups.start, self.groups.stop, {})
 
 
+class StoreAheadError(CorruptionError):
+    """The local store holds a later epoch than was asked for: its application moved it on, or the catalog was set back."""
+
+
 class TaskState:
     """
     Reads of the committed state, by Arrow arrays of state keys.
@@ -183,10 +187,13 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -
     A view of a share of the state as of the committed epoch, without writing anything.
 
     Reads the local store as far as it can be trusted, and keeps in memory what it lacks; without one, the changelogs alone.
+    StoreAheadError if the store holds a later epoch: ask for a newer one, or for the changelogs.
     """
     if folder.exists():
         try:
             return open_beside(storage, folder, share, changes)
+        except StoreAheadError:
+            raise
         except (CorruptionError, StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
             pass
     return read_changelogs(storage, share, changes)
@@ -199,19 +206,34 @@ def read_changelogs(storage: Storage, share: Share, changes: Changes) -> TaskSta
 
 
 def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
-    """The store as another process left it, with what it lacks in memory. CorruptionError if it cannot be trusted."""
+    """
+    The store as another process left it, with what it lacks in memory.
+
+    CorruptionError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch.
+    """
     store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
-    position = _position(store, share)
-    if not _is_trusted(storage, position, share, changes):
+    try:
+        position = _position(store, share)
+        _check_trusted(storage, folder, position, share, changes)
+        missing: dict[Key, Value | None] = {}
+        for place, extents in _missing_extents(storage, position, share, changes).items():
+            for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
+                missing.update(zip(keys, values, strict=True))
+        return TaskState(store, missing, 0)
+    except BaseException:
         store.close()
+        raise
+
+
+def _check_trusted(storage: Storage, folder: Path, position: Position, share: Share, changes: Changes) -> None:
+    if position.epoch > changes.epoch:
+        raise StoreAheadError(
+            f"the local store in {folder} holds epoch {position.epoch}; expected epoch {changes.epoch} or one before it"
+        )
+    if not _is_trusted(storage, position, share, changes):
         raise CorruptionError(
             f"the local store in {folder} holds state that was never committed, and another process has it open"
         )
-    missing: dict[Key, Value | None] = {}
-    for place, extents in _missing_extents(storage, position, share, changes).items():
-        for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
-            missing.update(zip(keys, values, strict=True))
-    return TaskState(store, missing, 0)
 
 
 def _position(store: Store, share: Share) -> Position:

@@ -85,6 +85,10 @@ class Catalog:
         """Which log this is the catalog of, and how many transactions have changed it."""
         return self._read(history.standing)
 
+    def read(self, work: Callable[[Transaction], Result]) -> Result:
+        """What `work` finds, all of it in one snapshot; it may run again where the server is lost."""
+        return self._read(work)
+
     def prune_journal(self, root: str, covered: tuple[int, int]) -> tuple[str, ...]:
         """Delete the journal files of the log at `root` whose commits all lie at or before `covered`; returns their paths."""
         return self._write(lambda _: prune(root, covered))
