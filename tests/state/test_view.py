@@ -96,7 +96,7 @@ def test_a_store_that_was_moved_on_is_not_read(shared, monkeypatch):
         return snapshots[-1]
 
     monkeypatch.setattr(view.StoreView, "_now", outrun)
-    assert set(shared.view().to_arrow()["n"].to_pylist()) == {snapshots[-1].snapshot.application.epoch}
+    assert set(shared.view().to_arrow()["n"].to_pylist()) == {snapshots[-1]._snapshot.application.epoch}
     assert len(snapshots) == view.ATTEMPTS
 
 
@@ -117,7 +117,7 @@ def test_slabs_that_were_deleted_since_the_snapshot_are_looked_for_again(shared,
     assert shared.view().to_arrow().num_rows == len(KEYS)
     assert len(snapshots) == 2
 
-    slabs = {Path(shared.log.root, extent.path) for extent in snapshots[-1].snapshot.changes.extents}
+    slabs = {Path(shared.log.root, extent.path) for extent in snapshots[-1]._snapshot.changes.extents}
     for slab in slabs:
         slab.rename(f"{slab}.away")
     try:
