@@ -48,6 +48,7 @@ class Changes:
     tokens: Mapping[int, str]
     plan_files: tuple[str, ...] = ()
     purged_below: Offsets = field(default_factory=dict)
+    generation_start: tuple[int, str] = (0, "")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +60,7 @@ class Changes:
             "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
             "plan_files": list(self.plan_files),
             "purged_below": offsets_to_json(self.purged_below),
+            "generation_start": list(self.generation_start),
         }
 
     @classmethod
@@ -72,6 +74,7 @@ class Changes:
             tokens={int(epoch): token for epoch, token in value["tokens"].items()},
             plan_files=tuple(value["plan_files"]),
             purged_below=offsets_from_json(value["purged_below"]),
+            generation_start=tuple(value["generation_start"]),
         )
 
 

@@ -37,13 +37,19 @@ CHANGES_PER_WRITE = 100_000
 
 @dataclass(frozen=True)
 class Position:
-    """How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets."""
+    """
+    How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets.
+
+    `generation_start` is the first epoch of the generation that committed it, with its token: the catalog forgets the tokens of
+    old epochs, but never those.
+    """
 
     epoch: int
     token: str
     first_group: int
     last_group: int
     offsets: Mapping[int, Mapping[int, int]]
+    generation_start: tuple[int, str] = (0, "")
 
     def encode(self) -> bytes:
         return json.dumps({**self.__dict__, "offsets": offsets_to_json(self.offsets)}).encode()
@@ -51,7 +57,8 @@ class Position:
     @classmethod
     def decode(cls, value: bytes) -> Position:
         fields = json.loads(value)
-        return cls(**{**fields, "offsets": offsets_from_json(fields["offsets"])})
+        start = tuple(fields.get("generation_start", (0, "")))
+        return cls(**{**fields, "offsets": offsets_from_json(fields["offsets"]), "generation_start": start})
 
     def offset(self, topic_id: int, partition: int) -> int:
         return self.offsets.get(topic_id, {}).get(partition, 0)
@@ -247,7 +254,8 @@ def _arrived(position: Position, share: Share, changes: Changes) -> Position:
         end = changes.ends.get(topic_id, {}).get(partition, 0)
         if position.offset(topic_id, partition) != end:
             position = position.moved(topic_id, partition, end)
-    return replace(position, epoch=changes.epoch, token=changes.token)
+    start = changes.generation_start if changes.generation_start[0] <= changes.epoch else (0, "")
+    return replace(position, epoch=changes.epoch, token=changes.token, generation_start=start)
 
 
 def _is_trusted(storage: Storage, position: Position, share: Share, changes: Changes) -> bool:
@@ -256,12 +264,25 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
         return False
     if position.epoch == 0:
         return True
-    token = changes.tokens.get(position.epoch)
+    return _is_committed(storage, position, changes)
+
+
+def _is_committed(storage: Storage, position: Position, changes: Changes) -> bool:
+    """
+    Whether the store's epoch was committed under its token.
+
+    Where that is forgotten, the newest epoch before it whose token is known is the first of a generation. It must be that of the
+    store's own generation: from there to the store's epoch no other generation came, and one generation never commits an epoch twice.
+    """
+    tokens = dict(changes.tokens)
     for path in reversed(changes.plan_files):
-        if token is not None:
+        if position.epoch in tokens:
             break
-        token = PlanFile.read(storage, path).tokens.get(position.epoch)
-    return token == position.token
+        tokens = {**PlanFile.read(storage, path).tokens, **tokens}
+    if position.epoch in tokens:
+        return tokens[position.epoch] == position.token
+    newest = max((epoch for epoch in tokens if epoch <= position.epoch), default=0)
+    return newest > 0 and (newest, tokens[newest]) == position.generation_start
 
 
 def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:

@@ -305,8 +305,12 @@ class Catalog:
         return self._read(lambda transaction: epochs.token_of(transaction, application_id, epoch))
 
     def epoch_tokens(self, application_id: int, since: int = 0) -> dict[int, str]:
-        """The tokens of the committed epochs from `since` on, by epoch."""
+        """The tokens of the committed epochs from `since` on that are remembered, by epoch."""
         return self._read(lambda transaction: epochs.tokens_since(transaction, application_id, since))
+
+    def generation_start(self, application_id: int) -> tuple[int, str]:
+        """The first epoch of the generation that committed the newest one, and its token."""
+        return self._read(lambda transaction: epochs.generation_start(transaction, application_id))
 
     def epochs(self, application_id: int, last: int = 100) -> list[EpochRecord]:
         """The last committed epochs, oldest first."""

@@ -14,6 +14,8 @@ from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.errors import CorruptionError, StoreNotFoundError
+from streamkit.failpoints import armed
+from streamkit.log import epochs
 from streamkit.log.trash import NEVER_MS, empty_trash
 from streamkit.state import view
 from tests.engine.engine_run import append, fresh_log
@@ -34,7 +36,11 @@ class Counting:
         keyed.agg(n=F.sum("a"), store="plain").to("plain_out")
         hourly = keyed.windowed_by(sk.tumbling("1 hour", grace="0 s", retention="2 hours"))
         hourly.agg(n=F.sum("a"), store="hourly").emit("latest").to("hourly_out")
-        self._planner = start(log.catalog, log.storage, compile(app, log), tasks=TASKS)
+        self._program = compile(app, log)
+        self.start()
+
+    def start(self):
+        self._planner = start(self.log.catalog, self.log.storage, self._program, tasks=TASKS)
 
     def run_epoch(self, time_ms=1):
         append(self.log, "in", [{"k": k, "a": 1, "ts": time_ms} for k in KEYS])
@@ -149,6 +155,26 @@ def test_a_view_tells_what_retention_has_deleted(shared):
     assert hourly.expiry().has_taken("1970-01-01")
     assert not hourly.expiry().has_taken(HOUR_MS)
     assert shared.view("plain").expiry() is None
+
+
+def test_a_copy_of_a_store_is_used_however_old_it_is(monkeypatch):
+    """Epochs that the catalog has forgotten long ago do not cost a restore: a copy of before catches up, across starts too."""
+    monkeypatch.setattr(epochs, "HISTORY_EPOCHS", 2)
+    with fresh_log() as log, armed("state.untrusted", pytest.fail):
+        counting = Counting(log)
+        for _ in range(3):
+            counting.run_epoch()
+        stores, copy = Path(log.root, "stores"), Path(log.root, "copy")
+        shutil.copytree(stores, copy)
+        for _ in range(2):
+            for _ in range(4):
+                counting.run_epoch()
+            counting.start()
+        assert 2 not in log.catalog.epoch_tokens(log.catalog.application("app").id)  # the epoch at which the copy stands
+        shutil.rmtree(stores)
+        copy.rename(stores)
+        counting.run_epoch()
+        assert counting.view().to_arrow()["n"].to_pylist() == [12] * len(KEYS)
 
 
 def test_a_view_of_a_store_that_is_gone_says_so():
