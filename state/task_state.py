@@ -19,13 +19,12 @@ from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.extent import Extent
 from streamkit.log.storage import Storage
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.state.changelog import (
     Changes,
     Offsets,
     PlanFile,
     extents_by_place,
-    offsets_from_json,
-    offsets_to_json,
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
@@ -52,13 +51,12 @@ class Position:
     generation_start: tuple[int, str] = (0, "")
 
     def encode(self) -> bytes:
-        return json.dumps({**self.__dict__, "offsets": offsets_to_json(self.offsets)}).encode()
+        return json.dumps(to_plain(self)).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> Position:
-        fields = json.loads(value)
-        start = tuple(fields.get("generation_start", (0, "")))
-        return cls(**{**fields, "offsets": offsets_from_json(fields["offsets"]), "generation_start": start})
+        found: Position = from_plain(cls, json.loads(value))
+        return found
 
     def offset(self, topic_id: int, partition: int) -> int:
         return self.offsets.get(topic_id, {}).get(partition, 0)
