@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log.database import Database, Transaction
-from streamkit.log.findings import Findings
-from streamkit.log.storage import Storage
+from streamkit.log.database.database import Database, Transaction
+from streamkit.log.rescue.findings import Findings
+from streamkit.log.storage.storage import Storage
 from streamkit.state.changelog import Changes, extents_by_place, read_changes
 from streamkit.state.rocksdb import StoreBusyError
 from streamkit.state.snapshot import program_of, snapshot_of_stage

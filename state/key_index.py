@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.log.keys import murmur2
+from streamkit.log.values.keys import murmur2
 
 Places = npt.NDArray[np.int64]
 NOWHERE = -1

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from streamkit.errors import StoreNotFoundError
-from streamkit.log import applications, epochs, span
-from streamkit.log.applications import ApplicationState
-from streamkit.log.database import Transaction
+from streamkit.log.catalog import applications, epochs, span
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.database.database import Transaction
 from streamkit.names import store_folder
 from streamkit.plan.program import Program, Store
 from streamkit.state.changelog import Changes

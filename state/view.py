@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from streamkit.errors import ConfigError, CorruptionError
 from streamkit.expressions.aggregates import result, state_columns
-from streamkit.log.catalog import Catalog
-from streamkit.log.formats import rows_of
-from streamkit.log.keys import key_groups
-from streamkit.log.records import TIME_MS_MAX
-from streamkit.log.slab import GONE
-from streamkit.log.storage import Storage
-from streamkit.log.whole_number import as_whole_number
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.slab.slab import GONE
+from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.formats import rows_of
+from streamkit.log.values.keys import key_groups
+from streamkit.log.values.whole_number import as_whole_number
 from streamkit.plan.program import Aggregate, Program, Store
 from streamkit.state.key_group import task_of_key_group
 from streamkit.state.layout import layout_of

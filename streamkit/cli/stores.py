@@ -97,7 +97,7 @@ def _described(log: Log, view: StoreView) -> dict[str, Any]:
     """A store as plain values; a store that was reset has no changelog until the next start."""
     store, layout = view.store, layout_of(view.store)
     state = log.catalog.application(view.application).stores.get(store.name)
-    sizes = log.catalog.partition_sizes(state.changelog_topic_id) if state else []
+    changelog = log.catalog.statistics(state.changelog_topic_id) if state else ()
     values = [field for field in view.schema if field.name not in (*store.key.names, *layout.columns)]
     return {
         "application": view.application,
@@ -107,8 +107,8 @@ def _described(log: Log, view: StoreView) -> dict[str, Any]:
         "retention_ms": store.retention_ms,
         "key": ", ".join(f"{column.name} {column.type}" for column in store.key),
         "columns": ", ".join(f"{field.name} {from_arrow(field.type)}" for field in values),
-        "changelog_rows": sum(rows for *_, rows, _ in sizes),
-        "changelog_bytes": sum(size for *_, size in sizes),
+        "changelog_rows": sum(partition.records for partition in changelog),
+        "changelog_bytes": sum(partition.bytes for partition in changelog),
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from streamkit.log.extent import Extent
-from streamkit.log.storage import MemoryStorage
+from streamkit.log.slab.extent import Extent
+from streamkit.log.storage.storage import MemoryStorage
 from streamkit.state.changelog import Changes, PlanFile
 
 EXTENT = Extent(7, 1, 0, 2, "slabs/a1/1/1-00.slab", 64, 128, -5, 6, 2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.log.keys import murmur2
+from streamkit.log.values.keys import murmur2
 from streamkit.state import key_index
 from streamkit.state.key_index import KeyIndex
 

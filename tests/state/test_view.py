@@ -15,8 +15,8 @@ from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.errors import CorruptionError, StoreNotFoundError
 from streamkit.failpoints import armed
-from streamkit.log import epochs
-from streamkit.log.trash import NEVER_MS, empty_trash
+from streamkit.log.catalog import epochs
+from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
 from streamkit.state import view
 from tests.engine.engine_run import append, fresh_log
 
