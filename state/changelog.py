@@ -18,16 +18,19 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED
+from streamkit.plan.plain import from_plain, to_plain
 
 Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
 
 
 def offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    return {str(topic): {str(partition): end for partition, end in ends.items()} for topic, ends in offsets.items()}
+    plain: dict[str, dict[str, int]] = to_plain(offsets)
+    return plain
 
 
 def offsets_from_json(value: Mapping[str, Mapping[str, int]]) -> dict[int, dict[int, int]]:
-    return {int(topic): {int(partition): end for partition, end in ends.items()} for topic, ends in value.items()}
+    found: dict[int, dict[int, int]] = from_plain(Offsets, value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,10 @@ class Changes:
     What committed changelogs hold, for stores to catch up with.
 
     `ends` are the changelogs' ends after the committed epoch. `extents` cover them from `starts` on; what came before is
-    in the files `plan_files`, oldest first. `tokens` tell, for recent epochs, which attempt was committed: a store that names
-    another is not trusted. Nor is one that stands below `purged_below`: deletions that it lacks have left the changelog.
+    in the files `plan_files`, oldest first. `tokens` tell which attempt was committed, of recent epochs and of the first one of each
+    generation: a store that names another is not trusted. `generation_start` is the first epoch of the generation that committed
+    `epoch`, and its token: by it a store is known once `epoch` is forgotten. Nor is a store trusted that stands below
+    `purged_below`: deletions that it lacks have left the changelog.
     """
 
     epoch: int
@@ -48,31 +53,16 @@ class Changes:
     tokens: Mapping[int, str]
     plan_files: tuple[str, ...] = ()
     purged_below: Offsets = field(default_factory=dict)
+    generation_start: tuple[int, str] = (0, "")
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "epoch": self.epoch,
-            "token": self.token,
-            "ends": offsets_to_json(self.ends),
-            "starts": offsets_to_json(self.starts),
-            "extents": [extent.to_json() for extent in self.extents],
-            "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
-            "plan_files": list(self.plan_files),
-            "purged_below": offsets_to_json(self.purged_below),
-        }
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Changes:
-        return cls(
-            epoch=value["epoch"],
-            token=value["token"],
-            ends=offsets_from_json(value["ends"]),
-            starts=offsets_from_json(value["starts"]),
-            extents=tuple(map(Extent.from_json, value["extents"])),
-            tokens={int(epoch): token for epoch, token in value["tokens"].items()},
-            plan_files=tuple(value["plan_files"]),
-            purged_below=offsets_from_json(value["purged_below"]),
-        )
+        found: Changes = from_plain(cls, value)
+        return found
 
 
 def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Extent]]:
@@ -92,18 +82,12 @@ class PlanFile:
     tokens: Mapping[int, str]
 
     def write(self, storage: Storage, path: str) -> None:
-        value = {
-            "starts": offsets_to_json(self.starts),
-            "extents": [extent.to_json() for extent in self.extents],
-            "tokens": {str(epoch): token for epoch, token in self.tokens.items()},
-        }
-        storage.create(path, [json.dumps(value).encode()])
+        storage.create(path, [json.dumps(to_plain(self)).encode()])
 
     @classmethod
     def read(cls, storage: Storage, path: str) -> PlanFile:
-        value = json.loads(bytes(storage.map(path)))
-        tokens = {int(epoch): token for epoch, token in value["tokens"].items()}
-        return cls(offsets_from_json(value["starts"]), tuple(map(Extent.from_json, value["extents"])), tokens)
+        found: PlanFile = from_plain(cls, json.loads(bytes(storage.map(path))))
+        return found
 
 
 def read_changes(

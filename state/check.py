@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log.catalog import applications, epochs, span
 from streamkit.log.database.database import Database, Transaction
 from streamkit.log.rescue.findings import Findings
 from streamkit.log.storage.storage import Storage
-from streamkit.names import store_folder
-from streamkit.plan.program import Program
 from streamkit.state.changelog import Changes, extents_by_place, read_changes
-from streamkit.state.key_group import key_group_range
 from streamkit.state.rocksdb import StoreBusyError
+from streamkit.state.snapshot import program_of, snapshot_of_stage
 from streamkit.state.store import Key, Value
 from streamkit.state.task_state import Share, TaskState, open_beside
 
-EVERYTHING = [(b"", b"\xff\xfe")]  # all keys but the position
+EVERYTHING = [(b"", b"\xff\xff")]  # all keys but the position
 ATTEMPTS = 3  # a running application moves its stores on meanwhile
 
 
@@ -63,18 +59,12 @@ def _stores(root: str, database: Database, name: str) -> list[_Store]:
 
 
 def _stores_in(root: str, transaction: Transaction, name: str) -> Iterator[_Store]:
-    state = applications.get(transaction, name)
-    program = Program.from_json(json.loads(applications.program_of(transaction, name)))
-    tokens = epochs.tokens_since(transaction, state.id, 0)
-    for stage in range(1, program.stages + 1):
-        ids = tuple(state.stores[store.name].changelog_topic_id for store in program.stores if store.stage == stage)
-        cut = span.cut(transaction, ids, {})
-        changes = Changes(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
-        for task in range(state.tasks):
-            folder = Path(root) / store_folder(name, stage, task, state.tasks)
-            groups = key_group_range(task, state.tasks, program.key_groups)
-            if ids and folder.exists():
-                yield _Store(name, folder, Share(groups, program.key_groups, program.changelog_partitions, ids), changes)
+    for stage in range(1, program_of(transaction, name).stages + 1):
+        snapshot = snapshot_of_stage(transaction, name, stage)
+        for task in range(snapshot.application.tasks):
+            folder = snapshot.folder(root, task)
+            if snapshot.changelog_ids and folder.exists():
+                yield _Store(name, folder, snapshot.share(snapshot.groups(task)), snapshot.changes)
 
 
 def _check(root: str, storage: Storage, database: Database, name: str, place: int, findings: Findings) -> None:

@@ -3,10 +3,12 @@ Keys of a store: where a row of state lies in RocksDB.
 
     2 bytes   key group, u16 big-endian      a range of tasks is a range of bytes (law 7)
     2 bytes   store number, u16 big-endian
-    8 bytes   only if windowed: start of the window in ms, i64 big-endian with the sign bit flipped
-    the rest  the key columns, as `streamkit.log.values.keys.encode_keys` has them
+    8 bytes   each time before the key, in ms, i64 big-endian with the sign bit flipped: the start of a window
+    …         the key columns, as `streamkit.log.values.keys.encode_keys` has them
+    8 bytes   each time behind the key, likewise
 
-So byte order is the order of key groups, then stores, then windows, then keys.
+So byte order is the order of key groups, then stores, then the times before the key, then keys, then the times behind them.
+Which times a store's keys have, its layout says (`streamkit.state.layout`).
 """
 
 from __future__ import annotations
@@ -28,46 +30,95 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 NUMBER_MAX = 0xFFFF  # of key groups and of stores
 _SIGN = 1 << 63
 _PREFIX = np.dtype([("key_group", ">u2"), ("store_number", ">u2")])
-_WINDOWED_PREFIX = np.dtype([*_PREFIX.descr, ("window_start", ">u8")])
+
+
+def join_keys(
+    store_number: int,
+    key_groups: npt.NDArray[Any],
+    columns: Sequence[pa.Array],
+    before: Sequence[npt.NDArray[Any]] = (),
+    after: Sequence[npt.NDArray[Any]] = (),
+) -> pa.BinaryArray:
+    """
+    Make the keys under which a store keeps its rows, of key columns and the times (ms) before and behind them.
+
+    Raises ValueError for a key group or store number that does not fit 16 bits; a null key has none (-1) and no state.
+    """
+    prefix = np.empty(len(key_groups), np.dtype([*_PREFIX.descr, *_times(len(before)).descr]))
+    _check_numbers(key_groups, "key group")
+    _check_numbers(np.array([store_number]), "store number")
+    prefix["key_group"], prefix["store_number"] = key_groups, store_number
+    _put_times(prefix, before)
+    parts = [prefix, *(key_parts(columns) if columns else ())]
+    if after:
+        suffix = np.empty(len(key_groups), _times(len(after)))
+        _put_times(suffix, after)
+        parts.append(suffix)
+    return join(parts)
+
+
+def split_keys(
+    keys: pa.BinaryArray, types: Sequence[str], before: int = 0, after: int = 0
+) -> tuple[Numbers, tuple[Numbers, ...], list[pa.Array]]:
+    """
+    Return key groups, the times (ms) before and behind the key, so many of each, and the key columns.
+
+    CorruptionError for what is no such key.
+    """
+    rows, dtype = Slices.of(keys), np.dtype([*_PREFIX.descr, *_times(before).descr])
+    behind = _times(after)
+    width = dtype.itemsize + behind.itemsize
+    if not (rows.lengths >= width).all():
+        shortest = int(rows.lengths.min())
+        raise CorruptionError(f"found a state key of {shortest} bytes; expected at least the {width} of its prefix and its times")
+    prefix = overlapping(rows.data, dtype.itemsize)[rows.starts].view(dtype)
+    times = _get_times(prefix, before)
+    if after:
+        times += _get_times(overlapping(rows.data, behind.itemsize)[rows.ends - behind.itemsize].view(behind), after)
+    columns = decode_key_slices(Slices(rows.data, rows.starts + dtype.itemsize, rows.lengths - width), types)
+    return prefix["key_group"].astype(np.int64), times, columns
 
 
 def state_keys(
     store_number: int, key_groups: npt.NDArray[Any], columns: Sequence[pa.Array], window_start: npt.NDArray[Any] | None = None
 ) -> pa.BinaryArray:
-    """
-    Make the keys under which a store keeps its rows; `window_start` in ms if the store is windowed.
-
-    Raises ValueError for a key group or store number that does not fit 16 bits; a null key has none (-1) and no state.
-    """
-    prefix = np.empty(len(key_groups), _PREFIX if window_start is None else _WINDOWED_PREFIX)
-    _check_numbers(key_groups, "key group")
-    _check_numbers(np.array([store_number]), "store number")
-    prefix["key_group"], prefix["store_number"] = key_groups, store_number
-    if window_start is not None:
-        prefix["window_start"] = window_start.astype(np.int64).view(np.uint64) ^ np.uint64(_SIGN)
-    return join([prefix, *(key_parts(columns) if columns else ())])
+    """`join_keys` of a store with windows, `window_start` in ms, or without."""
+    return join_keys(store_number, key_groups, columns, () if window_start is None else (window_start,))
 
 
 def split_state_keys(
     keys: pa.BinaryArray, types: Sequence[str], windowed: bool
 ) -> tuple[Numbers, Numbers | None, list[pa.Array]]:
-    """Return key groups, window starts in ms (None if not windowed) and key columns; CorruptionError for what is no such key."""
-    rows, dtype = Slices.of(keys), _WINDOWED_PREFIX if windowed else _PREFIX
-    if not (rows.lengths >= dtype.itemsize).all():
-        shortest = int(rows.lengths.min())
-        raise CorruptionError(f"found a state key of {shortest} bytes; expected at least the {dtype.itemsize} of its prefix")
-    prefix = overlapping(rows.data, dtype.itemsize)[rows.starts].view(dtype)
-    window_start = (prefix["window_start"].astype(np.uint64) ^ np.uint64(_SIGN)).view(np.int64) if windowed else None
-    columns = decode_key_slices(Slices(rows.data, rows.starts + dtype.itemsize, rows.lengths - dtype.itemsize), types)
-    return prefix["key_group"].astype(np.int64), window_start, columns
+    """`split_keys` of a store with windows or without; None for their starts if there are none."""
+    key_groups, times, columns = split_keys(keys, types, before=int(windowed))
+    return key_groups, times[0] if windowed else None, columns
 
 
-def range_prefix(key_group: int, store_number: int, window_start: int | None = None) -> bytes:
-    """The bytes with which every key of a store begins in one key group, or in one of its windows (ms)."""
+def range_prefix(key_group: int, store_number: int, time: int | None = None) -> bytes:
+    """The bytes with which every key of a store begins in one key group, or in those with a time (ms) before the key."""
     if not (0 <= key_group <= NUMBER_MAX and 0 <= store_number <= NUMBER_MAX):
         raise ValueError(f"found key group {key_group} and store number {store_number}; expected 0 to {NUMBER_MAX}")
     prefix = struct.pack(">HH", key_group, store_number)
-    return prefix if window_start is None else prefix + struct.pack(">Q", window_start + _SIGN)
+    return prefix if time is None else prefix + struct.pack(">Q", time + _SIGN)
+
+
+def range_end(key_group: int, store_number: int) -> bytes:
+    """The first bytes behind all keys of a store in one key group."""
+    return (int.from_bytes(range_prefix(key_group, store_number), "big") + 1).to_bytes(5, "big")[1:]
+
+
+def _times(count: int) -> np.dtype[Any]:
+    return np.dtype([(f"time{number}", ">u8") for number in range(count)])
+
+
+def _put_times(target: npt.NDArray[Any], times: Sequence[npt.NDArray[Any]]) -> None:
+    for number, time in enumerate(times):
+        target[f"time{number}"] = time.astype(np.int64).view(np.uint64) ^ np.uint64(_SIGN)
+
+
+def _get_times(source: npt.NDArray[Any], count: int) -> tuple[Numbers, ...]:
+    times = (source[f"time{number}"].astype(np.uint64) for number in range(count))
+    return tuple((time ^ np.uint64(_SIGN)).view(np.int64) for time in times)
 
 
 def _check_numbers(numbers: npt.NDArray[Any], what: str) -> None:

@@ -7,8 +7,9 @@ those are layers above. A `write` is atomic: all of its puts, deletions and its 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Protocol
 
 Key = bytes
@@ -43,24 +44,72 @@ class Store(Protocol):
         ...
 
 
+class SortedKeys:
+    """
+    Distinct keys in byte order, taken in any order.
+
+    New keys wait until a range is asked for. Then they are sorted into a run, and runs of similar length are merged: each is
+    more than twice as long as the next, so that a key moves into a longer one some log2(keys) times, however puts and
+    ranges alternate. `moved` counts the keys put into runs, again for each time: the work that was done.
+    """
+
+    def __init__(self, keys: Iterable[Key] = ()) -> None:
+        self._runs: list[list[Key]] = []
+        self._waiting: list[Key] = list(keys)
+        self.moved = 0
+
+    def add(self, key: Key) -> None:
+        """Take a key that is not there yet."""
+        self._waiting.append(key)
+
+    def between(self, start: Key, end: Key) -> list[Key]:
+        """The keys in [start, end), in order."""
+        self._sort_waiting()
+        return _merged([run[bisect_left(run, start) : bisect_left(run, end)] for run in self._runs])
+
+    def _sort_waiting(self) -> None:
+        run, self._waiting = self._waiting, []
+        run.sort()
+        parts, length = [run], len(run)
+        while self._runs and len(self._runs[-1]) <= 2 * length:
+            parts.append(self._runs.pop())
+            length += len(parts[-1])
+        if length:
+            self._runs.append(_merged(parts[::-1]))
+            self.moved += length
+
+
+def _merged(runs: Sequence[list[Key]]) -> list[Key]:
+    """The keys of sorted runs, in order; `sorted` finds the runs, and only merges them."""
+    return sorted(chain(*runs))
+
+
 class MemoryStore:
-    """A store in a dict and a sorted list of its keys."""
+    """A store in a dict; its keys are put in order when a range of them is asked for."""
 
     def __init__(self) -> None:
-        self._values: dict[Key, Value] = {}
-        self._keys: list[Key] = []
+        self._values: dict[Key, Value | None] = {}  # None: deleted, and still among the keys
+        self._keys = SortedKeys()
+        self._deleted = 0
         self._position: bytes | None = None
 
     def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
         return [self._values.get(key) for key in keys]
 
     def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
-        keys = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]
-        return keys, [self._values[key] for key in keys]
+        keys: list[Key] = []
+        values: list[Value] = []
+        for key in self._keys.between(start, end):
+            if (value := self._values[key]) is not None:
+                keys.append(key)
+                values.append(value)
+        return keys, values
 
     def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
         for key, value in zip(keys, values, strict=True):
             self._put(key, value) if value is not None else self._delete(key)
+        if self._deleted > len(self._values) // 2:
+            self._forget_deleted()
         self._position = position
 
     def position(self) -> bytes | None:
@@ -74,9 +123,16 @@ class MemoryStore:
 
     def _put(self, key: Key, value: Value) -> None:
         if key not in self._values:
-            insort(self._keys, key)
+            self._keys.add(key)
+        elif self._values[key] is None:
+            self._deleted -= 1
         self._values[key] = value
 
     def _delete(self, key: Key) -> None:
-        if self._values.pop(key, None) is not None:
-            del self._keys[bisect_left(self._keys, key)]
+        if self._values.get(key) is not None:
+            self._values[key] = None
+            self._deleted += 1
+
+    def _forget_deleted(self) -> None:
+        self._values = {key: value for key, value in self._values.items() if value is not None}
+        self._keys, self._deleted = SortedKeys(self._values), 0

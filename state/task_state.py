@@ -19,13 +19,12 @@ from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.state.changelog import (
     Changes,
     Offsets,
     PlanFile,
     extents_by_place,
-    offsets_from_json,
-    offsets_to_json,
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
@@ -37,21 +36,27 @@ CHANGES_PER_WRITE = 100_000
 
 @dataclass(frozen=True)
 class Position:
-    """How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets."""
+    """
+    How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets.
+
+    `generation_start` is the first epoch of the generation that committed it, with its token: the catalog forgets the tokens of
+    old epochs, but never those.
+    """
 
     epoch: int
     token: str
     first_group: int
     last_group: int
     offsets: Mapping[int, Mapping[int, int]]
+    generation_start: tuple[int, str] = (0, "")
 
     def encode(self) -> bytes:
-        return json.dumps({**self.__dict__, "offsets": offsets_to_json(self.offsets)}).encode()
+        return json.dumps(to_plain(self)).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> Position:
-        fields = json.loads(value)
-        return cls(**{**fields, "offsets": offsets_from_json(fields["offsets"])})
+        found: Position = from_plain(cls, json.loads(value))
+        return found
 
     def offset(self, topic_id: int, partition: int) -> int:
         return self.offsets.get(topic_id, {}).get(partition, 0)
@@ -83,6 +88,10 @@ class Share:
     def origin(self) -> Position:
         """The position of a store that holds nothing yet."""
         return Position(0, "", self.groups.start, self.groups.stop, {})
+
+
+class StoreAheadError(CorruptionError):
+    """The local store holds a later epoch than was asked for: its application moved it on, or the catalog was set back."""
 
 
 class TaskState:
@@ -183,10 +192,13 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -
     A view of a share of the state as of the committed epoch, without writing anything.
 
     Reads the local store as far as it can be trusted, and keeps in memory what it lacks; without one, the changelogs alone.
+    StoreAheadError if the store holds a later epoch: ask for a newer one, or for the changelogs.
     """
     if folder.exists():
         try:
             return open_beside(storage, folder, share, changes)
+        except StoreAheadError:
+            raise
         except (CorruptionError, StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
             pass
     return read_changelogs(storage, share, changes)
@@ -199,19 +211,34 @@ def read_changelogs(storage: Storage, share: Share, changes: Changes) -> TaskSta
 
 
 def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
-    """The store as another process left it, with what it lacks in memory. CorruptionError if it cannot be trusted."""
+    """
+    The store as another process left it, with what it lacks in memory.
+
+    CorruptionError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch.
+    """
     store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
-    position = _position(store, share)
-    if not _is_trusted(storage, position, share, changes):
+    try:
+        position = _position(store, share)
+        _check_trusted(storage, folder, position, share, changes)
+        missing: dict[Key, Value | None] = {}
+        for place, extents in _missing_extents(storage, position, share, changes).items():
+            for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
+                missing.update(zip(keys, values, strict=True))
+        return TaskState(store, missing, 0)
+    except BaseException:
         store.close()
+        raise
+
+
+def _check_trusted(storage: Storage, folder: Path, position: Position, share: Share, changes: Changes) -> None:
+    if position.epoch > changes.epoch:
+        raise StoreAheadError(
+            f"the local store in {folder} holds epoch {position.epoch}; expected epoch {changes.epoch} or one before it"
+        )
+    if not _is_trusted(storage, position, share, changes):
         raise CorruptionError(
             f"the local store in {folder} holds state that was never committed, and another process has it open"
         )
-    missing: dict[Key, Value | None] = {}
-    for place, extents in _missing_extents(storage, position, share, changes).items():
-        for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
-            missing.update(zip(keys, values, strict=True))
-    return TaskState(store, missing, 0)
 
 
 def _position(store: Store, share: Share) -> Position:
@@ -225,7 +252,8 @@ def _arrived(position: Position, share: Share, changes: Changes) -> Position:
         end = changes.ends.get(topic_id, {}).get(partition, 0)
         if position.offset(topic_id, partition) != end:
             position = position.moved(topic_id, partition, end)
-    return replace(position, epoch=changes.epoch, token=changes.token)
+    start = changes.generation_start if changes.generation_start[0] <= changes.epoch else (0, "")
+    return replace(position, epoch=changes.epoch, token=changes.token, generation_start=start)
 
 
 def _is_trusted(storage: Storage, position: Position, share: Share, changes: Changes) -> bool:
@@ -234,12 +262,25 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
         return False
     if position.epoch == 0:
         return True
-    token = changes.tokens.get(position.epoch)
+    return _is_committed(storage, position, changes)
+
+
+def _is_committed(storage: Storage, position: Position, changes: Changes) -> bool:
+    """
+    Whether the store's epoch was committed under its token.
+
+    Where that is forgotten, the newest epoch before it whose token is known is the first of a generation. It must be that of the
+    store's own generation: from there to the store's epoch no other generation came, and one generation never commits an epoch twice.
+    """
+    tokens = dict(changes.tokens)
     for path in reversed(changes.plan_files):
-        if token is not None:
+        if position.epoch in tokens:
             break
-        token = PlanFile.read(storage, path).tokens.get(position.epoch)
-    return token == position.token
+        tokens = {**PlanFile.read(storage, path).tokens, **tokens}
+    if position.epoch in tokens:
+        return tokens[position.epoch] == position.token
+    newest = max((epoch for epoch in tokens if epoch <= position.epoch), default=0)
+    return newest > 0 and (newest, tokens[newest]) == position.generation_start
 
 
 def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:

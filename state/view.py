@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from streamkit.errors import ConfigError, CorruptionError, StoreNotFoundError
+from streamkit.errors import ConfigError, CorruptionError
 from streamkit.expressions.aggregates import result, state_columns
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.whole_number import as_whole_number
-from streamkit.names import WINDOW_END, WINDOW_START, store_folder
 from streamkit.plan.program import Aggregate, Program, Store
-from streamkit.state.changelog import Changes
-from streamkit.state.key import range_prefix, split_state_keys, state_keys
-from streamkit.state.key_group import key_group_range, task_of_key_group
+from streamkit.state.key_group import task_of_key_group
+from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows
-from streamkit.state.task_state import Share, TaskState, read_changelogs, read_state
+from streamkit.state.snapshot import Snapshot, find_store, program_of, snapshot_of_store
+from streamkit.state.task_state import StoreAheadError, TaskState, read_changelogs, read_state
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +37,7 @@ Result = TypeVar("Result")
 Groups: TypeAlias = range  # the method `range` hides the type inside the class
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _LOGGER = logging.getLogger(__name__)
-UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
+ATTEMPTS = 4  # to read a store beside an application that runs
 
 
 class OpenLog(Protocol):
@@ -49,6 +46,21 @@ class OpenLog(Protocol):
     root: str
     catalog: Catalog
     storage: Storage
+
+    def storage_now(self) -> Storage:
+        """The storage as it is on record now."""
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """What retention has deleted of a store: the windows whose start plus `retention_ms` is at most `stream_time_ms`."""
+
+    retention_ms: int
+    stream_time_ms: int
+
+    def has_taken(self, window_start: Any) -> bool:
+        """Whether the window that starts at this moment has expired."""
+        return _milliseconds(window_start) + self.retention_ms <= self.stream_time_ms
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +77,8 @@ class StoreView:
     application: str
     program: Program
     store: Store
+    snapshot: Snapshot | None = field(default=None, repr=False)  # that of the call at work
+    reads_local_stores: bool = field(default=True, repr=False)
 
     def get(self, *key: Any, window_start: Any = None, **named: Any) -> dict[str, Any] | None:
         """The row of a key (and window), as a dict; None if there is none."""
@@ -72,6 +86,57 @@ class StoreView:
 
     def find(self, *key: Any, window_start: Any = None, **named: Any) -> pa.Table:
         """The row of a key (and window), as a table; without rows if there is none."""
+        return self._whole(lambda view: view._find(key, named, window_start))
+
+    def range(self, start: Any = None, end: Any = None) -> pa.Table:
+        """The rows of windows that start in [start, end), or of a table without windows all rows; either bound may be left out."""
+        if self.store.window_size_ms is None and (start is not None or end is not None):
+            raise ConfigError(f"the store {self.store.name!r} has no windows; expected neither start nor end")
+        first, last = (None if bound is None else _milliseconds(bound) for bound in (start, end))
+        return self._whole(lambda view: view._scan(first, last))
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, in the order of key groups, windows and keys."""
+        return self._whole(lambda view: view._scan(None, None))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def expiry(self) -> Expiry | None:
+        """Which windows retention has deleted by now; None for a store that keeps all, or has seen no time yet."""
+        time = self.log.catalog.application(self.application).stream_time_ms
+        retention = self.store.retention_ms
+        return None if time is None or retention is None or self.store.window_size_ms is None else Expiry(retention, time)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows: those of the key, where windows start and end, and the values."""
+        nothing = pa.array([], pa.binary())
+        return self._rows(nothing, nothing).schema
+
+    def _whole(self, work: Callable[[StoreView], Result]) -> Result:
+        """
+        What `work` finds in one snapshot of the catalog, by a view that has it.
+
+        A running application may outrun the snapshot: it moves a local store on, or slabs are merged and deleted after a while.
+        Then all is read again by a new snapshot; at last by the changelogs alone, which are never ahead.
+        """
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return work(self._now())
+            except StoreAheadError:
+                continue
+            except GONE:
+                self.log.storage_now()  # another process may have changed the roots
+        return work(replace(self._now(), reads_local_stores=False))
+
+    def _now(self) -> StoreView:
+        """This view with the newest snapshot, and the program that it has; StoreNotFoundError if the store is no longer in it."""
+        found = self.log.catalog.read(lambda transaction: snapshot_of_store(transaction, self.application, self.store.name))
+        return replace(self, snapshot=found, program=found.program, store=found.program.store(self.store.name))
+
+    def _find(self, key: Sequence[Any], named: Mapping[str, Any], window_start: Any) -> pa.Table:
         columns = self._key_columns(key, named)
         if (window_start is None) == (self.store.window_size_ms is not None):
             raise ConfigError(
@@ -79,70 +144,60 @@ class StoreView:
                 f"expected {'' if window_start is None else 'no '}window_start="
             )
         group = key_groups(columns, self.program.key_groups)
-        windows = None if window_start is None else np.array([_milliseconds(window_start)], np.int64)
-        keys = state_keys(self._number, group, columns, windows)
-        values = self._read(_one(int(group[0])), lambda state: state.get(keys))
+        times = [] if window_start is None else [np.array([_milliseconds(window_start)], np.int64)]
+        keys = layout_of(self.store).keys(self._number, group, columns, times)
+        (values,) = self._read([_one(int(group[0]))], lambda state, _: state.get(keys))
         return pa.Table.from_batches([self._rows(keys, values)]).slice(0, 1 - values.null_count)
 
-    def range(self, start: Any = None, end: Any = None) -> pa.Table:
-        """The rows of windows that start in [start, end), or of a table without windows all rows; either bound may be left out."""
-        table = self.to_arrow()
-        if self.store.window_size_ms is None:
-            if start is not None or end is not None:
-                raise ConfigError(f"the store {self.store.name!r} has no windows; expected neither start nor end")
-            return table
-        for bound, compare in ((start, pc.greater_equal), (end, pc.less)):
-            if bound is not None:
-                table = table.filter(
-                    compare(table[WINDOW_START], pa.scalar(_milliseconds(bound) * 1000, pa.int64()).cast(UTC_MICROSECONDS))
-                )
-        return table
+    def _scan(self, first: int | None, last: int | None) -> pa.Table:
+        """The rows whose windows start in [first, last) (ms), or all."""
+        layout, number = layout_of(self.store), self._number
+        tasks = [self._snapshot.groups(task) for task in range(self._snapshot.application.tasks)]
+        found = self._read(tasks, lambda state, groups: state.scan(layout.ranges(number, groups, first, last)))
+        return pa.Table.from_batches([self._rows(keys, values) for keys, values in found])
 
-    def to_arrow(self) -> pa.Table:
-        """All rows, in the order of key groups, windows and keys."""
-        batches = []
-        tasks = self.log.catalog.application(self.application).tasks
-        for task in range(tasks):
-            groups = key_group_range(task, tasks, self.program.key_groups)
-            ranges = [(range_prefix(group, self._number), range_prefix(group, self._number + 1)) for group in groups]
-            batches.append(self._rows(*self._read(groups, partial(_scan, ranges=ranges))))
-        return pa.Table.from_batches(batches)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """All rows as a DataFrame."""
-        return self.to_arrow().to_pandas()
+    @property
+    def _snapshot(self) -> Snapshot:
+        assert self.snapshot is not None, "a store was read without a snapshot of the catalog"
+        return self.snapshot
 
     @property
     def _number(self) -> int:
-        return self.log.catalog.application(self.application).stores[self.store.name].number
+        return self._snapshot.application.stores[self.store.name].number
 
-    def _read(self, groups: Groups, look: Callable[[TaskState], Result]) -> Result:
-        """What a look at the state of these key groups finds; at the changelogs alone where the local store turns out to be damaged."""
-        state = self._open(groups)
-        try:
-            return _looked(state, look)
-        except CorruptionError as error:  # of a block of the store: catalog and changelogs were read when it was opened
-            _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
-            return _looked(self._open(groups, is_local=False), look)
+    def _read(self, parts: Sequence[Groups], look: Callable[[TaskState, Groups], Result]) -> list[Result]:
+        """
+        What a look at the state of each of these ranges of key groups finds.
+
+        Local stores are opened before the first look: what is open stays as it is, and the application moves the others on.
+        """
+        with ExitStack() as opened:
+            states = [opened.enter_context(closing(self._open(groups))) if self._has_store(groups) else None for groups in parts]
+            return [self._looked(state, groups, look) for state, groups in zip(states, parts, strict=True)]
+
+    def _looked(self, state: TaskState | None, groups: Groups, look: Callable[[TaskState, Groups], Result]) -> Result:
+        """A look at a state; at the changelogs alone where there is no local store, or it turns out to be damaged."""
+        if state is not None:
+            try:
+                return look(state, groups)
+            except CorruptionError as error:  # of a block of the store: the changelogs were read when it was opened
+                _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+        with closing(self._open(groups, is_local=False)) as changelogs:
+            return look(changelogs, groups)
 
     def _open(self, groups: Groups, is_local: bool = True) -> TaskState:
-        """The state of these key groups: from the local store of the task that owns them all, if there is one and it is to be used."""
-        catalog = self.log.catalog
-        state = catalog.application(self.application)
-        task = task_of_key_group(groups.start, state.tasks, self.program.key_groups)
-        owned = key_group_range(task, state.tasks, self.program.key_groups)
-        stores = [store for store in self.program.stores if store.stage == self.store.stage]
-        ids = tuple(state.stores[store.name].changelog_topic_id for store in stores)
-        folder = Path(self.log.root) / store_folder(self.application, self.store.stage, task, state.tasks)
-        manifest = catalog.extents_of(ids, {})
-        tokens = catalog.epoch_tokens(state.id)
-        purged = manifest.purged_below
-        changes = Changes(state.epoch, state.token, manifest.end_offsets, {}, manifest.extents, tokens, purged_below=purged)
-        is_found = is_local and folder.exists()
-        share = Share(owned if is_found else groups, self.program.key_groups, self.program.changelog_partitions, ids)
-        if not is_found:
-            return read_changelogs(self.log.storage, share, changes)
-        return read_state(self.log.storage, folder, share, changes)
+        """The state of these key groups at the snapshot: from the local store of the task that owns them, or from the changelogs."""
+        snapshot, storage = self._snapshot, self.log.storage
+        if not is_local:
+            return read_changelogs(storage, snapshot.share(groups), snapshot.changes)
+        task = self._task(groups)
+        return read_state(storage, snapshot.folder(self.log.root, task), snapshot.share(snapshot.groups(task)), snapshot.changes)
+
+    def _has_store(self, groups: Groups) -> bool:
+        return self.reads_local_stores and self._snapshot.folder(self.log.root, self._task(groups)).exists()
+
+    def _task(self, groups: Groups) -> int:
+        return task_of_key_group(groups.start, self._snapshot.application.tasks, self.program.key_groups)
 
     def _key_columns(self, key: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array]:
         names = self.store.key.names
@@ -154,13 +209,10 @@ class StoreView:
         return [pa.array([given[column.name]], column.arrow.type) for column in self.store.key]
 
     def _rows(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
-        windowed = self.store.window_size_ms is not None
-        _, windows, columns = split_state_keys(keys, [column.type for column in self.store.key], windowed)
+        layout = layout_of(self.store)
+        _, times, columns = layout.split(keys, [column.type for column in self.store.key])
         rows: dict[str, pa.Array] = dict(zip(self.store.key.names, columns, strict=True))
-        if windows is not None and self.store.window_size_ms is not None:
-            rows[WINDOW_START] = pa.array(windows * 1000, pa.int64()).cast(UTC_MICROSECONDS)
-            rows[WINDOW_END] = pa.array((windows + self.store.window_size_ms) * 1000, pa.int64()).cast(UTC_MICROSECONDS)
-        return pa.RecordBatch.from_pydict({**rows, **self._values(values)})
+        return pa.RecordBatch.from_pydict({**rows, **layout.shown(times, self.store.window_size_ms), **self._values(values)})
 
     def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
         aggregate = next(
@@ -178,25 +230,16 @@ class StoreView:
         return found
 
 
-def _looked(state: TaskState, look: Callable[[TaskState], Result]) -> Result:
-    try:
-        return look(state)
-    finally:
-        state.close()
-
-
-def _scan(state: TaskState, ranges: Sequence[tuple[bytes, bytes]]) -> tuple[pa.BinaryArray, pa.BinaryArray]:
-    return state.scan(ranges)
-
-
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:
     """The view of a store by name; StoreNotFoundError lists those the application has."""
-    program = Program.from_json(json.loads(log.catalog.program(application)))
-    store = next((store for store in program.stores if store.name == name), None)
-    if store is None:
-        names = ", ".join(store.name for store in program.stores) or "none"
-        raise StoreNotFoundError(f"the application {application!r} has no store {name!r}; it has {names}")
-    return StoreView(log, application, program, store)
+    program = log.catalog.read(lambda transaction: program_of(transaction, application))
+    return StoreView(log, application, program, find_store(program, name))
+
+
+def open_views(log: OpenLog, application: str) -> list[StoreView]:
+    """The views of all stores of an application."""
+    program = log.catalog.read(lambda transaction: program_of(transaction, application))
+    return [StoreView(log, application, program, store) for store in program.stores]
 
 
 def _one(group: int) -> Groups:

@@ -26,6 +26,7 @@ CONF_VARIABLE = "STREAMKIT_CONF"
 CONF_FILE = "conf/streamkit.toml"
 PREFIX = "STREAMKIT_"
 SWITCHED_OFF_BY_0 = ("maintenance_interval_ms",)
+KEY_GROUPS_MAX = 0xFFFF  # state keys have 16 bits for the number of a key group; the last number is left for a store's position
 
 
 @dataclass(frozen=True)
@@ -102,3 +103,12 @@ def _check(name: str, value: object, default: object) -> None:
     least = 0 if name in SWITCHED_OFF_BY_0 else 1
     if isinstance(value, int) and value < least:
         raise ConfigError(f"the setting {name} is {value}; expected at least {least}")
+    if name == "key_groups" and isinstance(value, int):
+        check_key_groups(value)
+
+
+def check_key_groups(found: int) -> int:
+    """The number of key groups, if an application can have so many; else ConfigError."""
+    if not 1 <= found <= KEY_GROUPS_MAX:
+        raise ConfigError(f"key_groups is {found}; expected 1 to {KEY_GROUPS_MAX:,}, for a state key has 16 bits for its key group")
+    return found

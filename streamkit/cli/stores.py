@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
 from streamkit.cli import completion
-from streamkit.cli.far_times import printed_rows
+from streamkit.cli.far_times import printed_rows, time_text
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.moment import parse_moment
 from streamkit.cli.rendering import JsonOption, show_json, show_table
 from streamkit.errors import ConfigError
-from streamkit.schema import Column
-from streamkit.state.view import StoreView, open_view
+from streamkit.log.log import Log
+from streamkit.plan.duration import duration_text
+from streamkit.schema import Column, from_arrow
+from streamkit.state.layout import layout_of
+from streamkit.state.view import StoreView, open_view, open_views
 
 program = typer.Typer(help="Look into the stores of applications.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -23,6 +27,33 @@ program = typer.Typer(help="Look into the stores of applications.", no_args_is_h
 @program.callback()
 def options() -> None:
     """Look into the stores of applications."""
+
+
+@program.command("list")
+def list_stores(
+    app: Annotated[
+        str | None,
+        typer.Argument(metavar="[APP]", help="The application's name; else all.", autocompletion=completion.applications),
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show the stores of an application, or of all: how their rows are kept, by which key, with which columns.
+
+    The changelog's size counts rows until compaction removes those that later ones replaced.
+    """
+    with open_existing_log(log) as opened:
+        names = [state.name for state in opened.catalog.applications()] if app is None else [app]
+        found = [_described(opened, view) for name in names for view in open_views(opened, name)]
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (one["application"], one["store"], _kind(one), one["key"], one["columns"], one["changelog_rows"], one["changelog_bytes"])
+        for one in found
+    ]
+    show_table(("application", "store", "layout", "key", "columns", "changelog rows", "bytes"), rows)
 
 
 @program.command("get")
@@ -54,14 +85,51 @@ def get_row(
             table = _windows_of(view, values)
         else:
             table = view.find(**values, window_start=None if window is None else parse_moment(window))
-    if not table.num_rows:
-        raise ConfigError(
-            f"the store {store!r} has no row of the key {', '.join(key)}{f' in the window from {window}' if window else ''}"
-        )
+        if not table.num_rows:
+            raise ConfigError(_absence(view, key, window))
     if as_json:
         show_json(printed_rows(table))
         return
     show_table(table.column_names, [tuple(row.values()) for row in printed_rows(table)], thousands="")
+
+
+def _described(log: Log, view: StoreView) -> dict[str, Any]:
+    """A store as plain values; a store that was reset has no changelog until the next start."""
+    store, layout = view.store, layout_of(view.store)
+    state = log.catalog.application(view.application).stores.get(store.name)
+    changelog = log.catalog.statistics(state.changelog_topic_id) if state else ()
+    values = [field for field in view.schema if field.name not in (*store.key.names, *layout.columns)]
+    return {
+        "application": view.application,
+        "store": store.name,
+        "layout": layout.name,
+        "window_size_ms": store.window_size_ms,
+        "retention_ms": store.retention_ms,
+        "key": ", ".join(f"{column.name} {column.type}" for column in store.key),
+        "columns": ", ".join(f"{field.name} {from_arrow(field.type)}" for field in values),
+        "changelog_rows": sum(partition.records for partition in changelog),
+        "changelog_bytes": sum(partition.bytes for partition in changelog),
+    }
+
+
+def _kind(described: dict[str, Any]) -> str:
+    size = described["window_size_ms"]
+    return described["layout"] if size is None else f"{described['layout']} of {duration_text(size)}"
+
+
+def _absence(view: StoreView, key: list[str], window: str | None) -> str:
+    """Why there is no row of a key: there never was, or retention has deleted it."""
+    expiry = view.expiry()
+    missing = (
+        f"the store {view.store.name!r} has no row of the key {', '.join(key)}{f' in the window from {window}' if window else ''}"
+    )
+    if expiry is None:
+        return missing
+    horizon = np.datetime64(expiry.stream_time_ms - expiry.retention_ms, "ms")
+    retention = f"retention is {duration_text(expiry.retention_ms)} and stream time {time_text(np.datetime64(expiry.stream_time_ms, 'ms'), 'Z')}"
+    if window is not None and expiry.has_taken(parse_moment(window)):
+        return f"the window from {window} of the store {view.store.name!r} has expired: {retention}"
+    return missing if window else f"{missing}; windows that start up to {time_text(horizon, 'Z')} have expired: {retention}"
 
 
 def _typed_key(view: StoreView, key: list[str]) -> dict[str, Any]:

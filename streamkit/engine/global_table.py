@@ -18,16 +18,17 @@ from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
 from streamkit.plan.program import Filter, Input, Operator, Project
+from streamkit.state.key_index import NOWHERE, KeyIndex
 
 TABLES_KEPT = 8
 
 
 @dataclass(frozen=True, eq=False)
 class GlobalTable:
-    """The newest row of each key, and the keys as bytes, in the same order."""
+    """The newest row of each key, and an index of the keys as bytes, in the same order."""
 
     rows: pa.RecordBatch
-    keys: pa.BinaryArray
+    index: KeyIndex
 
     @classmethod
     def read(cls, storage: Storage, source: Input, extents: Sequence[Extent], steps: tuple[Operator, ...]) -> GlobalTable:
@@ -36,7 +37,8 @@ class GlobalTable:
 
     def find(self, columns: Sequence[pa.Array]) -> pa.Int32Array:
         """For each row of these columns, the position of the table's row with that key; null where there is none."""
-        return pc.index_in(encode_keys(columns), value_set=self.keys)
+        found = self.index.find(encode_keys(columns))
+        return pa.array(found, pa.int32(), mask=found == NOWHERE)
 
 
 @lru_cache(maxsize=TABLES_KEPT)
@@ -50,7 +52,7 @@ def _read(storage: Storage, source: Input, extents: tuple[Extent, ...], steps: t
         rows = filter_rows(step, rows) if isinstance(step, Filter) else project(step, rows)
         key = step.key if isinstance(step, Project) and step.key else key
     rows = rows.filter(pc.invert(rows[DELETED]))
-    return GlobalTable(rows, encode_keys([rows[name] for name in key]))
+    return GlobalTable(rows, KeyIndex(encode_keys([rows[name] for name in key])))
 
 
 def _frame_rows(storage: Storage, source: Input, extent: Extent) -> pa.RecordBatch:

@@ -206,6 +206,7 @@ class Planner:
             tokens=tokens,
             plan_files=anchor.plan_files,
             purged_below=manifest.purged_below,
+            generation_start=self.catalog.generation_start(self.application.id),
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
 from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
@@ -89,6 +90,9 @@ class Program:
     key_groups: int = 128
     changelog_partitions: int = 16
     format: int = field(default=PROGRAM_FORMAT)
+
+    def __post_init__(self) -> None:
+        check_key_groups(self.key_groups)
 
     def to_json(self) -> dict[str, Any]:
         """The program as plain lists, dicts and scalars, ready for `json.dumps`."""

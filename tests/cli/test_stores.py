@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import numpy as np
 import pandas as pd
@@ -40,8 +41,17 @@ def test_one_window_of_a_key(streamkit, application):
     ("arguments", "error", "message"),
     [
         (("orders_of", "eve"), ConfigError, "has no row of the key eve"),
-        (("hourly", "9"), ConfigError, "has no row of the key 9"),
-        (("hourly", "1001", "--window", "2023-11-15"), ConfigError, "has no row of the key 1001 in the window from 2023-11-15"),
+        (
+            ("hourly", "9"),
+            ConfigError,
+            r"has no row of the key 9; windows that start up to 2023-11-04T\S+Z have expired: retention",
+        ),
+        (("hourly", "1001", "--window", "2023-11-15"), ConfigError, "has no row of the key 1001 in the window from 2023-11-15$"),
+        (
+            ("hourly", "1001", "--window", "2023-11-01"),
+            ConfigError,
+            r"^the window from 2023-11-01 of the store 'hourly' has expired: retention is 10 days and stream time 2023-11-14T\S+Z$",
+        ),
         (("hourly", "x"), ConfigError, "the key column number is int; found 'x'"),
         (("hourly", "1", "2"), ConfigError, "found 2 values of a key; expected 1: number"),
         (("daily", "1"), StoreNotFoundError, "has no store 'daily'; it has"),
@@ -51,6 +61,29 @@ def test_what_is_not_there(streamkit, application, arguments, error, message):
     """A missing row, a key that does not fit and a missing store are each named."""
     with pytest.raises(error, match=message):
         streamkit("store", "get", application, *arguments)
+
+
+def test_stores_of_an_application(streamkit, application):
+    """Each store is listed with how its rows are kept, its key, its columns and the size of its changelog."""
+    found = json.loads(streamkit("store", "list", application, "--json"))
+
+    assert [(one["store"], one["layout"], one["window_size_ms"], one["key"], one["columns"]) for one in found] == [
+        ("orders_of", "key", None, "customer string", "count bigint"),
+        ("hourly", "window", 3_600_000, "number int", "total double"),
+    ]
+    assert [(one["application"], one["retention_ms"], one["changelog_rows"]) for one in found] == [
+        (application, None, 2),
+        (application, 864_000_000, 3),
+    ]
+    assert all(one["changelog_bytes"] > 0 for one in found)
+    assert json.loads(streamkit("store", "list", "--json")) == found
+    assert "window of 1 hour" in streamkit("store", "list")
+
+
+def test_list_of_what_is_not_there(streamkit, application):
+    """An application that does not exist is named, with those that do."""
+    with pytest.raises(ConfigError, match="application 'nobody' does not exist; there are order-counts"):
+        streamkit("store", "list", "nobody")
 
 
 @pytest.mark.parametrize("window", ["2023-11-14T22:00Z", "2023-11-14 23:00:00+01:00", "1699999200000"])
@@ -64,7 +97,7 @@ def test_windows_are_named_by_any_moment(streamkit, application, window):
 )
 def test_window_that_is_no_moment_is_refused(streamkit, application, window):
     """What is no moment, or one in which no window can start, is an error that says so."""
-    with pytest.raises(ConfigError, match=r"found the time|has no row of the key 1001 in the window from 0001-01-01"):
+    with pytest.raises(ConfigError, match=r"found the time|the window from 0001-01-01 of the store 'hourly' has expired"):
         streamkit("store", "get", application, "hourly", "1001", "--window", window)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamkit.errors import FormatVersionError
+from streamkit.errors import ConfigError, FormatVersionError
 from streamkit.plan import program as p
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.program_check import check_program
@@ -89,6 +89,16 @@ def test_other_formats_are_refused():
     """A program of another format is not guessed at."""
     with pytest.raises(FormatVersionError, match="format 2"):
         p.Program.from_json({**PROGRAM.to_json(), "format": 2})
+
+
+@pytest.mark.parametrize("key_groups", [0, 65_536, 70_000])
+def test_key_groups_beyond_16_bits_are_refused(key_groups):
+    """A program with more key groups than state keys can number is refused when it is made and when it is read."""
+    expected = f"key_groups is {key_groups}; expected 1 to 65,535"
+    with pytest.raises(ConfigError, match=expected):
+        replace(PROGRAM, key_groups=key_groups)
+    with pytest.raises(ConfigError, match=expected):
+        p.Program.from_json(PROGRAM.to_json() | {"key_groups": key_groups})
 
 
 def test_sound_program_passes():

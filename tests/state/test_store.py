@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamkit.state.rocksdb import RocksStore, StoreBusyError
-from streamkit.state.store import MemoryStore, Store
+from streamkit.state.store import MemoryStore, SortedKeys, Store
 
 KEYS = [bytes([0, number]) for number in range(6)]
 batches = st.lists(st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=3)), max_size=8), max_size=6)
@@ -42,11 +44,39 @@ def test_a_store_is_the_fold_of_its_writes(
         for key, value in batch:
             model[key] = value
         assert store.position() == str(number).encode()
-    present = {key: value for key, value in model.items() if value is not None}
-    assert store.get_many(KEYS) == [present.get(key) for key in KEYS]
-    keys, values = store.scan(KEYS[1], KEYS[5])
-    assert dict(zip(keys, values, strict=True)) == {key: value for key, value in present.items() if KEYS[1] <= key < KEYS[5]}
-    assert keys == sorted(keys)
+        present = {key: value for key, value in model.items() if value is not None}
+        assert store.get_many(KEYS) == [present.get(key) for key in KEYS]
+        expected = [(key, value) for key, value in sorted(present.items()) if KEYS[1] <= key < KEYS[5]]
+        assert list(zip(*store.scan(KEYS[1], KEYS[5]), strict=True)) == expected
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending", "random"])
+@pytest.mark.parametrize("keys_per_range", [1, 100, 30_000])
+def test_a_key_is_moved_some_times_however_many_there_are(order: str, keys_per_range: int) -> None:
+    """Sorting costs each key at most some log2 moves, whatever the order and however often ranges are asked for in between."""
+    numbers = list(range(30_000))
+    if order == "random":
+        random.Random(7).shuffle(numbers)
+    elif order == "descending":
+        numbers.reverse()
+    keys = SortedKeys()
+    for count, number in enumerate(numbers, start=1):
+        keys.add(number.to_bytes(4, "big"))
+        if count % keys_per_range == 0:
+            assert len(keys.between(number.to_bytes(4, "big"), (number + 1).to_bytes(4, "big"))) == 1
+            assert len(keys._runs) <= 1 + math.log2(count)
+    assert keys.between(b"", b"\xff") == [number.to_bytes(4, "big") for number in sorted(numbers)]
+    assert keys.moved <= len(numbers) * (1 + math.log2(len(numbers) / keys_per_range))
+
+
+def test_what_was_deleted_leaves_the_memory_store() -> None:
+    """Keys that come and go do not pile up, and a key that comes back is there once."""
+    store = MemoryStore()
+    for number in range(1_000):
+        store.write([number.to_bytes(4, "big"), b"again"], [b"v", None], b"")
+        store.write([number.to_bytes(4, "big"), b"again"], [None, b"v"], b"")
+    assert store.scan(b"", b"\xff") == ([b"again"], [b"v"])
+    assert len(store._values) < 10
 
 
 def test_a_new_store_has_no_position(make_store: Callable[[], Store]) -> None:

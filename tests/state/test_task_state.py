@@ -18,7 +18,7 @@ from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
 from streamkit.state.changelog import Changes, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RocksStore
-from streamkit.state.task_state import Share, TaskState, open_state, read_state
+from streamkit.state.task_state import Position, Share, TaskState, open_state, read_state
 
 TOPIC = 7
 KEY_GROUPS = 8
@@ -140,6 +140,53 @@ def test_a_store_with_an_uncommitted_token_is_discarded(log: Changelog, tmp_path
     store.write([key_of(1, "ghost")], [b"x"], store.position() or b"")
     store.close()
     assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+@pytest.mark.parametrize(
+    ("known", "is_kept"),
+    [
+        ({1: "t1"}, True),
+        ({1: "t1", 2: "t2"}, True),
+        ({1: "t1", 2: "other"}, False),
+        ({1: "other"}, False),
+        ({1: "t1", 2: None}, True),
+        ({}, False),
+    ],
+    ids=["forgotten", "known", "another attempt", "another generation", "known from a plan file", "all forgotten"],
+)
+def test_an_old_store_is_known_by_its_generation(
+    log: Changelog, tmp_path: Path, known: dict[int, str | None], is_kept: bool
+) -> None:
+    """Where the token of its epoch is forgotten, a store is trusted by the first epoch of its generation, and by nothing else."""
+    log.commit(EPOCHS[0])
+    old = replace(log.commit(EPOCHS[1]), token="t2", generation_start=(1, "t1"))
+    open_state(log.storage, tmp_path / "db", share_of(), old).close()
+    new = log.commit(EPOCHS[2])
+    PlanFile({}, old.extents, {1: "t1", 2: "t2"} if None in known.values() else {}).write(log.storage, "plans/a1/1-old.plan")
+    tokens = {epoch: token for epoch, token in known.items() if token is not None} | {3: new.token}
+    changes = replace(new, tokens=tokens, plan_files=("plans/a1/1-old.plan",))
+
+    state = open_state(log.storage, tmp_path / "db", share_of(), changes)
+    assert state.restored == sum(len(epoch) for epoch in (EPOCHS[2:] if is_kept else EPOCHS))
+    assert dump(state) == log.folded
+
+
+def test_a_store_is_not_known_by_a_generation_before_its_own(log: Changelog, tmp_path: Path) -> None:
+    """A generation that began between the two says that the store's epoch may have been committed twice."""
+    log.commit(EPOCHS[0])
+    old = replace(log.commit(EPOCHS[1]), epoch=5, token="t5", generation_start=(1, "t1"))
+    open_state(log.storage, tmp_path / "db", share_of(), old).close()
+    new = replace(log.commit(EPOCHS[2]), epoch=9, token="t9", tokens={1: "t1", 4: "t4", 9: "t9"})
+    state = open_state(log.storage, tmp_path / "db", share_of(), new)
+    assert state.restored == sum(map(len, EPOCHS))
+    state.close()
+
+
+def test_a_position_of_before_generations_is_read() -> None:
+    """A store that an older StreamKit wrote has no generation, and is trusted by its epoch alone."""
+    position = Position.decode(b'{"epoch": 3, "token": "t", "first_group": 0, "last_group": 8, "offsets": {"7": {"0": 5}}}')
+    assert position == Position(3, "t", 0, 8, {7: {0: 5}})
+    assert Position.decode(replace(position, generation_start=(2, "s")).encode()) == replace(position, generation_start=(2, "s"))
 
 
 def test_a_store_ahead_of_the_catalog_is_discarded(log: Changelog, tmp_path: Path) -> None:

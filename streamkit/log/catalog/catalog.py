@@ -78,6 +78,10 @@ class Catalog:
         """Which log this is the catalog of, and how many transactions have changed it."""
         return self._read(history.standing)
 
+    def read(self, work: Callable[[Transaction], Result]) -> Result:
+        """What `work` finds, all of it in one snapshot; it may run again where the server is lost."""
+        return self._read(work)
+
     def prune_journal(self, root: str, covered: tuple[int, int]) -> tuple[str, ...]:
         """Delete the journal files of the log at `root` whose commits all lie at or before `covered`; returns their paths."""
         return self._write(lambda _: prune(root, covered))
@@ -298,8 +302,12 @@ class Catalog:
         return self._read(lambda transaction: epochs.token_of(transaction, application_id, epoch))
 
     def epoch_tokens(self, application_id: int, since: int = 0) -> dict[int, str]:
-        """The tokens of the committed epochs from `since` on, by epoch."""
+        """The tokens of the committed epochs from `since` on that are remembered, by epoch."""
         return self._read(lambda transaction: epochs.tokens_since(transaction, application_id, since))
+
+    def generation_start(self, application_id: int) -> tuple[int, str]:
+        """The first epoch of the generation that committed the newest one, and its token."""
+        return self._read(lambda transaction: epochs.generation_start(transaction, application_id))
 
     def epochs(self, application_id: int, last: int = 100) -> list[EpochRecord]:
         """The last committed epochs, oldest first."""

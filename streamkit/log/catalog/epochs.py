@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +11,14 @@ from typing import Any
 from streamkit.errors import EpochFailedError, FencedError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import manifest
-from streamkit.log.catalog.applications import positions_of
+from streamkit.log.catalog.applications import NO_TOKEN, positions_of
 from streamkit.log.catalog.manifest import Offsets
-from streamkit.log.database.database import Transaction
+from streamkit.log.database.database import Row, Transaction
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.reference import SlabReference
 from streamkit.names import application_writer
 
-HISTORY_EPOCHS = 10_000
+HISTORY_EPOCHS = 10_000  # so many are remembered one by one; of those before, the first of each generation
 
 
 @dataclass(frozen=True)
@@ -172,8 +173,20 @@ def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]
         "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
         (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),
     )
-    oldest = epoch.epoch - HISTORY_EPOCHS
-    transaction.execute("DELETE FROM epoch WHERE application_id = ? AND epoch <= ?", (epoch.application_id, oldest))
+    _forget(transaction, epoch.application_id, epoch.epoch - HISTORY_EPOCHS)
+
+
+def _forget(transaction: Transaction, application_id: int, epoch: int) -> None:
+    """
+    Forget an epoch, unless it is the first of its generation that is left.
+
+    One leaves with each commit, so that there are `HISTORY_EPOCHS` and one for each start of the application.
+    """
+    before = "SELECT generation FROM epoch WHERE application_id = ? AND epoch < ? ORDER BY epoch DESC LIMIT 1"
+    found = transaction.execute(before, (application_id, epoch))
+    if found:
+        statement = "DELETE FROM epoch WHERE application_id = ? AND epoch = ? AND generation = ?"
+        transaction.execute(statement, (application_id, epoch, found[0][0]))
 
 
 def added(totals: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,12 +210,42 @@ def token_of(transaction: Transaction, application_id: int, epoch: int) -> str |
 
 
 def tokens_since(transaction: Transaction, application_id: int, since: int) -> dict[int, str]:
-    """The tokens of the committed epochs from `since` on, by epoch."""
+    """
+    The tokens of the committed epochs from `since` on, by epoch.
+
+    Of epochs before the last `HISTORY_EPOCHS` only the first of each generation is there. Who has its token, and is in the same
+    generation, went the same way: a generation goes on where it stopped, and a catalog that was set back begins another.
+    """
     return dict(
         transaction.execute(
             "SELECT epoch, token FROM epoch WHERE application_id = ? AND epoch >= ? ORDER BY epoch", (application_id, since)
         )
     )
+
+
+def generation_start(transaction: Transaction, application_id: int) -> tuple[int, str]:
+    """
+    The first epoch of the generation that committed the newest one, and its token; 0 and "" before the first commit.
+
+    Where an older StreamKit has forgotten the first one, it is the first that is left. It stays as long as the application does.
+    """
+    newest = transaction.execute(
+        "SELECT epoch, generation FROM epoch WHERE application_id = ? ORDER BY epoch DESC LIMIT 1", (application_id,)
+    )
+    if not newest:
+        return 0, NO_TOKEN
+    ((epoch, generation),) = newest
+    # Generations ascend with the epochs, and the table has no index of them.
+    first = bisect_left(range(epoch), generation, key=lambda number: int(_following(transaction, application_id, number)[1]))
+    found, _, token = _following(transaction, application_id, first)
+    return found, token
+
+
+def _following(transaction: Transaction, application_id: int, epoch: int) -> Row:
+    """The first epoch from this one on that is remembered, its generation and its token."""
+    statement = "SELECT epoch, generation, token FROM epoch WHERE application_id = ? AND epoch >= ? ORDER BY epoch LIMIT 1"
+    (row,) = transaction.execute(statement, (application_id, epoch))
+    return row
 
 
 def last(transaction: Transaction, application_id: int, count: int) -> list[EpochRecord]:

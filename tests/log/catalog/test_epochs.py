@@ -195,12 +195,22 @@ def test_a_topic_created_anew_is_another_topic(app):
 
 
 def test_history_is_bounded(app, monkeypatch):
-    """Old epochs are forgotten, so that the catalog does not grow for ever."""
+    """Old epochs are forgotten but for the first of each generation, so that the catalog grows by starts and not by epochs."""
     monkeypatch.setattr(epochs, "HISTORY_EPOCHS", 3)
-    for number in range(1, 8):
-        app.catalog.commit_epoch(app.epoch(number))
+    assert app.catalog.generation_start(app.state.id) == (0, "")
+    committed, starts = {}, {1: 1, 2: 1, 3: 3, 4: 3, 5: 3, 6: 3, 7: 3, 8: 8, 9: 9, 10: 9, 11: 9, 12: 9, 13: 9, 14: 9}
+    for number, start in starts.items():
+        if start == number > 1:
+            app.start()
+            app.start()  # which commits nothing
+        epoch = app.epoch(number)
+        app.catalog.commit_epoch(epoch)
+        committed[number] = epoch.token
+        assert app.catalog.generation_start(app.state.id) == (start, committed[start])
 
-    assert list(app.catalog.epoch_tokens(app.state.id)) == [5, 6, 7]
+    kept = [1, 3, 8, 9, 12, 13, 14]
+    assert app.catalog.epoch_tokens(app.state.id) == {number: committed[number] for number in kept}
+    assert [record.epoch for record in app.catalog.epochs(app.state.id, last=3)] == [12, 13, 14]
 
 
 def test_starts_count_generations_and_keep_choices(app):

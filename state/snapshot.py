@@ -1,0 +1,95 @@
+"""What the catalog says of an application's state at one moment, for all who read stores from outside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from streamkit.errors import StoreNotFoundError
+from streamkit.log.catalog import applications, epochs, span
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.database.database import Transaction
+from streamkit.names import store_folder
+from streamkit.plan.program import Program, Store
+from streamkit.state.changelog import Changes
+from streamkit.state.key_group import key_group_range
+from streamkit.state.task_state import Share
+
+PROGRAMS_KEPT = 8
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """
+    The state of one stage of an application at its newest committed epoch: its program, and what its changelogs hold.
+
+    All of it is of one transaction. The slabs that `changes` names stay for the delay of deleted files at least
+    (`file_delete_delay_ms`), also when they are merged or compacted meanwhile; only a reset of the application deletes them at once.
+    """
+
+    application: ApplicationState
+    program: Program
+    stage: int
+    changes: Changes
+
+    @property
+    def changelog_ids(self) -> tuple[int, ...]:
+        """The topic ids of the stage's changelogs."""
+        return _changelog_ids(self.application, self.program, self.stage)
+
+    def groups(self, task: int) -> range:
+        """The key groups of a task."""
+        return key_group_range(task, self.application.tasks, self.program.key_groups)
+
+    def share(self, groups: range) -> Share:
+        """The share of the state in these key groups."""
+        return Share(groups, self.program.key_groups, self.program.changelog_partitions, self.changelog_ids)
+
+    def folder(self, root: str, task: int) -> Path:
+        """Where the local store of a task is, if there is one."""
+        return Path(root) / store_folder(self.application.name, self.stage, task, self.application.tasks)
+
+
+def snapshot_of_stage(transaction: Transaction, name: str, stage: int) -> Snapshot:
+    """The state of a stage; ConfigError if there is no such application."""
+    state, program = applications.get(transaction, name), program_of(transaction, name)
+    cut = span.cut(transaction, _changelog_ids(state, program, stage), {})
+    tokens = epochs.tokens_since(transaction, state.id, 0)
+    changes = Changes(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
+    return Snapshot(state, program, stage, changes)
+
+
+def snapshot_of_store(transaction: Transaction, name: str, store: str) -> Snapshot:
+    """The state of the stage that a store belongs to; StoreNotFoundError lists the stores there are."""
+    program = program_of(transaction, name)
+    return snapshot_of_stage(transaction, name, find_store(program, store).stage)
+
+
+def program_of(transaction: Transaction, name: str) -> Program:
+    """The program of an application's newest generation; ConfigError if there is no such application."""
+    return _program(applications.program_of(transaction, name))
+
+
+def find_store(program: Program, name: str) -> Store:
+    """A store of a program by name; StoreNotFoundError lists the stores there are."""
+    store = next((store for store in program.stores if store.name == name), None)
+    if store is None:
+        names = ", ".join(store.name for store in program.stores) or "none"
+        raise StoreNotFoundError(f"the application {program.application!r} has no store {name!r}; it has {names}")
+    return store
+
+
+def _changelog_ids(state: ApplicationState, program: Program, stage: int) -> tuple[int, ...]:
+    names = [store.name for store in program.stores if store.stage == stage]
+    if missing := [name for name in names if name not in state.stores]:
+        raise StoreNotFoundError(
+            f"the store {missing[0]!r} of the application {state.name!r} was reset; start the application first"
+        )
+    return tuple(state.stores[name].changelog_topic_id for name in names)
+
+
+@lru_cache(maxsize=PROGRAMS_KEPT)
+def _program(text: str) -> Program:
+    return Program.from_json(json.loads(text))
