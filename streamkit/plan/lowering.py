@@ -29,8 +29,6 @@ from streamkit.plan.program import Input, Output, Store
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, typed_columns
 from streamkit.schema import Column, Schema
 
-NEVER_NULL = ("count", "count_if")
-
 
 def infer_types(
     application: str,
@@ -109,7 +107,7 @@ def _(node: nodes.Aggregate, building: Building) -> Step:
     )  # fmt: skip
     _add_aggregate_store(node, store, grouped.schema.select(key), aggregates, building)
     bounds = [Column(name, "timestamp", False) for name in own]
-    results = [Column(one.name, one.type, one.function not in NEVER_NULL) for one in aggregates]
+    results = [Column(one.name, one.type, one.nullable) for one in aggregates]
     schema = make_schema([*grouped.schema.select(key), *bounds, *results], node.at)
     return building.add(Step(operator, schema, (*key, *own), key, True, node.at))
 

@@ -48,7 +48,13 @@ def from_plain(expected: Any, value: Any, kinds: Mapping[str, type]) -> Any:
 def _from_dict(expected: Any, value: Mapping[str, Any], kinds: Mapping[str, type]) -> Any:
     cls: Any = kinds[value[KIND]] if _is_base(expected, kinds) else expected
     hints = _hints(cls)
-    return cls(**{field.name: from_plain(hints[field.name], value[field.name], kinds) for field in dataclasses.fields(cls)})
+    return cls(
+        **{
+            field.name: from_plain(hints[field.name], value[field.name], kinds)
+            for field in dataclasses.fields(cls)
+            if field.name in value or field.default is dataclasses.MISSING  # an earlier version did not know the others
+        }
+    )
 
 
 def _has_kind(cls: type) -> bool:
