@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, StoreNotFoundError
-from streamkit.expressions.aggregates import result, state_columns
+from streamkit.expressions.aggregates import per_aggregate, result_or_null, state_columns
 from streamkit.log.catalog import Catalog
 from streamkit.log.formats import rows_of
 from streamkit.log.keys import key_groups
@@ -171,11 +171,7 @@ class StoreView:
             return dict(zip(self.store.value.names, columns, strict=True))
         types = [column.type for one in aggregate.aggregates for column in state_columns(one)]
         _, *states = decode_rows(values, ["bigint", *types])
-        found: dict[str, pa.Array] = {}
-        for one in aggregate.aggregates:
-            width = len(state_columns(one))
-            found[one.name], states = result(one, states[:width]), states[width:]
-        return found
+        return {one.name: result_or_null(one, own).values for one, own in per_aggregate(aggregate.aggregates, states)}
 
 
 def _looked(state: TaskState, look: Callable[[TaskState], Result]) -> Result:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from streamkit.engine.context import Context, key_groups_of
 from streamkit.engine.order import NO_TIME
 from streamkit.engine.rows import in_canonical_order, numbers, rows_of, without_deletions, without_null_keys
-from streamkit.expressions.aggregates import combine, combine_functions, fold, lift, result, running, state_columns
+from streamkit.expressions.aggregates import combine, fold, lift, per_aggregate, result, running, state_columns
 from streamkit.expressions.arrow import evaluate
 from streamkit.log.keys import encode_keys, murmur2
 from streamkit.names import (
@@ -71,8 +70,8 @@ def fold_rows(operator: Fold, batch: pa.RecordBatch, context: Context) -> pa.Rec
     """One row of state per key (and window): key columns, `_window`, `_timestamp`, state columns."""
     batch = _keyed_values(operator, batch, context)
     by = [*operator.key, *([WINDOW] if operator.windowed else [])]
-    states = [(batch[TIMESTAMP], "max"), *_lifted(operator.aggregates, batch)]
-    keys, (timestamps, *folded) = fold([batch[name] for name in by], states)
+    states = _lifted(operator.aggregates, batch)
+    keys, (timestamps, *folded) = fold([batch[name] for name in by], [batch[TIMESTAMP]], operator.aggregates, states)
     names = [column.name for aggregate in operator.aggregates for column in state_columns(aggregate)]
     return rows_of({**dict(zip(by, keys, strict=True)), TIMESTAMP: timestamps, **dict(zip(names, folded, strict=True))})
 
@@ -115,25 +114,20 @@ def _keyed_values(operator: Fold | Aggregate, batch: pa.RecordBatch, context: Co
     return batch
 
 
-def _lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[tuple[pa.Array, str]]:
-    states: list[tuple[pa.Array, str]] = []
+def _lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[pa.Array]:
+    states: list[pa.Array] = []
     for one in aggregates:
         argument = evaluate(one.argument, batch) if one.argument is not None else None
-        states += zip(lift(one, argument, batch.num_rows), combine_functions(one), strict=True)
+        states += lift(one, argument, batch.num_rows)
     return states
-
-
-def _functions(operator: Aggregate) -> list[str]:
-    return [function for one in operator.aggregates for function in combine_functions(one)]
 
 
 def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
     """The rows of state that readers and upstream kernels sent, one per group."""
     by = [*operator.key, *([WINDOW] if operator.size_ms else [])]
     names = [column.name for one in operator.aggregates for column in state_columns(one)]
-    states = [(batch[TIMESTAMP], "max"), (batch[KEY_GROUP], "max")]
-    states += zip((batch[name] for name in names), _functions(operator), strict=True)
-    keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], states)
+    largest, states = [batch[TIMESTAMP], batch[KEY_GROUP]], [batch[name] for name in names]
+    keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], largest, operator.aggregates, states)
     windows = _numpy(keys.pop()) if operator.size_ms else None
     return Groups(keys, windows, _numpy(timestamps), folded, _numpy(key_groups))
 
@@ -172,10 +166,7 @@ def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Gr
     nullable = pa.array(indices, mask=indices < 0)
     largest = groups.timestamps.copy()
     largest[known] = np.maximum(largest[known], timestamps)
-    combined = [
-        combine(function, new, old.take(nullable))
-        for function, new, old in zip(_functions(operator), groups.states, states, strict=True)
-    ]
+    combined = combine(operator.aggregates, groups.states, [old.take(nullable) for old in states])
     return replace(groups, timestamps=largest, states=combined)
 
 
@@ -204,7 +195,7 @@ def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -
 
 
 def _groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
-    lifted = [array for array, _ in _lifted(operator.aggregates, batch)]
+    lifted = _lifted(operator.aggregates, batch)
     windows = numbers(batch, WINDOW) if operator.size_ms else None
     keys = [batch[name] for name in operator.key]
     return Groups(keys, windows, numbers(batch, TIMESTAMP), lifted, numbers(batch, KEY_GROUP))
@@ -232,11 +223,10 @@ def _running(operator: Aggregate, rows: Groups, ranks: Numbers, stored: pa.Binar
     """The state after each row: the stored state of its group, then the rows up to and with it."""
     known = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
     timestamps, states = _decoded(operator, stored.drop_null())
-    functions = ["max", *_functions(operator)]
     before = [pa.array(timestamps, pa.int64()), *states]
     after = [pa.array(rows.timestamps, pa.int64()), *rows.states]
-    columns = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, after, strict=True)]
-    largest, *folded = running(np.concatenate([known, ranks]), list(zip(columns, functions, strict=True)))
+    times, *columns = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, after, strict=True)]
+    largest, *folded = running(np.concatenate([known, ranks]), [times], operator.aggregates, columns)
     skip = len(known)
     return replace(rows, timestamps=_numpy(largest)[skip:], states=[column.slice(skip) for column in folded])
 
@@ -352,9 +342,8 @@ def _results(operator: Aggregate, groups: Groups, order: dict[str, pa.Array]) ->
         assert operator.size_ms is not None
         columns[WINDOW_START] = _timestamp(groups.windows)
         columns[WINDOW_END] = _timestamp(groups.windows + operator.size_ms)
-    widths = [len(state_columns(one)) for one in operator.aggregates]
-    for one, end, width in zip(operator.aggregates, accumulate(widths), widths, strict=True):
-        columns[one.name] = result(one, groups.states[end - width : end])
+    for one, states in per_aggregate(operator.aggregates, groups.states):
+        columns[one.name] = result(one, states)
     columns[TIMESTAMP] = pa.array(groups.timestamps, pa.int64())
     return rows_of({**columns, **order, KEY_GROUP: pa.array(groups.key_groups, pa.int32())})
 
