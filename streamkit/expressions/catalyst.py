@@ -9,6 +9,7 @@ One analysed plan per call, on an empty DataFrame of the schema; nothing runs.
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.aggregates import AGGREGATES
+from streamkit.expressions.arrow import function_names
 from streamkit.expressions.translation import Translator
 from streamkit.expressions.tree import Node, read_plan
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText, TypedAggregate, TypedExpression
@@ -275,7 +277,9 @@ def _explained(error: Any, schema: Schema, texts: str, operator: str, at: Locati
         return TopologyError(f"there is no column {name!r}; the columns are {', '.join(schema.names)}", at)
     if condition == "UNRESOLVED_ROUTINE":
         name = parameters.get("routineName", "?").strip("`")
-        return UnsupportedExpressionError(f"Spark has no function {name!r}", at)
+        close = difflib.get_close_matches(name.lower(), sorted({*function_names(), *AGGREGATES}), 3)
+        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        return UnsupportedExpressionError(f"Spark has no function {name!r}{hint}", at)
     if condition == "MISSING_GROUP_BY":
         return TopologyError(_no_aggregate(texts) if operator == "Aggregate" else _misplaced(["Aggregate"], texts), at)
     if condition == "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES":
