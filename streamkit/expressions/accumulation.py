@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.groups import Codes, Groups
-from streamkit.log.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
+from streamkit.log.values.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
 Values: TypeAlias = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
-from streamkit.log.columns import Mask
+from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import to_arrow
 

@@ -11,7 +11,7 @@ from streamkit.errors import EvaluationError
 from streamkit.expressions.accumulation import Accumulator, accumulated, per_group, within_groups
 from streamkit.expressions.aggregates.function import AGGREGATES, Result, States
 from streamkit.expressions.groups import Codes, group, one_zero, row_by_row
-from streamkit.log.columns import canonical
+from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import typed_text
 from streamkit.schema import Column

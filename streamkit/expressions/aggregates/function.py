@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from streamkit.expressions.accumulation import Accumulator, accumulated
-from streamkit.log.columns import Mask
+from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from streamkit.expressions.accumulation import Accumulator, accumulated
 from streamkit.expressions.aggregates.function import States, argument_type
-from streamkit.log.columns import DECIMAL, fixed_array, fixed_values, valid_rows
+from streamkit.log.values.columns import DECIMAL, fixed_array, fixed_values, valid_rows
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column, from_arrow, to_arrow
 
