@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, CorruptionError
-from streamkit.expressions.aggregates import result, state_columns
+from streamkit.expressions.aggregates import per_aggregate, result_or_null, state_columns
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.slab import GONE
@@ -223,11 +223,7 @@ class StoreView:
             return dict(zip(self.store.value.names, columns, strict=True))
         types = [column.type for one in aggregate.aggregates for column in state_columns(one)]
         _, *states = decode_rows(values, ["bigint", *types])
-        found: dict[str, pa.Array] = {}
-        for one in aggregate.aggregates:
-            width = len(state_columns(one))
-            found[one.name], states = result(one, states[:width]), states[width:]
-        return found
+        return {one.name: result_or_null(one, own).values for one, own in per_aggregate(aggregate.aggregates, states)}
 
 
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:

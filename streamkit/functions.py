@@ -2,18 +2,20 @@
 The names of pyspark.sql.functions, recorded without a session: each gives a `Column`, nothing is computed.
 
 As in PySpark, text among the arguments names a column, except where a parameter is a text by nature (formats, separators,
-units): there it is that text. Every other public name of pyspark.sql.functions is recorded too, and refused
-with the user's line when the topology is compiled; a name PySpark does not have is an AttributeError.
+units): there it is that text. Every other public name of pyspark.sql.functions is there too, and refused where it is called
+unless an operation of that name is registered; a name PySpark does not have is an AttributeError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 
 from streamkit.dsl.column import Column, to_expression, to_literal
 from streamkit.errors import TopologyError, UnsupportedExpressionError
 from streamkit.plan.expression import Call, Expression, Literal, Reference, SqlText
-from streamkit.plan.function_names import FUNCTION_NAMES, PYTHON_FUNCTIONS
+from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES, PYTHON_FUNCTIONS
+from streamkit.plan.location import user_location
 
 
 def _call(name: str, *arguments: object) -> Column:
@@ -360,20 +362,45 @@ def _given_text(value: str | None) -> tuple[Expression, ...]:
 
 def _recorder(name: str) -> Callable[..., Column]:
     def record(*arguments: object, **named: object) -> Column:
-        if name in PYTHON_FUNCTIONS or any(callable(argument) and not isinstance(argument, Column) for argument in arguments):
-            raise UnsupportedExpressionError(
-                f"functions.{name}: Python functions cannot stand in an expression; use map_values() or map_batches()"
-            )
-        return _call(name, *arguments, *named.values())
+        given = (*arguments, *named.values())
+        if reason := _refusal(name, given):
+            raise UnsupportedExpressionError(reason, user_location())
+        return _call(name, *given)
 
     record.__name__ = record.__qualname__ = name
-    record.__doc__ = f"Record a call of pyspark.sql.functions.{name}; refused when the topology is compiled."
+    record.__doc__ = f"Record a call of pyspark.sql.functions.{name}; UnsupportedExpressionError if StreamKit cannot evaluate it."
     return record
+
+
+def _refusal(name: str, arguments: tuple[object, ...]) -> str | None:
+    """Why a function of PySpark cannot be used; None if it can."""
+    from streamkit.expressions.aggregates import AGGREGATES  # here, so that the names alone load nothing
+    from streamkit.expressions.arrow import function_names
+
+    if name in PYTHON_FUNCTIONS or any(callable(argument) and not isinstance(argument, Column) for argument in arguments):
+        return f"Spark has F.{name}; StreamKit cannot run Python functions in an expression yet; expected other functions, or SQL in F.expr(…)"
+    if name in CONTEXT_NAMES:
+        return f"F.{name} cannot be used: its value depends on when or where it runs, so the same input would not give the same output"
+    evaluated = {*function_names(), *AGGREGATES}
+    if name in evaluated:
+        return None
+    if name in AGGREGATE_NAMES:
+        return f"Spark has F.{name}; StreamKit cannot evaluate it yet; expected one of the aggregates {', '.join(AGGREGATES)}"
+    close = _nearest(name, evaluated & set(__dir__()), "such as ") or "as help(streamkit.functions) shows them"
+    return f"Spark has F.{name}; StreamKit cannot evaluate it yet; expected one that it can, {close}"
+
+
+def _nearest(name: str, names: Iterable[str], before: str) -> str:
+    """What to say of names that are like this one; nothing if there are none."""
+    close = [f"F.{other}" for other in difflib.get_close_matches(name, sorted(names), 3)]
+    return f"{before}{', '.join(close)}" if close else ""
 
 
 def __getattr__(name: str) -> Callable[..., Column]:
     if name not in FUNCTION_NAMES:
-        raise AttributeError(f"pyspark.sql.functions has no {name!r}, and so streamkit.functions has none either")
+        raise AttributeError(
+            f"pyspark.sql.functions has no {name!r}, and so streamkit.functions has none either{_nearest(name, __dir__(), '; did you mean ')}"
+        )
     return _recorder(name)
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pyspark.sql.functions as spark_functions
 import pytest
 
 from streamkit import functions as F
-from streamkit.dsl.column import Column
 from streamkit.errors import UnsupportedExpressionError
 from streamkit.plan.expression import Call, Literal, Reference
+from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES, PYTHON_FUNCTIONS
 
 
 def test_every_name_of_pyspark_is_there():
     """Each public function of pyspark.sql.functions can be taken from streamkit.functions, and is listed by dir()."""
     names = {name for name, value in vars(spark_functions).items() if inspect.isfunction(value) and not name.startswith("_")}
-    names -= {"overload"}
+    names -= {"overload", "cast"}  # of typing
     assert len(names) > 500
     assert {name for name in names if not callable(getattr(F, name))} == set()
     assert names - set(dir(F)) == set()
@@ -24,7 +27,7 @@ def test_every_name_of_pyspark_is_there():
 
 def test_a_name_pyspark_lacks_is_an_attribute_error():
     """A misspelt function fails where it is written."""
-    with pytest.raises(AttributeError, match="has no 'uper'"):
+    with pytest.raises(AttributeError, match=r"has no 'uper'.*; did you mean F.upper"):
         F.uper("a")
 
 
@@ -44,15 +47,53 @@ def test_count_of_every_row():
     assert F.count("a").expression == Call("count", (Reference("a"),))
 
 
-def test_other_functions_are_recorded():
-    """A function without translation records its call, to be refused with the user's line later."""
-    assert F.sinh("a").expression == Call("sinh", (Reference("a"),))
-    assert isinstance(F.window("ts", "1 hour"), Column)
+def test_other_functions_that_are_evaluated_are_recorded():
+    """A function without a definition here is there if an operation has its name."""
+    assert F.left("a", "n").expression == Call("left", (Reference("a"), Reference("n")))
+    assert F.repeat("a", 2).expression == Call("repeat", (Reference("a"), Literal(2)))
 
 
-def test_python_functions_are_refused_at_once():
-    """A Python function is pointed to the verbs that take one."""
-    with pytest.raises(UnsupportedExpressionError, match="map_values"):
-        F.udf(lambda x: x)
-    with pytest.raises(UnsupportedExpressionError, match="map_values"):
-        F.transform("a", lambda x: x)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: F.sinh("a"), "Spark has F.sinh; StreamKit cannot evaluate it yet"),
+        (
+            lambda: F.date_format("a", "yyyy"),
+            "Spark has F.date_format; StreamKit cannot evaluate it yet; expected one that it can, such as F.date_",
+        ),
+        (
+            lambda: F.count_distinct("a"),
+            "Spark has F.count_distinct; StreamKit cannot evaluate it yet; expected one of the aggregates count, ",
+        ),
+        (
+            lambda: F.collect_list("a"),
+            "Spark has F.collect_list; .*expected one of the aggregates count, count_if, sum, avg, min, max",
+        ),
+        (lambda: F.first("a", ignorenulls=True), "Spark has F.first; .*expected one of the aggregates"),
+        (F.rand, "F.rand cannot be used: its value depends on when or where it runs"),
+        (
+            lambda: F.udf(lambda x: x),
+            "Spark has F.udf; StreamKit cannot run Python functions in an expression yet; expected other functions",
+        ),
+        (lambda: F.pandas_udf("double"), "Spark has F.pandas_udf; StreamKit cannot run Python functions"),
+        (lambda: F.transform("a", lambda x: x), "Spark has F.transform; StreamKit cannot run Python functions"),
+    ],
+)
+def test_what_is_not_evaluated_is_refused_where_it_is_called(call, message):
+    """The message says that Spark has it, why StreamKit has not, and what there is; it names the line, and needs no JVM."""
+    with pytest.raises(UnsupportedExpressionError, match=message) as caught:
+        call()
+    assert caught.value.at is not None
+    assert Path(caught.value.at.file) == Path(__file__)
+    assert "map_values" not in str(caught.value)
+
+
+def test_kinds_are_of_names_that_exist():
+    """No kind names a function that is not in the list of all."""
+    assert AGGREGATE_NAMES | CONTEXT_NAMES | PYTHON_FUNCTIONS <= FUNCTION_NAMES
+
+
+def test_the_names_alone_load_no_operations():
+    """Importing streamkit.functions does not cost what evaluating does."""
+    code = "import sys, streamkit.functions; print([m for m in sys.modules if m.startswith('streamkit.expressions')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

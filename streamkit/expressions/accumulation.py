@@ -1,11 +1,13 @@
 """
-Sums, minima and maxima of a column: per group, or running within each group; exact for whole numbers and decimals.
+Sums, minima and maxima of a column: per group, or running within each group.
 
 Null is neutral. Floating-point sums add one value after the other, in the order of the rows. NaN is the greatest value, as in Spark.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 from typing import Any, Protocol, TypeAlias
 
@@ -14,50 +16,80 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import EvaluationError
 from streamkit.expressions.groups import Codes, Groups
 from streamkit.log.values.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
 Values: TypeAlias = npt.NDArray[Any]
 
-BIGINT_MAX = 2**63 - 1
-_LIMB_BITS, _LIMB = 32, 0xFFFFFFFF  # sums of 2**31 limbs of 32 bits still fit an int64
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Which rows come together in each row of the result, in their order: `order[start:end]`, with a start and an end for each."""
+
+    order: Codes
+    starts: Codes
+    ends: Codes
 
 
 class Accumulator(Protocol):
-    """How values come together: by a ufunc, from a neutral value."""
+    """How rows come together: values by a ufunc, from a neutral value; or, for what no ufunc can do, the rows themselves."""
 
     def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values: ...
+
+    @property
+    def runs(self) -> Runs: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _PerGroup:
+    groups: Groups
+
+    def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
+        groups = self.groups
+        if ufunc is np.add and values.dtype == np.float64 and len(values):
+            return np.bincount(groups.codes, weights=values, minlength=groups.size)[groups.used]
+        totals = np.full(groups.size, neutral, values.dtype)
+        ufunc.at(totals, groups.codes, values)
+        return totals[groups.used]
+
+    @cached_property
+    def runs(self) -> Runs:
+        order = _stable_order(self.groups.codes)
+        codes, used = self.groups.codes[order], self.groups.used
+        return Runs(order, np.searchsorted(codes, used, "left"), np.searchsorted(codes, used, "right"))
+
+
+@dataclass(frozen=True, eq=False)
+class _WithinGroups:
+    order: Codes
+    starts: Codes
+    sizes: Codes
+
+    def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
+        runs = values[self.order]
+        _accumulate_runs(ufunc, runs, self.starts, self.sizes)
+        result = np.empty_like(runs)
+        result[self.order] = runs
+        return result
+
+    @cached_property
+    def runs(self) -> Runs:
+        starts, ends = np.empty_like(self.order), np.empty_like(self.order)
+        starts[self.order] = np.repeat(self.starts, self.sizes)
+        ends[self.order] = np.arange(1, len(self.order) + 1)
+        return Runs(self.order, starts, ends)
 
 
 def per_group(groups: Groups) -> Accumulator:
     """One value for each group, in the order of `groups.rows`."""
-    used = groups.used
-
-    def accumulate(ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
-        if ufunc is np.add and values.dtype == np.float64 and len(values):
-            return np.bincount(groups.codes, weights=values, minlength=groups.size)[used]
-        totals = np.full(groups.size, neutral, values.dtype)
-        ufunc.at(totals, groups.codes, values)
-        return totals[used]
-
-    return accumulate
+    return _PerGroup(groups)
 
 
 def within_groups(codes: Codes) -> Accumulator:
     """One value for each row: what the rows of its group up to and with it come to."""
     order = _stable_order(codes)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    sizes = np.diff(starts, append=len(codes))
-
-    def accumulate(ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
-        runs = values[order]
-        _accumulate_runs(ufunc, runs, starts, sizes)
-        result = np.empty_like(runs)
-        result[order] = runs
-        return result
-
-    return accumulate
+    return _WithinGroups(order, starts, np.diff(starts, append=len(codes)))
 
 
 @np.errstate(invalid="ignore", over="ignore")  # infinity and NaN are values
@@ -65,8 +97,8 @@ def accumulated(column: pa.Array, function: str, accumulate: Accumulator) -> pa.
     """
     The column's "sum", "min" or "max", as the accumulator groups its rows, in the column's own type.
 
-    A sum takes bigint, double and decimal columns, and is 0 over nothing; a minimum takes any type, and is null over nothing.
-    Raises EvaluationError when a sum does not fit its type.
+    A sum takes counts (bigint) and double columns, and is 0 over nothing; a minimum takes any type, and is null over nothing.
+    Sums that may pass 64 bits are those of `aggregates.total`.
     """
     column, type_name = canonical(column)
     if function == "sum":
@@ -84,63 +116,7 @@ def accumulated(column: pa.Array, function: str, accumulate: Accumulator) -> pa.
 
 def _sum(column: pa.Array, type_name: str, accumulate: Accumulator) -> pa.Array:
     values = _or_neutral(fixed_values(column, type_name), valid_rows(column), np.zeros((), fixed_dtype(type_name)))
-    if type_name == "double":
-        return pa.array(accumulate(np.add, values, 0.0))
-    if type_name == "bigint":
-        return pa.array(_sum_of_integers(values, accumulate))
-    return _sum_of_decimals(values, type_name, accumulate)
-
-
-def _sum_of_integers(values: Values, accumulate: Accumulator) -> Values:
-    if _sum_fits(values):
-        return accumulate(np.add, values, 0)
-    low, high = _carried([accumulate(np.add, limb, 0) for limb in (values & _LIMB, values >> _LIMB_BITS)], "bigint")
-    return (high << _LIMB_BITS) | low
-
-
-def _sum_of_decimals(values: Values, type_name: str, accumulate: Accumulator) -> pa.Array:
-    low, high = values["low"].view(np.int64), values["high"]
-    total = np.empty(0, DECIMAL)
-    if (high == low >> 63).all() and _sum_fits(low):
-        sums = accumulate(np.add, low, 0)
-        total = np.empty(len(sums), DECIMAL)
-        total["low"], total["high"] = sums.view(np.uint64), sums >> 63
-    else:
-        limbs = [low & _LIMB, (low >> _LIMB_BITS) & _LIMB, high & _LIMB, high >> _LIMB_BITS]
-        sums_of_limbs = _carried([accumulate(np.add, limb, 0) for limb in limbs], type_name)
-        total = np.empty(len(sums_of_limbs[0]), DECIMAL)
-        total["low"] = ((sums_of_limbs[1] << _LIMB_BITS) | sums_of_limbs[0]).view(np.uint64)
-        total["high"] = (sums_of_limbs[3] << _LIMB_BITS) | sums_of_limbs[2]
-    return _within_precision(fixed_array(total, type_name), type_name)
-
-
-def _sum_fits(values: Values) -> bool:
-    """Whether no sum of some of the values can leave 64 bits."""
-    return len(values) == 0 or max(-int(values.min()), int(values.max())) * len(values) <= BIGINT_MAX
-
-
-def _carried(limbs: list[Values], type_name: str) -> list[Values]:
-    """Sums of limbs, lowest first, as limbs again; EvaluationError if the highest does not hold what is carried into it."""
-    for index in range(1, len(limbs)):
-        limbs[index] = limbs[index] + (limbs[index - 1] >> _LIMB_BITS)
-        limbs[index - 1] = limbs[index - 1] & _LIMB
-    if not ((limbs[-1] >= -(2**31)) & (limbs[-1] < 2**31)).all():
-        raise _overflow(type_name)
-    return limbs
-
-
-def _within_precision(column: pa.Array, type_name: str) -> pa.Array:
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise _overflow(type_name) from error
-    return column
-
-
-def _overflow(type_name: str) -> EvaluationError:
-    return EvaluationError(
-        f"found a sum beyond the range of {type_name}; expected sums that fit: cast the argument to a wider type"
-    )
+    return pa.array(accumulate(np.add, values, np.zeros((), values.dtype)))
 
 
 def _extreme(values: Values, function: str, accumulate: Accumulator, valid: Mask | None) -> Values:

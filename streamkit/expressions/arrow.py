@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from streamkit.expressions import casts, conditions, numbers, strings, times
-from streamkit.expressions.operation import OPERATIONS
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import to_arrow
@@ -34,6 +34,11 @@ def mask(predicate: TypedExpression, batch: pa.RecordBatch) -> pa.BooleanArray:
     """In which rows the predicate is true; null counts as false, so the mask has no nulls. Errors as `evaluate`."""
     selected = evaluate(predicate, batch)
     return selected.fill_null(False) if selected.null_count else selected
+
+
+def function_names() -> frozenset[str]:
+    """What people call the operations by: names of pyspark.sql.functions, and some of operators."""
+    return frozenset(FUNCTIONS)
 
 
 def refusal(expression: TypedExpression) -> str | None:

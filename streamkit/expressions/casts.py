@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.numbers import FLOATS, INTEGERS, WIDEST, decimal_of, fit_decimal, values_of, with_validity
-from streamkit.expressions.operation import Datum, operation
+from streamkit.expressions.operation import CatalystCall, Datum, cast_to, operation
 from streamkit.expressions.reading import READERS, read_decimals
 from streamkit.expressions.writing import WRITERS, write_decimals, write_floats
 from streamkit.plan.expression import TypedExpression
@@ -42,7 +42,11 @@ def _fails(expression: TypedExpression) -> bool:
     return source != "void" and _pair(expression) not in NEVER_FAIL
 
 
-@operation("cast", fails=_fails, refuse=_refuse)
+def _read(call: CatalystCall) -> TypedExpression:
+    return cast_to(call.argument(0), call.node.type)
+
+
+@operation("cast", catalyst="Cast", read=_read, has_mode=True, fails=_fails, refuse=_refuse)
 def _cast(expression: TypedExpression, value: Datum) -> Datum:
     if isinstance(value, pa.Scalar):
         return _convert(expression, pa.array([value], value.type))[0]

@@ -9,12 +9,15 @@ One analysed plan per call, on an empty DataFrame of the schema; nothing runs.
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
+from streamkit.expressions.aggregates import AGGREGATES
+from streamkit.expressions.arrow import function_names
 from streamkit.expressions.translation import Translator
 from streamkit.expressions.tree import Node, read_plan
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText, TypedAggregate, TypedExpression
@@ -24,7 +27,6 @@ from streamkit.schema import Schema
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-AGGREGATES = {"Count": "count", "CountIf": "count_if", "Sum": "sum", "Average": "avg", "Min": "min", "Max": "max"}
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false"}
 QUIET = {
     "spark.ui.enabled": "false",
@@ -228,31 +230,31 @@ def _aggregate(name: str, node: Node, expression: Expression, translator: Transl
     """The aggregate behind a tree; it must be one function over columns of the row, and nothing around it."""
     call, at = node.children[0], translator.at
     text = expression_text(expression)
-    supported = ", ".join(AGGREGATES.values())
     if call.name != "AggregateExpression":
         raise TopologyError(_no_aggregate(text), at)
     function = call.children[0]
-    if function.name not in AGGREGATES:
-        raise UnsupportedExpressionError(f"the aggregate {text!r} has no incremental state; expected one of {supported}", at)
+    known = next((one for one in AGGREGATES.values() if one.catalyst == function.name), None)
+    if known is None:
+        raise UnsupportedExpressionError(
+            f"the aggregate {text!r} has no incremental state; expected one of {', '.join(AGGREGATES)}", at
+        )
     if call.fields["isDistinct"] or len(call.children) > 1:
         raise UnsupportedExpressionError(
             f"the aggregate {text!r} is DISTINCT or has a FILTER; expected it plain (a filter: count_if, or when)", at
         )
     if function.name in ("Sum", "Average") and "TRY" in str(function.java.sql()).upper().split("(")[0]:
         raise UnsupportedExpressionError(f"the aggregate {text!r} has no Arrow translation", at)
-    if len(function.children) != 1:
-        raise UnsupportedExpressionError(f"the aggregate {text!r} has more than one argument; expected one", at)
+    if len(function.children) != known.arity:
+        raise UnsupportedExpressionError(
+            f"the aggregate {text!r} has {len(function.children)} arguments; expected {known.arity}", at
+        )
     argument = translator.translate(function.children[0])
     every_row = function.name == "Count" and argument.name == "literal" and argument.value is not None
-    known = AGGREGATES[function.name]
-    return TypedAggregate(
-        name, known, _result_type(function), None if every_row else argument, known not in ("count", "count_if")
-    )
+    return TypedAggregate(name, known.name, _result_type(function), None if every_row else argument, known.is_nullable)
 
 
 def _no_aggregate(text: str) -> str:
-    supported = ", ".join(AGGREGATES.values())
-    return f"expected one aggregate ({supported}) as such; found {text}: compute with its result in a later select"
+    return f"expected one aggregate ({', '.join(AGGREGATES)}) as such; found {text}: compute with its result in a later select"
 
 
 def _result_type(function: Node) -> str:
@@ -275,7 +277,9 @@ def _explained(error: Any, schema: Schema, texts: str, operator: str, at: Locati
         return TopologyError(f"there is no column {name!r}; the columns are {', '.join(schema.names)}", at)
     if condition == "UNRESOLVED_ROUTINE":
         name = parameters.get("routineName", "?").strip("`")
-        return UnsupportedExpressionError(f"Spark has no function {name!r}", at)
+        close = difflib.get_close_matches(name.lower(), sorted({*function_names(), *AGGREGATES}), 3)
+        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        return UnsupportedExpressionError(f"Spark has no function {name!r}{hint}", at)
     if condition == "MISSING_GROUP_BY":
         return TopologyError(_no_aggregate(texts) if operator == "Aggregate" else _misplaced(["Aggregate"], texts), at)
     if condition == "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES":

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.literals import to_scalar
-from streamkit.expressions.operation import Datum, operation
+from streamkit.expressions.operation import Datum, operation, reads, replacement
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import to_arrow
+
+reads("Between", "Nvl", "NullIf", "Nvl2", functions=("between", "nvl", "ifnull", "nullif", "nvl2"))(replacement)
 
 
 def has_nan(value: Datum) -> bool:
@@ -26,70 +28,70 @@ def has_nan(value: Datum) -> bool:
     return len(numbers) > 0 and bool(np.isnan(np.max(numbers)))
 
 
-@operation("eq")
+@operation("eq", catalyst="EqualTo")
 def _eq(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN equals NaN, as in Spark; null if one side is."""
     equal = pc.equal(left, right)
     return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right))) if has_nan(left) and has_nan(right) else equal
 
 
-@operation("lt")
+@operation("lt", catalyst="LessThan")
 def _lt(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN is greater than any other number, as in Spark."""
     less = pc.less(left, right)
     return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right))) if has_nan(right) else less
 
 
-@operation("le")
+@operation("le", catalyst="LessThanOrEqual")
 def _le(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     less = pc.less_equal(left, right)
     return pc.or_(less, pc.is_nan(right)) if has_nan(right) else less
 
 
-@operation("gt")
+@operation("gt", catalyst="GreaterThan")
 def _gt(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _lt(expression, right, left)
 
 
-@operation("ge")
+@operation("ge", catalyst="GreaterThanOrEqual")
 def _ge(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _le(expression, right, left)
 
 
-@operation("eq_null_safe", strict=False)
+@operation("eq_null_safe", catalyst="EqualNullSafe", strict=False)
 def _eq_null_safe(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """Null equals null and nothing else."""
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.coalesce(_eq(expression, left, right), both_null)
 
 
-@operation("not")
+@operation("not", catalyst="Not")
 def _not(_: TypedExpression, value: Datum) -> Datum:
     return pc.invert(value)
 
 
-@operation("isnull", strict=False)
+@operation("isnull", catalyst="IsNull", strict=False)
 def _isnull(_: TypedExpression, value: Datum) -> Datum:
     return pc.is_null(value)
 
 
-@operation("isnotnull", strict=False)
+@operation("isnotnull", catalyst="IsNotNull", strict=False)
 def _isnotnull(_: TypedExpression, value: Datum) -> Datum:
     return pc.is_valid(value)
 
 
-@operation("isnan", strict=False)
+@operation("isnan", catalyst="IsNaN", strict=False)
 def _isnan(_: TypedExpression, value: Datum) -> Datum:
     return pc.coalesce(pc.is_nan(value), pa.scalar(False))
 
 
-@operation("and", lazy=True)
+@operation("and", catalyst="And", lazy=True)
 def _and(expression: TypedExpression, rows: Rows) -> Datum:
     """False as soon as one side is; the right side is not looked at where the left is false."""
     return _logical(expression, rows, pc.and_kleene, decided=False)
 
 
-@operation("or", lazy=True)
+@operation("or", catalyst="Or", lazy=True)
 def _or(expression: TypedExpression, rows: Rows) -> Datum:
     """True as soon as one side is; the right side is not looked at where the left is true."""
     return _logical(expression, rows, pc.or_kleene, decided=True)
@@ -104,7 +106,7 @@ def _logical(expression: TypedExpression, rows: Rows, combine: Callable[[Datum, 
     return combine(first, rows.value_where(right, broadcast(undecided, rows.count)))
 
 
-@operation("coalesce", lazy=True)
+@operation("coalesce", catalyst="Coalesce", lazy=True)
 def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
     """The first value that is not null; later ones are not looked at."""
     result = rows.value(expression.arguments[0])
@@ -116,7 +118,7 @@ def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
     return result
 
 
-@operation("case", lazy=True)
+@operation("case", catalyst=("If", "CaseWhen"), lazy=True)
 def _case(expression: TypedExpression, rows: Rows) -> Datum:
     """Condition and value in turn, then perhaps what else; each is looked at only in rows that come so far."""
     arguments = expression.arguments
@@ -132,7 +134,7 @@ def _case(expression: TypedExpression, rows: Rows) -> Datum:
     return result
 
 
-@operation("in", lazy=True)
+@operation("in", catalyst="In", lazy=True)
 def _in(expression: TypedExpression, rows: Rows) -> Datum:
     """True if equal to one; null if the value is null, or if it is equal to none and one is null."""
     value, *members = expression.arguments
@@ -157,13 +159,13 @@ def _in_literals(needle: Datum, members: list[TypedExpression]) -> Datum:
     return pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), found)
 
 
-@operation("greatest", strict=False)
+@operation("greatest", catalyst="Greatest", strict=False)
 def _greatest(expression: TypedExpression, *values: Datum) -> Datum:
     """The largest value, nulls skipped, NaN the largest."""
     return reduce(lambda one, other: _pick(one, other, _lt(expression, one, other)), values)
 
 
-@operation("least", strict=False)
+@operation("least", catalyst="Least", strict=False)
 def _least(expression: TypedExpression, *values: Datum) -> Datum:
     """The smallest value, nulls skipped."""
     return reduce(lambda one, other: _pick(one, other, _gt(expression, one, other)), values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,7 +60,7 @@ class Groups:
         some_row[codes] = np.arange(len(codes))
         return cls(codes, size, some_row[some_row >= 0])
 
-    @property
+    @cached_property
     def used(self) -> Codes:
         """The numbers that occur, each once, in the order of `rows`."""
         used: Codes = self.codes[self.rows]
@@ -76,6 +77,11 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Groups, list[pa.Array
             codes, size = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     groups = Groups.of(codes, size)
     return groups, [key.values.take(pa.array(key.codes[groups.rows])) for key in keys]
+
+
+def row_by_row(rows: int, times: int) -> Groups:
+    """The groups of columns of `rows` rows that stand `times` times one after the other: each row with those in its place."""
+    return Groups.of(np.tile(np.arange(rows), times), rows)
 
 
 def one_zero(column: pa.Array) -> pa.Array:

@@ -36,12 +36,12 @@ def _needs_numbers(expression: TypedExpression) -> str | None:
     return None
 
 
-@operation("add", fails=_may_overflow, refuse=_needs_numbers)
+@operation("add", catalyst="Add", has_mode=True, fails=_may_overflow, refuse=_needs_numbers)
 def _add(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _sum(expression, pc.add_checked, left, right)
 
 
-@operation("subtract", fails=_may_overflow, refuse=_needs_numbers)
+@operation("subtract", catalyst="Subtract", has_mode=True, fails=_may_overflow, refuse=_needs_numbers)
 def _subtract(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _sum(expression, pc.subtract_checked, left, right)
 
@@ -52,7 +52,7 @@ def _sum(expression: TypedExpression, combine: Callable[[Datum, Datum], Datum], 
     return fit_decimal(combine(_wide(left), _wide(right)), expression.type)
 
 
-@operation("multiply", fails=_may_overflow, refuse=_needs_numbers)
+@operation("multiply", catalyst="Multiply", has_mode=True, fails=_may_overflow, refuse=_needs_numbers)
 def _multiply(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if not decimal_of(expression.type):
         return pc.multiply_checked(left, right)
@@ -76,7 +76,7 @@ def _refuse_divide(expression: TypedExpression) -> str | None:
     return _needs_numbers(expression)
 
 
-@operation("divide", fails=always, refuse=_refuse_divide, right_first=True)
+@operation("divide", catalyst="Divide", has_mode=True, fails=always, refuse=_refuse_divide, right_first=True)
 def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if not decimal_of(expression.type):
         return pc.divide_checked(left, right)
@@ -92,13 +92,13 @@ def _refuse_decimals(expression: TypedExpression) -> str | None:
     return _needs_numbers(expression)
 
 
-@operation("remainder", fails=always, refuse=_refuse_decimals, right_first=True)
+@operation("remainder", catalyst="Remainder", has_mode=True, fails=always, refuse=_refuse_decimals, right_first=True)
 def _remainder(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The sign is that of the dividend."""
     return _numpy_division(np.fmod, left, right)
 
 
-@operation("pmod", fails=always, refuse=_refuse_decimals, right_first=True)
+@operation("pmod", catalyst="Pmod", has_mode=True, fails=always, refuse=_refuse_decimals, right_first=True)
 def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The remainder, made positive by adding the divisor where it is negative."""
 
@@ -109,22 +109,22 @@ def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _numpy_division(positive, left, right)
 
 
-@operation("integral_divide", fails=always, refuse=_refuse_decimals, right_first=True)
+@operation("integral_divide", catalyst="IntegralDivide", has_mode=True, fails=always, refuse=_refuse_decimals, right_first=True)
 def _integral_divide(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     return pc.divide_checked(left, right)
 
 
-@operation("negate", fails=_may_overflow, refuse=_needs_numbers)
+@operation("negate", catalyst="UnaryMinus", fails=_may_overflow, refuse=_needs_numbers)
 def _negate(_: TypedExpression, value: Datum) -> Datum:
     return pc.negate_checked(value)
 
 
-@operation("abs", fails=_may_overflow, refuse=_needs_numbers)
+@operation("abs", catalyst="Abs", fails=_may_overflow, refuse=_needs_numbers)
 def _abs(_: TypedExpression, value: Datum) -> Datum:
     return pc.abs_checked(value)
 
 
-@operation("positive", refuse=_needs_numbers)
+@operation("positive", catalyst="UnaryPositive", refuse=_needs_numbers)
 def _positive(_: TypedExpression, value: Datum) -> Datum:
     return value
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.operation import Datum, needs_literals, operation
+from streamkit.expressions.literals import literal
+from streamkit.expressions.operation import CatalystCall, Datum, NoTranslationError, needs_literals, operation, reads, replacement
 from streamkit.expressions.patterns import like_pattern, re2_pattern
 from streamkit.plan.expression import TypedExpression
 
@@ -28,12 +29,12 @@ def _text_and_literal(expression: TypedExpression) -> str | None:
     return _only_text(expression) or needs_literals(1)(expression)
 
 
-@operation("upper", refuse=_only_text)
+@operation("upper", catalyst="Upper", functions=("ucase",), refuse=_only_text)
 def _upper(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_upper(text), _SPECIAL_UPPER, str.upper)
 
 
-@operation("lower", refuse=_only_text)
+@operation("lower", catalyst="Lower", functions=("lcase",), refuse=_only_text)
 def _lower(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_lower(text), _SPECIAL_LOWER, str.lower)
 
@@ -54,22 +55,25 @@ def _is_ascii(texts: pa.StringArray) -> bool:
     return bool(pc.all(pc.string_is_ascii(texts)).as_py() is not False)
 
 
-@operation("length")
+reads("StringTrimBoth", functions=("btrim",))(replacement)
+
+
+@operation("length", catalyst="Length", functions=("char_length", "character_length"))
 def _length(expression: TypedExpression, value: Datum) -> Datum:
     return pc.utf8_length(value) if expression.arguments[0].type == "string" else pc.binary_length(value)
 
 
-@operation("trim", refuse=_text_and_literal)
+@operation("trim", catalyst="StringTrim", refuse=_text_and_literal)
 def _trim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
     return pc.utf8_trim(text, characters=_trimmed(characters))
 
 
-@operation("ltrim", refuse=_text_and_literal)
+@operation("ltrim", catalyst="StringTrimLeft", refuse=_text_and_literal)
 def _ltrim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
     return pc.utf8_ltrim(text, characters=_trimmed(characters))
 
 
-@operation("rtrim", refuse=_text_and_literal)
+@operation("rtrim", catalyst="StringTrimRight", refuse=_text_and_literal)
 def _rtrim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
     return pc.utf8_rtrim(text, characters=_trimmed(characters))
 
@@ -78,7 +82,7 @@ def _trimmed(characters: Datum | None) -> str:
     return " " if characters is None else str(characters.as_py())
 
 
-@operation("substring", refuse=needs_literals(1, 2))
+@operation("substring", catalyst="Substring", functions=("substr",), refuse=needs_literals(1, 2))
 def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, length: pa.Scalar) -> Datum:
     """From a position counted from 1, or from the end if negative; before the start nothing is."""
     start, count = position.as_py(), length.as_py()
@@ -91,18 +95,38 @@ def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, l
     return cut(value, start, start + count) if start + count < 0 else cut(value, start)
 
 
+@reads("Left", functions=("left",))
+def _read_left(call: CatalystCall) -> TypedExpression:
+    return TypedExpression("substring", call.node.type, (call.argument(0), literal(1, "int"), call.argument(1)))
+
+
+@reads("Right", functions=("right",))
+def _read_right(call: CatalystCall) -> TypedExpression:
+    text, length = call.arguments
+    if length.name != "literal":
+        raise NoTranslationError("its length must be a constant")
+    start = None if length.value is None else -max(length.value, 0)
+    return TypedExpression("substring", call.node.type, (text, literal(start, "int"), length))
+
+
+@operation("repeat", catalyst="StringRepeat")
+def _repeat(_: TypedExpression, text: Datum, times: Datum) -> Datum:
+    """Less than once is not at all."""
+    return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
+
+
 def _refuse_concat(expression: TypedExpression) -> str | None:
     if expression.type not in _EMPTY_TYPES or not expression.arguments:
         return f"it has no Arrow translation for {expression.type}"
     return None
 
 
-@operation("concat", strict=False, refuse=_refuse_concat)
+@operation("concat", catalyst="Concat", strict=False, refuse=_refuse_concat)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
     return pc.binary_join_element_wise(*parts, _EMPTY_TYPES[expression.type])
 
 
-@operation("concat_ws", strict=False, refuse=_only_text)
+@operation("concat_ws", catalyst="ConcatWs", strict=False, refuse=_only_text)
 def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> Datum:
     """Nulls are left out; a null separator gives null."""
     if not parts:
@@ -110,17 +134,17 @@ def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> 
     return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
 
 
-@operation("startswith", refuse=_text_and_literal)
+@operation("startswith", catalyst="StartsWith", refuse=_text_and_literal)
 def _startswith(_: TypedExpression, text: Datum, prefix: pa.Scalar) -> Datum:
     return pc.starts_with(text, prefix.as_py())
 
 
-@operation("endswith", refuse=_text_and_literal)
+@operation("endswith", catalyst="EndsWith", refuse=_text_and_literal)
 def _endswith(_: TypedExpression, text: Datum, suffix: pa.Scalar) -> Datum:
     return pc.ends_with(text, suffix.as_py())
 
 
-@operation("contains", refuse=_text_and_literal)
+@operation("contains", catalyst="Contains", refuse=_text_and_literal)
 def _contains(_: TypedExpression, text: Datum, part: pa.Scalar) -> Datum:
     return pc.match_substring(text, part.as_py())
 
@@ -147,7 +171,21 @@ def _reason(attempt: object) -> str | None:
     return None
 
 
-@operation("like", refuse=_refuse_like)
+def _read_like(call: CatalystCall) -> TypedExpression:
+    return TypedExpression("like", "boolean", (*call.arguments, _escape(call)))
+
+
+@reads("ILike", functions=("ilike",))
+def _read_ilike(call: CatalystCall) -> TypedExpression:
+    lowered = [call.checked(TypedExpression("lower", "string", (argument,))) for argument in call.arguments]
+    return TypedExpression("like", "boolean", (*lowered, _escape(call)))
+
+
+def _escape(call: CatalystCall) -> TypedExpression:
+    return literal(str(call.node.java.escapeChar()), "string")
+
+
+@operation("like", catalyst="Like", read=_read_like, refuse=_refuse_like)
 def _like(_: TypedExpression, text: Datum, pattern: pa.Scalar, escape: pa.Scalar) -> Datum:
     wanted = like_pattern(pattern.as_py(), escape.as_py())
     if wanted.kind == "equal":
@@ -156,6 +194,6 @@ def _like(_: TypedExpression, text: Datum, pattern: pa.Scalar, escape: pa.Scalar
     return search[wanted.kind](text, wanted.text)
 
 
-@operation("rlike", refuse=_refuse_rlike)
+@operation("rlike", catalyst="RLike", functions=("regexp", "regexp_like"), refuse=_refuse_rlike)
 def _rlike(_: TypedExpression, text: Datum, pattern: pa.Scalar) -> Datum:
     return pc.match_substring_regex(text, re2_pattern(pattern.as_py()))

@@ -11,8 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.calendar import days_from_civil
+from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import values_of, with_validity
-from streamkit.expressions.operation import Datum, always, needs_literals, operation
+from streamkit.expressions.operation import (
+    CatalystCall,
+    Datum,
+    NoTranslationError,
+    always,
+    cast_to,
+    needs_literals,
+    operation,
+    reads,
+    replacement,
+)
 from streamkit.expressions.patterns import quote
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import to_arrow
@@ -24,18 +35,18 @@ UNITS = {
     "MICROSECOND": "microsecond",
 }  # fmt: skip
 _DATE_UNITS = ("year", "quarter", "month", "week")
-_FIELDS: dict[str, Callable[[Datum], Datum]] = {
-    "year": pc.year,
-    "quarter": pc.quarter,
-    "month": pc.month,
-    "dayofmonth": pc.day,
-    "dayofyear": pc.day_of_year,
-    "weekofyear": pc.iso_week,
-    "hour": pc.hour,
-    "minute": pc.minute,
-    "second": pc.second,
-    "dayofweek": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
-    "weekday": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1),
+_FIELDS: dict[str, tuple[str, Callable[[Datum], Datum]]] = {  # by Catalyst's class
+    "Year": ("year", pc.year),
+    "Quarter": ("quarter", pc.quarter),
+    "Month": ("month", pc.month),
+    "DayOfMonth": ("dayofmonth", pc.day),
+    "DayOfYear": ("dayofyear", pc.day_of_year),
+    "WeekOfYear": ("weekofyear", pc.iso_week),
+    "Hour": ("hour", pc.hour),
+    "Minute": ("minute", pc.minute),
+    "Second": ("second", pc.second),
+    "DayOfWeek": ("dayofweek", lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7)),
+    "WeekDay": ("weekday", lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1)),
 }
 
 
@@ -44,18 +55,21 @@ def _without_zone(value: Datum) -> Datum:
     return value.cast(pa.timestamp("us")) if pa.types.is_timestamp(value.type) else value
 
 
-@operation(*_FIELDS)
-def _field(expression: TypedExpression, value: Datum) -> Datum:
-    return pc.cast(_FIELDS[expression.name](_without_zone(value)), pa.int32())
+def _field(take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
+    return lambda _, value: pc.cast(take(_without_zone(value)), pa.int32())
 
 
-@operation("date_trunc", refuse=needs_literals(0))
+for _class, (_name, _take) in _FIELDS.items():
+    operation(_name, catalyst=_class, functions=("day",) if _class == "DayOfMonth" else ())(_field(_take))
+
+
+@operation("date_trunc", catalyst="TruncTimestamp", refuse=needs_literals(0))
 def _date_trunc(expression: TypedExpression, unit: pa.Scalar, value: Datum) -> Datum:
     """The start of the unit; null for a unit there is not, as in Spark."""
     return _floor(value, UNITS.get(unit.as_py().upper()))
 
 
-@operation("trunc", refuse=needs_literals(1))
+@operation("trunc", catalyst="TruncDate", refuse=needs_literals(1))
 def _trunc(expression: TypedExpression, value: Datum, unit: pa.Scalar) -> Datum:
     name = UNITS.get(unit.as_py().upper())
     return _floor(value, name if name in _DATE_UNITS else None)
@@ -65,32 +79,44 @@ def _floor(value: Datum, unit: str | None) -> Datum:
     return pc.floor_temporal(_without_zone(value), unit=unit).cast(value.type) if unit else pa.scalar(None, value.type)
 
 
-@operation("date_add")
+@operation("date_add", catalyst="DateAdd", functions=("dateadd",))
 def _date_add(_: TypedExpression, start: Datum, days: Datum) -> Datum:
     return pc.add(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
 
 
-@operation("date_sub")
+@operation("date_sub", catalyst="DateSub")
 def _date_sub(_: TypedExpression, start: Datum, days: Datum) -> Datum:
     return pc.subtract(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
 
 
-@operation("datediff")
+@operation("datediff", catalyst="DateDiff", functions=("date_diff",))
 def _datediff(_: TypedExpression, end: Datum, start: Datum) -> Datum:
     return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
 
 
-@operation("unix_date")
+@operation("unix_date", catalyst="UnixDate")
 def _unix_date(_: TypedExpression, value: Datum) -> Datum:
     return value.cast(pa.int32())
 
 
-@operation("date_from_unix_date")
+@operation("date_from_unix_date", catalyst="DateFromUnixDate")
 def _date_from_unix_date(_: TypedExpression, days: Datum) -> Datum:
     return days.cast(pa.date32())
 
 
-@operation("unix_timestamp")
+reads("DatetimeSub")(replacement)
+
+
+def _read_unix_timestamp(call: CatalystCall) -> TypedExpression:
+    value = call.argument(0)
+    if value.type == "string":
+        value = call.checked(TypedExpression("parse_timestamp", "timestamp", (value, call.argument(1))))
+    return TypedExpression("unix_timestamp", "bigint", (value,))
+
+
+@operation(
+    "unix_timestamp", catalyst=("UnixTimestamp", "ToUnixTimestamp"), read=_read_unix_timestamp, functions=("to_unix_timestamp",)
+)
 def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     """Whole seconds since 1970; a fraction before 1970 is dropped towards 1970, as in Spark."""
     if expression.arguments[0].type == "date":
@@ -98,7 +124,9 @@ def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     return pc.divide(value.cast(pa.int64()), pa.scalar(1_000_000, pa.int64()))
 
 
-@operation("unix_seconds", "unix_millis", "unix_micros")
+@operation("unix_seconds", catalyst="UnixSeconds")
+@operation("unix_millis", catalyst="UnixMillis")
+@operation("unix_micros", catalyst="UnixMicros")
 def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
     """Whole units since 1970, rounded down."""
     divisor = {"unix_seconds": 1_000_000, "unix_millis": 1000, "unix_micros": 1}[expression.name]
@@ -115,13 +143,28 @@ def _needs_integers(expression: TypedExpression) -> str | None:
     return None if type in ("tinyint", "smallint", "int", "bigint") else f"it has no Arrow translation for {type}"
 
 
-@operation("timestamp_seconds", "timestamp_millis", "timestamp_micros", fails=always, refuse=_needs_integers)
+@operation("timestamp_seconds", catalyst="SecondsToTimestamp", fails=always, refuse=_needs_integers)
+@operation("timestamp_millis", catalyst="MillisToTimestamp", fails=always, refuse=_needs_integers)
+@operation("timestamp_micros", catalyst="MicrosToTimestamp", fails=always, refuse=_needs_integers)
 def _from_units(expression: TypedExpression, value: Datum) -> Datum:
     factor = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1000, "timestamp_micros": 1}[expression.name]
     return pc.multiply_checked(value.cast(pa.int64()), pa.scalar(factor, pa.int64())).cast(to_arrow(expression.type))
 
 
-@operation("add_microseconds", fails=always)
+def _read_add_interval(call: CatalystCall) -> TypedExpression:
+    """A timestamp and a constant interval of days to seconds, in microseconds."""
+    interval, sign = call.node.children[1], 1
+    while interval.name == "UnaryMinus":
+        interval, sign = interval.children[0], -sign
+    type, value = interval.fields.get("dataType"), interval.fields.get("value")
+    if interval.name != "Literal" or not str(type).startswith("interval ") or value is None:
+        raise NoTranslationError("its interval is not constant")
+    if any(unit in str(type) for unit in ("year", "month")):
+        raise NoTranslationError("an interval of months or years has no Arrow translation")
+    return TypedExpression("add_microseconds", call.node.type, (call.argument(0), literal(sign * int(value), "bigint")))
+
+
+@operation("add_microseconds", catalyst="TimestampAddInterval", read=_read_add_interval, fails=always)
 def _add_microseconds(expression: TypedExpression, start: Datum, micros: Datum) -> Datum:
     return pc.add_checked(start.cast(pa.int64()), micros).cast(to_arrow(expression.type))
 
@@ -136,6 +179,16 @@ def _refuse_format(expression: TypedExpression) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+@reads("ParseToDate", "ParseToTimestamp", functions=("to_date", "to_timestamp"))
+def _read_parse(call: CatalystCall) -> TypedExpression:
+    """A cast, or the reading of a text by a format."""
+    value, type = call.argument(0), call.node.type
+    if len(call.node.children) > 1 and value.type == "string":
+        parsed_type = "timestamp" if type == "date" else type
+        value = call.checked(TypedExpression("parse_timestamp", parsed_type, (value, call.argument(1))))
+    return cast_to(value, type)
 
 
 @operation("parse_timestamp", fails=always, refuse=_refuse_format)

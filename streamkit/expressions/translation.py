@@ -1,4 +1,4 @@
-"""From Catalyst's analysed trees to typed expressions: every class that has a translation, and the reason where none has."""
+"""From Catalyst's analysed trees to typed expressions: operations say how their classes are read; here is what is no operation, and why the rest is refused."""
 
 from __future__ import annotations
 
@@ -10,28 +10,11 @@ import pyarrow as pa
 from streamkit.errors import EvaluationError, Location, UnsupportedExpressionError
 from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.literals import literal, moment_text, to_json
+from streamkit.expressions.operation import TRANSLATIONS, CatalystCall, NoTranslationError
 from streamkit.expressions.tree import Node, is_flat
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import Schema
 
-SAME_ARGUMENTS = {
-    "EqualTo": "eq", "EqualNullSafe": "eq_null_safe", "LessThan": "lt", "LessThanOrEqual": "le", "GreaterThan": "gt",
-    "GreaterThanOrEqual": "ge", "And": "and", "Or": "or", "Not": "not", "IsNull": "isnull", "IsNotNull": "isnotnull", "IsNaN": "isnan",
-    "Add": "add", "Subtract": "subtract", "Multiply": "multiply", "Divide": "divide", "Remainder": "remainder", "Pmod": "pmod",
-    "IntegralDivide": "integral_divide", "UnaryMinus": "negate", "UnaryPositive": "positive", "Abs": "abs",
-    "Coalesce": "coalesce", "If": "case", "CaseWhen": "case", "In": "in", "Greatest": "greatest", "Least": "least",
-    "Upper": "upper", "Lower": "lower", "StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim",
-    "Substring": "substring", "Length": "length", "Concat": "concat", "ConcatWs": "concat_ws", "Like": "like", "RLike": "rlike",
-    "StartsWith": "startswith", "EndsWith": "endswith", "Contains": "contains",
-    "Year": "year", "Quarter": "quarter", "Month": "month", "DayOfMonth": "dayofmonth", "DayOfWeek": "dayofweek", "WeekDay": "weekday",
-    "DayOfYear": "dayofyear", "WeekOfYear": "weekofyear", "Hour": "hour", "Minute": "minute", "Second": "second",
-    "TruncTimestamp": "date_trunc", "TruncDate": "trunc", "DateAdd": "date_add", "DateSub": "date_sub", "DateDiff": "datediff",
-    "UnixSeconds": "unix_seconds", "UnixMillis": "unix_millis", "UnixMicros": "unix_micros", "UnixDate": "unix_date",
-    "DateFromUnixDate": "date_from_unix_date", "SecondsToTimestamp": "timestamp_seconds", "MillisToTimestamp": "timestamp_millis",
-    "MicrosToTimestamp": "timestamp_micros",
-}  # fmt: skip
-EVALUATED_BY_MODE = frozenset(("Add", "Subtract", "Multiply", "Divide", "Remainder", "Pmod", "IntegralDivide", "Cast"))
-REPLACED = frozenset(("Between", "Nvl", "NullIf", "Nvl2", "StringTrimBoth", "DatetimeSub"))
 CONTEXT_BOUND = frozenset((
     "Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "SparkPartitionID", "CurrentTimestamp", "Now",
     "LocalTimestamp", "CurrentDate", "CurrentTime", "CurrentTimeZone", "CurrentUser", "CurrentDatabase", "CurrentCatalog", "InputFileName",
@@ -53,18 +36,8 @@ class Translator:
             "AttributeReference": self._column,
             "Literal": self._literal,
             "TypedNullLiteral": lambda node, _common: literal(None, node.type),
-            "Cast": self._cast,
             "With": self._with,
             "CommonExpressionRef": lambda node, common: common[_common_id(node)],
-            "Like": self._like,
-            "ILike": self._ilike,
-            "Left": self._left,
-            "Right": self._right,
-            "ParseToDate": self._parse,
-            "ParseToTimestamp": self._parse,
-            "UnixTimestamp": self._unix_timestamp,
-            "ToUnixTimestamp": self._unix_timestamp,
-            "TimestampAddInterval": self._add_interval,
         }
 
     def translate(self, node: Node, common: _Context | None = None) -> TypedExpression:
@@ -72,13 +45,17 @@ class Translator:
         common = common or {}
         if node.name in self._special:
             return self._checked(self._special[node.name](node, common), node)
-        if node.name in REPLACED:
-            return self.translate(node.children[0], common)
-        if node.name not in SAME_ARGUMENTS:
+        translation = TRANSLATIONS.get(node.name)
+        if translation is None:
             raise self._unsupported(node, None)
-        self._refuse_try(node)
-        arguments = tuple(self.translate(child, common) for child in node.children)
-        return self._checked(TypedExpression(SAME_ARGUMENTS[node.name], node.type, arguments), node)
+        self._refuse_try(node, translation.has_mode)
+        call = CatalystCall(
+            node, lambda place: self.translate(node.children[place], common), lambda part: self._checked(part, node)
+        )
+        try:
+            return self._checked(translation.read(call), node)
+        except NoTranslationError as refused:
+            raise self._unsupported(node, str(refused)) from None
 
     def _checked(self, expression: TypedExpression, node: Node) -> TypedExpression:
         """The expression, computed now if it is constant; refused if Arrow cannot compute it."""
@@ -89,8 +66,8 @@ class Translator:
         constant = expression.arguments and all(argument.name == "literal" for argument in expression.arguments)
         return fold(expression) if constant else expression
 
-    def _refuse_try(self, node: Node) -> None:
-        if node.name in EVALUATED_BY_MODE and (mode := node.eval_mode) != "ANSI":
+    def _refuse_try(self, node: Node, has_mode: bool) -> None:
+        if has_mode and (mode := node.eval_mode) != "ANSI":
             raise self._unsupported(node, f"its mode of evaluation is {mode}, and only ANSI has an Arrow translation")
         if node.fields.get("failOnError") is False or node.fields.get("ansiEnabled") is False:
             raise self._unsupported(node, "it gives null where ANSI rules would fail, which has no Arrow translation")
@@ -112,10 +89,6 @@ class Translator:
     def _literal(self, node: Node, _common: _Context) -> TypedExpression:
         return literal(_literal_value(node), node.type) if is_flat(node.type) else TypedExpression("literal", node.type)
 
-    def _cast(self, node: Node, common: _Context) -> TypedExpression:
-        self._refuse_try(node)
-        return cast_to(self.translate(node.children[0], common), node.type)
-
     def _with(self, node: Node, common: _Context) -> TypedExpression:
         """An expression over common ones: they are put in their places, and computed once by the evaluation."""
         body, *definitions = node.children
@@ -123,71 +96,6 @@ class Translator:
         for definition in definitions:
             known[_common_id(definition)] = self.translate(definition.children[0], known)
         return self.translate(body, known)
-
-    def _like(self, node: Node, common: _Context) -> TypedExpression:
-        text, pattern = (self.translate(child, common) for child in node.children)
-        return TypedExpression("like", "boolean", (text, pattern, literal(str(node.java.escapeChar()), "string")))
-
-    def _ilike(self, node: Node, common: _Context) -> TypedExpression:
-        text, pattern = (self._lower(self.translate(child, common)) for child in node.children)
-        return TypedExpression("like", "boolean", (text, pattern, literal(str(node.java.escapeChar()), "string")))
-
-    def _left(self, node: Node, common: _Context) -> TypedExpression:
-        text, length = (self.translate(child, common) for child in node.children)
-        return TypedExpression("substring", node.type, (text, literal(1, "int"), length))
-
-    def _right(self, node: Node, common: _Context) -> TypedExpression:
-        text, length = (self.translate(child, common) for child in node.children)
-        if length.name != "literal":
-            raise self._unsupported(node, "its length must be a constant")
-        start = None if length.value is None else -max(length.value, 0)
-        return TypedExpression("substring", node.type, (text, literal(start, "int"), length))
-
-    def _lower(self, text: TypedExpression) -> TypedExpression:
-        lower = TypedExpression("lower", "string", (text,))
-        return fold(lower) if text.name == "literal" else lower
-
-    def _parse(self, node: Node, common: _Context) -> TypedExpression:
-        """to_date and to_timestamp: a cast, or the reading of a text by a format."""
-        self._refuse_try(node)
-        value = self.translate(node.children[0], common)
-        if len(node.children) == 1 or value.type != "string":
-            return cast_to(value, node.type)
-        parsed_type = "timestamp" if node.type == "date" else node.type
-        return cast_to(self._by_format(value, node.children[1], parsed_type, common), node.type)
-
-    def _by_format(self, value: TypedExpression, format: Node, type: str, common: _Context) -> TypedExpression:
-        parsed = TypedExpression("parse_timestamp", type, (value, self.translate(format, common)))
-        return self._checked(parsed, format.parent[0])
-
-    def _unix_timestamp(self, node: Node, common: _Context) -> TypedExpression:
-        self._refuse_try(node)
-        value = self.translate(node.children[0], common)
-        if value.type == "string":
-            value = self._by_format(value, node.children[1], "timestamp", common)
-        return TypedExpression("unix_timestamp", "bigint", (value,))
-
-    def _add_interval(self, node: Node, common: _Context) -> TypedExpression:
-        """A timestamp and a constant interval of days to seconds, in microseconds."""
-        start, interval = node.children
-        sign = 1
-        while interval.name == "UnaryMinus":
-            interval, sign = interval.children[0], -sign
-        if (
-            interval.name != "Literal"
-            or not interval.fields["dataType"].startswith("interval ")
-            or interval.fields["value"] is None
-        ):
-            raise self._unsupported(node, "its interval is not constant")
-        if any(unit in interval.fields["dataType"] for unit in ("year", "month")):
-            raise self._unsupported(node, "an interval of months or years has no Arrow translation")
-        moved = literal(sign * int(interval.fields["value"]), "bigint")
-        return TypedExpression("add_microseconds", node.type, (self.translate(start, common), moved))
-
-
-def cast_to(expression: TypedExpression, type: str) -> TypedExpression:
-    """The expression as another type; itself if it has that type."""
-    return expression if expression.type == type else TypedExpression("cast", type, (expression,))
 
 
 def fold(expression: TypedExpression) -> TypedExpression:

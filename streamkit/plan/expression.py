@@ -93,7 +93,7 @@ class TypedExpression:
 
 @dataclass(frozen=True)
 class TypedAggregate:
-    """One aggregate of a grouping: `function` is count, count_if, sum, avg, min or max; no argument means every row."""
+    """One aggregate of a grouping by the name of its function, such as `sum`; no argument means every row."""
 
     name: str
     function: str

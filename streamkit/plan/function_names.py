@@ -1,4 +1,4 @@
-"""The names of pyspark.sql.functions that have no Arrow translation: they are recorded, so that the error can name the user's line."""
+"""The names of pyspark.sql.functions beyond those of streamkit.functions, and what kind some are: so that an error can say why one is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ array_intersect array_join array_max array_min array_position array_prepend arra
 array_union arrays_overlap arrays_zip arrow_udf arrow_udtf asc asc_nulls_first asc_nulls_last ascii asin asinh assert_true
 atan atan2 atanh base64 bin bit_and bit_count bit_get bit_length bit_or bit_xor bitmap_and_agg bitmap_bit_position
 bitmap_bucket_number bitmap_construct_agg bitmap_count bitmap_or_agg bitwiseNOT bitwise_not bool_and bool_or broadcast
-bround bucket call_function call_udf cardinality cast cbrt ceil ceiling char chr collate collation collect_list collect_set
+bround bucket call_function call_udf cardinality cbrt ceil ceiling char chr collate collation collect_list collect_set
 conv convert_timezone corr cos cosh cot countDistinct count_distinct count_min_sketch covar_pop covar_samp crc32 create_map
 csc cume_dist curdate current_catalog current_database current_date current_path current_schema current_time
 current_timestamp current_timezone current_user date_diff date_format date_part dateadd datepart dayname days decode degrees
@@ -55,5 +55,26 @@ url_decode url_encode user uuid validate_utf8 var_pop var_samp variance variant_
 xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 years
 zeroifnull zip_with
 """.split()  # noqa: SIM905 - a list literal would have a line for each name
+)
+AGGREGATE_NAMES = frozenset(
+    """
+any_value approxCountDistinct approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor bitmap_and_agg
+bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr countDistinct count_distinct
+count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id histogram_numeric hll_sketch_agg
+hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double
+kll_sketch_agg_float kurtosis last last_value listagg listagg_distinct max_by median min_by mode percentile
+percentile_approx product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg string_agg_distinct sumDistinct
+sum_distinct theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum tuple_intersection_agg_double
+tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double
+tuple_union_agg_integer var_pop var_samp variance
+""".split()  # noqa: SIM905
+)
+CONTEXT_NAMES = frozenset(
+    """
+curdate current_catalog current_database current_date current_schema current_time current_timestamp current_timezone
+current_user input_file_block_length input_file_block_start input_file_name localtimestamp monotonically_increasing_id now
+rand randn random randstr session_user shuffle spark_partition_id uniform user uuid version
+""".split()  # noqa: SIM905
 )
 PYTHON_FUNCTIONS = frozenset(("udf", "udtf", "pandas_udf", "arrow_udf", "arrow_udtf", "call_udf", "unwrap_udt"))

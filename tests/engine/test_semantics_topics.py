@@ -152,11 +152,12 @@ def failing(log: Log, app: sk.Topology, message: str) -> None:
 
 @pytest.mark.parametrize("mode", ["every", "latest", "final"])
 def test_a_sum_that_does_not_fit_commits_nothing(mode: str) -> None:
-    """A sum past the largest bigint is an EvaluationError, whether it is folded with the epoch's rows or with the store's."""
+    """A sum past the largest bigint is an EvaluationError where it is a result: of a record, of an epoch's end, of a window that closes."""
     app = sk.Topology("summing")
     window = sk.tumbling("1 hour", grace="0 ms")
     app.stream("clicks").group_by_key().windowed_by(window).agg(total=F.sum("n"), store="sums").emit(mode).to("out")
     rows = [{"user": "a", "n": n, "ts": ts} for ts, n in enumerate([BIGINT_MAX - 1, 1, 1])]
+    rows.append({"user": "a", "n": 0, "ts": 3_600_000})
     with fresh_log() as log:
         log.create_topic("clicks", TOPICS["clicks"], key="user", partitions=1)
         append(log, "clicks", rows)

@@ -537,6 +537,11 @@ substring(s, 2)
 substring(x, 2, 3)
 substring(x, -2, 1)
 substr(s, -2)
+repeat(s, small)
+repeat(s, 2)
+repeat('aé', small)
+repeat(t, -1)
+repeat(NULL, small)
 s LIKE 'a%'
 s LIKE '%b'
 s LIKE '%X%'

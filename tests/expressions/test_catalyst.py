@@ -11,9 +11,13 @@ import pytest
 from streamkit import functions as F
 from streamkit.dsl.column import to_predicate
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
+from streamkit.expressions.aggregates import AGGREGATES
+from streamkit.expressions.arrow import function_names
 from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.expressions.operation import TRANSLATIONS
 from streamkit.plan.expression import SqlText, TypedAggregate, TypedExpression
 from streamkit.plan.expression_text import typed_text
+from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES, PYTHON_FUNCTIONS
 from streamkit.schema import Schema
 
 pytestmark = pytest.mark.spark
@@ -113,21 +117,21 @@ def test_what_cannot_mean_anything_says_why(typed, column, message):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (F.sinh("d"), "sinh cannot be used"),
-        (F.expr("uper(c)"), "Spark has no function 'uper'"),
-        (F.rand(), "rand cannot be used .* depends on when or where it runs"),
-        (F.current_timestamp(), "current_timestamp cannot be used .* depends on when"),
+        (F.expr("sinh(d)"), "sinh cannot be used"),
+        (F.expr("uper(c)"), "Spark has no function 'uper'; did you mean upper"),
+        (F.expr("rand()"), "rand cannot be used .* depends on when or where it runs"),
+        (F.expr("current_timestamp()"), "current_timestamp cannot be used .* depends on when"),
         (F.unix_timestamp(), "depends on when"),
         (F.expr("uuid()"), "uuid cannot be used .* depends on when"),
         (F.expr("try_cast(c AS int)"), "try_cast cannot be used .* TRY"),
         (F.expr("try_add(a, 1)"), "try_add cannot be used"),
         (F.expr("try_divide(a, 1)"), "try_divide cannot be used"),
         (F.expr("try_to_timestamp(c)"), "gives null where ANSI rules would fail"),
-        (F.array("a"), "array cannot be used"),
+        (F.expr("array(a)"), "array cannot be used"),
         (F.expr("(SELECT 1)"), "join with a table instead"),
         (F.expr("explode(array(1, 2))"), "expected one value per row"),
         (F.expr("row_number() OVER (ORDER BY a)"), "window over other rows"),
-        (F.window("ts", F.lit("1 hour")), "expected one value per row"),
+        (F.expr("window(ts, '1 hour')"), "expected one value per row"),
         (F.rlike("c", F.lit(r"\bx")), r"\\b in the regular expression"),
         (F.rlike("c", F.col("c")), "argument 2 must be a constant"),
         (F.substring("c", F.col("a"), 1), "argument 2 must be a constant"),
@@ -181,12 +185,12 @@ def test_aggregates_have_types_and_arguments(analyzer):
         (F.col("a"), "expected one aggregate .* found a"),
         (F.lit(1), "expected one aggregate"),
         (F.sum("a") + 1, r"found sum\(a\) \+ 1"),
-        (F.stddev("a"), "no incremental state"),
+        (F.expr("stddev(a)"), "no incremental state"),
         (F.expr("count(DISTINCT a)"), "DISTINCT"),
         (F.expr("sum(a) FILTER (WHERE f)"), "FILTER"),
-        (F.try_sum("a"), "no Arrow translation"),
-        (F.expr("count(a, b)"), "more than one argument"),
-        (F.sum(F.sinh("d")), "sinh cannot be used"),
+        (F.expr("try_sum(a)"), "no Arrow translation"),
+        (F.expr("count(a, b)"), "has 2 arguments; expected 1"),
+        (F.sum(F.expr("sinh(d)")), "sinh cannot be used"),
         (F.sum("nope"), "there is no column 'nope'"),
     ],
 )
@@ -195,6 +199,24 @@ def test_other_aggregates_are_refused(analyzer, column, message):
     with pytest.raises(TopologyError, match=message) as caught:
         analyzer.aggregates(SCHEMA, [("r", column.expression)], LINE)
     assert caught.value.at == LINE
+
+
+def test_function_names_are_those_of_translated_classes(spark):
+    """streamkit.functions lets through exactly the names whose class in Spark's own registry has a translation, and those exist."""
+    registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
+    names = sorted(FUNCTION_NAMES - AGGREGATE_NAMES - CONTEXT_NAMES - PYTHON_FUNCTIONS)
+    identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+    found = {name: registry.lookupFunction(identifier(name)) for name in names}
+    translated = {
+        name for name, info in found.items() if info.isDefined() and info.get().getClassName().split(".")[-1] in TRANSLATIONS
+    }
+    assert translated == function_names() & set(names)
+    assert {"left", "repeat", "date_diff"} <= translated
+    package = "org.apache.spark.sql.catalyst.expressions."
+    for name in TRANSLATIONS:
+        spark._jvm.java.lang.Class.forName(package + name)
+    for one in AGGREGATES.values():
+        spark._jvm.java.lang.Class.forName(f"{package}aggregate.{one.catalyst}")
 
 
 def test_the_users_session_settings_do_not_matter(spark):

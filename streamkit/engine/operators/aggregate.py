@@ -7,9 +7,8 @@ follow from committed state and the epoch's rows alone; what changed goes to the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +23,10 @@ from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of, p
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.windows import assign_windows
-from streamkit.expressions.aggregates import combine, combine_functions, fold, result, running, state_columns
+from streamkit.expressions.aggregates import combine, fold, per_aggregate, result, result_or_null, running, state_columns
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
+from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
 from streamkit.state.key import range_prefix, split_state_keys, state_keys
@@ -88,17 +88,12 @@ class _Updated:
         return cls(pa.array([], pa.binary()), None)
 
 
-def _functions(operator: Aggregate) -> list[str]:
-    return [function for one in operator.aggregates for function in combine_functions(one)]
-
-
 def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
     """The rows of state that readers and upstream kernels sent, one per group."""
     by = [*operator.key, *([WINDOW] if operator.window else [])]
     names = state_names(operator.aggregates)
-    states = [(batch[TIMESTAMP], "max"), (batch[KEY_GROUP], "max")]
-    states += zip((batch[name] for name in names), _functions(operator), strict=True)
-    keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], states)
+    largest, states = [batch[TIMESTAMP], batch[KEY_GROUP]], [batch[name] for name in names]
+    keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], largest, operator.aggregates, states)
     windows = _numpy(keys.pop()) if operator.window else None
     return Groups(keys, windows, _numpy(timestamps), folded, _numpy(key_groups))
 
@@ -138,10 +133,7 @@ def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Gr
     nullable = pa.array(indices, mask=indices < 0)
     largest = groups.timestamps.copy()
     largest[known] = np.maximum(largest[known], timestamps)
-    combined = [
-        combine(function, new, old.take(nullable))
-        for function, new, old in zip(_functions(operator), groups.states, states, strict=True)
-    ]
+    combined = combine(operator.aggregates, groups.states, [old.take(nullable) for old in states])
     return replace(groups, timestamps=largest, states=combined)
 
 
@@ -173,7 +165,7 @@ def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -
 
 
 def _groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
-    states = [array for array, _ in lifted(operator.aggregates, batch)]
+    states = lifted(operator.aggregates, batch)
     windows = numbers(batch, WINDOW) if operator.window else None
     keys = [batch[name] for name in operator.key]
     return Groups(keys, windows, numbers(batch, TIMESTAMP), states, numbers(batch, KEY_GROUP))
@@ -201,11 +193,10 @@ def _running(operator: Aggregate, rows: Groups, ranks: Numbers, stored: pa.Binar
     """The state after each row: the stored state of its group, then the rows up to and with it."""
     known = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
     timestamps, states = _decoded(operator, stored.drop_null())
-    functions = ["max", *_functions(operator)]
     before = [pa.array(timestamps, pa.int64()), *states]
     after = [pa.array(rows.timestamps, pa.int64()), *rows.states]
-    columns = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, after, strict=True)]
-    largest, *folded = running(np.concatenate([known, ranks]), list(zip(columns, functions, strict=True)))
+    times, *columns = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, after, strict=True)]
+    largest, *folded = running(np.concatenate([known, ranks]), [times], operator.aggregates, columns)
     skip = len(known)
     return replace(rows, timestamps=_numpy(largest)[skip:], states=[column.slice(skip) for column in folded])
 
@@ -319,25 +310,38 @@ def _concatenated(groups: Sequence[Groups]) -> Groups:
     )
 
 
-def _results(operator: Aggregate, groups: Groups, order: dict[str, pa.Array]) -> pa.RecordBatch:
-    """Result rows: key columns, window bounds, aggregates, and record columns."""
+def _results(
+    operator: Aggregate, groups: Groups, order: dict[str, pa.Array], finish: Callable[[TypedAggregate, list[pa.Array]], pa.Array] = result
+) -> pa.RecordBatch:
+    """Result rows: key columns, window bounds, aggregates (which `finish` makes of their states), and record columns."""
     columns: dict[str, pa.Array] = dict(zip(operator.key, groups.keys, strict=True))
     if groups.windows is not None:
         assert operator.window is not None
         columns[WINDOW_START] = _timestamp(groups.windows)
         columns[WINDOW_END] = _timestamp(groups.windows + operator.window.size_ms)
-    widths = [len(state_columns(one)) for one in operator.aggregates]
-    for one, end, width in zip(operator.aggregates, accumulate(widths), widths, strict=True):
-        columns[one.name] = result(one, groups.states[end - width : end])
+    for one, states in per_aggregate(operator.aggregates, groups.states):
+        columns[one.name] = finish(one, states)
     columns[TIMESTAMP] = pa.array(groups.timestamps, pa.int64())
     return rows_of({**columns, **order, KEY_GROUP: pa.array(groups.key_groups, pa.int32())})
 
 
 def _latest(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordBatch:
-    """Newest results stand at the end of the epoch, in the order of their windows and keys."""
+    """
+    Newest results stand at the end of the epoch, in the order of their windows and keys.
+
+    Which of them there are depends on the cut. So one that does not fit its type is null and counted, where the other emissions
+    fail: else it would depend on the cut whether a sum that comes back into range fails.
+    """
     number = context.number(operator.id)
     place = at_epoch_end(context.plan.end.order, number, paths_of(None, groups.windows, groups.keys))
-    return _results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))})
+
+    def or_null(one: TypedAggregate, states: list[pa.Array]) -> pa.Array:
+        found = result_or_null(one, states)
+        if found.overflowed is not None:
+            context.count("overflow", operator.id, int(found.overflowed.sum()))
+        return found.values
+
+    return _results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, or_null)
 
 
 def _timestamp(milliseconds: Numbers) -> pa.Array:

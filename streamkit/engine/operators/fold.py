@@ -15,7 +15,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, without_deletions, without_null_keys
 from streamkit.engine.windows import assign_windows, holds, is_open_in_all, pane_ms
-from streamkit.expressions.aggregates import combine_functions, fold, lift, state_columns
+from streamkit.expressions.aggregates import fold, lift, state_columns
 from streamkit.expressions.arrow import evaluate
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.expression import TypedAggregate
@@ -49,12 +49,12 @@ def keyed_values(operator_id: str, key: tuple[str, ...], batch: pa.RecordBatch, 
     return batch
 
 
-def lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[tuple[pa.Array, str]]:
-    """The state of each row alone, column by column, and how the column combines."""
-    states: list[tuple[pa.Array, str]] = []
+def lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[pa.Array]:
+    """The state columns of each row alone."""
+    states: list[pa.Array] = []
     for one in aggregates:
         argument = evaluate(one.argument, batch) if one.argument is not None else None
-        states += zip(lift(one, argument, batch.num_rows), combine_functions(one), strict=True)
+        states += lift(one, argument, batch.num_rows)
     return states
 
 
@@ -67,11 +67,11 @@ def _folded(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...]) -> pa.Re
     return _combined(operator, batch, by, lifted(operator.aggregates, batch))
 
 
-def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states: list[tuple[pa.Array, str]]) -> pa.RecordBatch:
-    groups = [(batch[KEY_GROUP], "max")] if KEY_GROUP in batch.schema.names else []
-    keys, (timestamps, *folded) = fold([batch[name] for name in by], [(batch[TIMESTAMP], "max"), *groups, *states])
-    names = [*([KEY_GROUP] if groups else []), *state_names(operator.aggregates)]
-    return rows_of({**dict(zip(by, keys, strict=True)), TIMESTAMP: timestamps, **dict(zip(names, folded, strict=True))})
+def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states: list[pa.Array]) -> pa.RecordBatch:
+    largest = [name for name in (TIMESTAMP, KEY_GROUP) if name in batch.schema.names]
+    keys, folded = fold([batch[name] for name in by], [batch[name] for name in largest], operator.aggregates, states)
+    names = [*largest, *state_names(operator.aggregates)]
+    return rows_of({**dict(zip(by, keys, strict=True)), **dict(zip(names, folded, strict=True))})
 
 
 def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, context: Context) -> Iterator[pa.RecordBatch]:
@@ -106,6 +106,4 @@ def _windows_of_panes(
         piece = panes if inside.all() else panes.filter(pa.array(inside))
         pieces.append(with_columns(piece, {WINDOW: pa.array(start[inside])}))
     rows = concatenate(pieces)
-    names = state_names(operator.aggregates)
-    functions = [function for one in operator.aggregates for function in combine_functions(one)]
-    return _combined(operator, rows, by, [(rows[name], function) for name, function in zip(names, functions, strict=True)])
+    return _combined(operator, rows, by, [rows[name] for name in state_names(operator.aggregates)])

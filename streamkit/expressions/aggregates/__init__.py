@@ -1,0 +1,39 @@
+"""
+Aggregates as folds: what an aggregate keeps of its rows, how that comes together, and what comes out of it.
+
+Each function is a value in a file of its own (`count`, `sum`, `average`, `extremes`), entered by `register`; a new one is a new file, named in FAMILIES.
+`folding` applies them to the rows, states and results of several aggregates at once.
+"""
+
+from __future__ import annotations
+
+from streamkit.expressions.aggregates import average, count, extremes, sum
+from streamkit.expressions.aggregates.folding import (
+    combine,
+    fold,
+    lift,
+    per_aggregate,
+    result,
+    result_or_null,
+    running,
+    state_columns,
+)
+from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, register
+
+FAMILIES = (count, sum, average, extremes)  # importing them enters their functions
+
+__all__ = [
+    "AGGREGATES",
+    "FAMILIES",
+    "AggregateFunction",
+    "Result",
+    "combine",
+    "fold",
+    "lift",
+    "per_aggregate",
+    "register",
+    "result",
+    "result_or_null",
+    "running",
+    "state_columns",
+]

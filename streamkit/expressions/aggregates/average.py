@@ -1,0 +1,73 @@
+"""avg: the exact total divided by the count, once; null over nothing. Of integers and floats a double, of decimals rounded half up."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
+from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
+from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
+from streamkit.log.values.columns import Mask
+from streamkit.plan.expression import TypedAggregate
+from streamkit.schema import to_arrow
+
+_COUNT_DIGITS = 20  # more than any count has
+
+
+def _result(aggregate: TypedAggregate, states: States) -> Result:
+    *totals, counts = (column.fill_null(0) if column.null_count else column for column in states)
+    if aggregate.type.startswith("decimal"):
+        return _decimal_mean(totals, counts, to_arrow(aggregate.type))
+    numbers = totals[0].to_numpy()
+    if len(totals) > 1:
+        numbers = numbers.astype(np.float64)
+        for row in np.flatnonzero(totals[1].to_numpy()).tolist():
+            numbers[row] = float(exact_total(totals, row))
+    return Result(pc.divide(pa.array(numbers), _or_null(counts).cast(pa.float64(), safe=False)))
+
+
+def _or_null(counts: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(counts, 0), pa.scalar(None, pa.int64()), counts)
+
+
+def _decimal_mean(totals: States, counts: pa.Array, layout: pa.DataType) -> Result:
+    """Divided exactly, then rounded half up, as Spark does."""
+    wide = totals[0].cast(pa.decimal256(PRECISION_MAX, totals[0].type.scale))
+    quotient = pc.divide(wide, _or_null(counts).cast(pa.decimal256(_COUNT_DIGITS, 0)))
+    rounded = pc.round(quotient, layout.scale, "half_towards_infinity")
+    carried = totals[1].to_numpy() != 0
+    with np.errstate(invalid="ignore"):  # NaN stands for null
+        large = np.abs(rounded.cast(pa.float64()).to_numpy(zero_copy_only=False)) > 0.99 * 10.0 ** (
+            layout.precision - layout.scale
+        )
+    if (carried | large).any():
+        return _large_means(rounded, carried | large, totals, counts, layout)
+    return Result(rounded.cast(layout))
+
+
+def _large_means(rounded: pa.Array, rows: Mask, totals: States, counts: pa.Array, layout: pa.DataType) -> Result:
+    """As `_decimal_mean`, where means of some rows are computed one by one: their totals need more digits, or they may not fit."""
+    overflowed, found = np.zeros(len(counts), np.bool_), ""
+    means: list[Decimal | None] = []
+    for row in np.flatnonzero(rows).tolist():
+        mean = _exact_mean(totals, counts[row].as_py(), row, layout.scale)
+        if mean is not None and abs(mean) >= Decimal(1).scaleb(layout.precision - layout.scale):
+            overflowed[row], found, mean = True, found or str(mean), None
+        means.append(mean)
+    known = pc.if_else(pa.array(rows), pa.scalar(None, rounded.type), rounded).cast(layout)
+    values = pc.replace_with_mask(known, pa.array(rows), pa.array(means, layout))
+    return Result(values, overflowed if overflowed.any() else None, found)
+
+
+def _exact_mean(totals: States, count: int, row: int, scale: int) -> Decimal | None:
+    if not count:
+        return None
+    with localcontext(prec=PRECISION_MAX * 4):
+        return (Decimal(exact_total(totals, row)) / count).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+
+
+AVERAGE = register(AggregateFunction("avg", "Average", total_and_count, lift, merge, _result, subtract=subtract))

@@ -1,0 +1,54 @@
+"""count and count_if: how many rows, values that are not null, or conditions that hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, by_column, register
+from streamkit.plan.expression import TypedAggregate
+from streamkit.schema import Column
+
+
+def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    return (count_column(aggregate),)
+
+
+def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
+    return [counted(argument, rows)]
+
+
+def _lift_condition(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
+    assert argument is not None
+    return [argument.fill_null(False).cast(pa.int64())]
+
+
+def _subtract(left: States, right: States) -> list[pa.Array]:
+    return [pc.subtract(left[0], right[0])]
+
+
+def _result(_: TypedAggregate, states: States) -> Result:
+    return Result(states[0])
+
+
+def count_column(aggregate: TypedAggregate) -> Column:
+    """The state column that counts."""
+    return Column(f"{aggregate.name}.count", "bigint", nullable=False)
+
+
+def counted(argument: pa.Array | None, rows: int) -> pa.Array:
+    """1 for each row whose argument is not null, else 0; without an argument 1 for each."""
+    if argument is None or not argument.null_count:
+        return pa.array(np.ones(rows, np.int64))
+    return argument.is_valid().cast(pa.int64())
+
+
+COUNT = register(
+    AggregateFunction("count", "Count", _state_columns, _lift, by_column("sum"), _result, subtract=_subtract, is_nullable=False)
+)
+COUNT_IF = register(
+    AggregateFunction(
+        "count_if", "CountIf", _state_columns, _lift_condition, by_column("sum"), _result, subtract=_subtract, is_nullable=False
+    )
+)

@@ -1,0 +1,25 @@
+"""min and max: the smallest and the largest value, null over nothing. What a maximum has forgotten cannot be subtracted."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, by_column, register
+from streamkit.plan.expression import TypedAggregate
+from streamkit.schema import Column, to_arrow
+
+
+def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    return (Column(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
+
+
+def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
+    return [argument]
+
+
+def _result(aggregate: TypedAggregate, states: States) -> Result:
+    return Result(states[0].cast(to_arrow(aggregate.type)))
+
+
+MIN = register(AggregateFunction("min", "Min", _state_columns, _lift, by_column("min"), _result))
+MAX = register(AggregateFunction("max", "Max", _state_columns, _lift, by_column("max"), _result))

@@ -1,0 +1,114 @@
+"""Several aggregates at once: their states from rows, together by group or row by row, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.errors import EvaluationError
+from streamkit.expressions.accumulation import Accumulator, accumulated, per_group, within_groups
+from streamkit.expressions.aggregates.function import AGGREGATES, Result, States
+from streamkit.expressions.groups import Codes, group, one_zero, row_by_row
+from streamkit.log.values.columns import canonical
+from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.expression_text import typed_text
+from streamkit.schema import Column
+
+Aggregates = Sequence[TypedAggregate]
+
+
+def state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    """The columns in which the state of one aggregate is kept."""
+    return AGGREGATES[aggregate.function].state_columns(aggregate)
+
+
+def per_aggregate(aggregates: Aggregates, states: States) -> list[tuple[TypedAggregate, States]]:
+    """The state columns of all aggregates, one after the other, as those of each."""
+    found, start = [], 0
+    for one in aggregates:
+        end = start + len(state_columns(one))
+        found.append((one, states[start:end]))
+        start = end
+    assert start == len(states), f"{len(states)} state columns for aggregates that have {start}"
+    return found
+
+
+def lift(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
+    """The state of each row alone, as `state_columns` has it; a null argument gives the neutral state."""
+    if argument is not None:
+        argument, type_name = canonical(argument)
+        argument = one_zero(argument) if type_name in ("float", "double") else argument
+    return AGGREGATES[aggregate.function].lift(aggregate, argument, rows)
+
+
+def fold(
+    keys: Sequence[pa.Array], largest: Sequence[pa.Array], aggregates: Aggregates, states: States
+) -> tuple[list[pa.Array], list[pa.Array]]:
+    """
+    Combine the rows with equal keys: the key columns of each group, and its columns, in no certain order.
+
+    Those are the largest value of each column of `largest`, then the states of the aggregates, one after the other.
+    Keys may be dictionary-encoded, which saves hashing; the result's are plain. Null is a key, NaN one key, -0.0 is 0.0.
+    """
+    rows = next((len(column) for column in (*keys, *largest, *states)), 0)
+    groups, values = group(keys, rows)
+    return values, _accumulated(largest, aggregates, states, per_group(groups))
+
+
+def combine(aggregates: Aggregates, left: States, right: States) -> list[pa.Array]:
+    """Two states as one, row by row; null, as for a group that only one side knows, is neutral."""
+    both = [pa.concat_arrays([one, other.cast(one.type)]) for one, other in zip(left, right, strict=True)]
+    return _accumulated([], aggregates, both, per_group(row_by_row(len(both[0]) // 2, 2))) if both else []
+
+
+def running(codes: Codes, largest: Sequence[pa.Array], aggregates: Aggregates, states: States) -> list[pa.Array]:
+    """
+    As the columns of `fold`, but after each row of its group, rows taken in order; `codes` number the groups.
+
+    Adds one row after the other, so that it does not matter where a run was cut if it goes on from the state that was reached.
+    """
+    return _accumulated(largest, aggregates, states, within_groups(codes))
+
+
+def subtract(aggregate: TypedAggregate, left: States, right: States) -> list[pa.Array]:
+    """The first states without the second, row by row; EvaluationError if the function has no way back."""
+    function = AGGREGATES[aggregate.function]
+    if function.subtract is None:
+        able = ", ".join(name for name, other in AGGREGATES.items() if other.subtract)
+        raise EvaluationError(f"found {_text(aggregate)}, from which no row can be taken back; expected one of {able}")
+    return function.subtract(left, right)
+
+
+def result(aggregate: TypedAggregate, states: States) -> pa.Array:
+    """The aggregate's value from its state, in Spark's type; EvaluationError if one does not fit it."""
+    found = result_or_null(aggregate, states)
+    if found.overflowed is not None:
+        raise EvaluationError(
+            f"found {found.found} for {aggregate.name} = {_text(aggregate)} (row {int(np.argmax(found.overflowed))}); "
+            f"expected a value that fits its type {aggregate.type}: {_way_out(aggregate.type)}"
+        )
+    return found.values
+
+
+def result_or_null(aggregate: TypedAggregate, states: States) -> Result:
+    """As `result`, but null where a value does not fit its type, with a mask of those rows."""
+    return AGGREGATES[aggregate.function].result(aggregate, states)
+
+
+def _accumulated(largest: Sequence[pa.Array], aggregates: Aggregates, states: States, accumulate: Accumulator) -> list[pa.Array]:
+    columns = [accumulated(column, "max", accumulate) for column in largest]
+    for one, own in per_aggregate(aggregates, states):
+        columns += AGGREGATES[one.function].merge(own, accumulate)
+    return columns
+
+
+def _text(aggregate: TypedAggregate) -> str:
+    return f"{aggregate.function}({typed_text(aggregate.argument) if aggregate.argument else '*'})"
+
+
+def _way_out(type_name: str) -> str:
+    if type_name == "bigint":
+        return "cast the argument to decimal(20,0), or to double"
+    return "cast the argument to a decimal with fewer digits behind the point, or to double"

@@ -1,0 +1,77 @@
+"""Aggregate functions as values: one entry says all that planning, folding and analysis need to know of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from streamkit.expressions.accumulation import Accumulator, accumulated
+from streamkit.log.values.columns import Mask
+from streamkit.plan.expression import TypedAggregate
+from streamkit.schema import Column
+
+States: TypeAlias = Sequence[pa.Array]
+Merge: TypeAlias = Callable[[States, Accumulator], list[pa.Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Values, null where they do not fit their type: there `overflowed` is true, and `found` is the first of those in full."""
+
+    values: pa.Array
+    overflowed: Mask | None = None  # None: all fit
+    found: str = ""
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """
+    One aggregate function. A state is a list of columns, one state a row, as `state_columns` names and types them.
+
+    `lift`          the state of each row alone; a null argument gives the neutral state
+    `merge`         the states of several rows as one, as the accumulator brings rows together: per group, or running in each group.
+                    It must be associative, and must not fail whatever the values are; null state columns are neutral
+    `subtract`      the first states without the second, row by row: the inverse of a merge; None where there is no way back
+    `result`        the values of states, and which do not fit the type: only here. That of null state columns is that of no row
+    `catalyst`      the simple name of Catalyst's class
+    `arity`         how many arguments it takes
+    `is_nullable`   whether a result can be null
+    """
+
+    name: str
+    catalyst: str
+    state_columns: Callable[[TypedAggregate], tuple[Column, ...]]
+    lift: Callable[[TypedAggregate, pa.Array | None, int], list[pa.Array]]
+    merge: Merge
+    result: Callable[[TypedAggregate, States], Result]
+    subtract: Callable[[States, States], list[pa.Array]] | None = None
+    arity: int = 1
+    is_nullable: bool = True
+
+
+AGGREGATES: dict[str, AggregateFunction] = {}
+
+
+def register(function: AggregateFunction) -> AggregateFunction:
+    """Enter a function under its name; ValueError if the name is taken."""
+    if AGGREGATES.setdefault(function.name, function) is not function:
+        raise ValueError(f"there is an aggregate {function.name!r} already")
+    return function
+
+
+def by_column(*functions: str) -> Merge:
+    """The merge of states whose columns each have a "sum", "min" or "max" of their own."""
+
+    def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
+        return [accumulated(column, function, accumulate) for column, function in zip(states, functions, strict=True)]
+
+    return merge
+
+
+def argument_type(aggregate: TypedAggregate) -> str:
+    """The Spark type of the argument of an aggregate that takes one."""
+    assert aggregate.argument is not None, f"{aggregate.function} takes an argument"
+    return aggregate.argument.type

@@ -1,0 +1,68 @@
+"""Aggregate functions as values: what a new one needs is one entry, whatever its state is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streamkit.expressions.accumulation import Accumulator
+from streamkit.expressions.aggregates import AGGREGATES, AggregateFunction, Result, combine, fold, lift, register, result, running
+from streamkit.expressions.aggregates.function import States
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.schema import Column
+
+
+def joined(states: States, accumulate: Accumulator) -> list[pa.Array]:
+    """The texts of the rows that come together, in their order: no sum, minimum or maximum of columns."""
+    texts, runs = states[0].to_pylist(), accumulate.runs
+    rows = [runs.order[start:end].tolist() for start, end in zip(runs.starts, runs.ends, strict=True)]
+    return [pa.array(["".join(texts[row] or "" for row in one) for one in rows], pa.string())]
+
+
+@pytest.fixture
+def text_of_all() -> Iterator[TypedAggregate]:
+    """Texts one after the other, as `collect_list` would have them, registered for one test."""
+    register(
+        AggregateFunction(
+            "text_of_all",
+            "NoClassOfCatalyst",
+            state_columns=lambda one: (Column(f"{one.name}.text", "string"),),
+            lift=lambda _one, argument, _rows: [argument],
+            merge=joined,
+            result=lambda _one, states: Result(states[0]),
+        )
+    )
+    yield TypedAggregate("all", "text_of_all", "string", TypedExpression("column", "string", (), "v"))
+    del AGGREGATES["text_of_all"]
+
+
+def test_a_function_whose_merge_is_no_ufunc_folds_beside_others(text_of_all: TypedAggregate) -> None:
+    """Its rows come per group and in order; folds, running states and combined ones agree with those of the count beside it."""
+    count = TypedAggregate("n", "count", "bigint")
+    keys, values = pa.array(["b", "a", "b", "c", "a", "b"]), pa.array(["1", "2", "3", "4", None, "6"])
+    states = [*lift(text_of_all, values, 6), *lift(count, None, 6)]
+    (names,), (largest, texts, counts) = fold([keys], [pa.array(range(6))], [text_of_all, count], states)
+    found = zip(names.to_pylist(), largest.to_pylist(), texts.to_pylist(), counts.to_pylist(), strict=True)
+    assert sorted(found) == [("a", 4, "2", 2), ("b", 5, "136", 3), ("c", 3, "4", 1)]
+    codes = np.array([1, 0, 1, 2, 0, 1])
+    texts, counts = running(codes, [], [text_of_all, count], states)
+    assert (texts.to_pylist(), counts.to_pylist()) == (["1", "2", "13", "4", "2", "136"], [1, 1, 2, 1, 2, 3])
+    nothing = [pa.nulls(6, pa.string()), pa.nulls(6, pa.int64())]
+    assert combine([text_of_all, count], states, nothing)[0].to_pylist() == ["1", "2", "3", "4", "", "6"]
+    assert result(text_of_all, combine([text_of_all], [values], [values])).to_pylist() == ["11", "22", "33", "44", "", "66"]
+
+
+def test_a_name_is_entered_once() -> None:
+    """A second function of a name would change what stored states mean."""
+    with pytest.raises(ValueError, match="there is an aggregate 'sum' already"):
+        register(AggregateFunction("sum", "Other", *[AGGREGATES["sum"].lift] * 4))  # type: ignore[arg-type]
+    assert AGGREGATES["sum"].catalyst == "Sum"
+
+
+def test_functions_say_what_planning_needs() -> None:
+    """Counts are never null; what can be taken back says so."""
+    assert {name for name, one in AGGREGATES.items() if not one.is_nullable} == {"count", "count_if"}
+    assert {name for name, one in AGGREGATES.items() if one.subtract} == {"count", "count_if", "sum", "avg"}
