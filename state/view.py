@@ -23,7 +23,7 @@ from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.whole_number import as_whole_number
-from streamkit.plan.program import Aggregate, Program, Store
+from streamkit.plan.program import Program, Store
 from streamkit.state.key_group import task_of_key_group
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows
@@ -215,15 +215,13 @@ class StoreView:
         return pa.RecordBatch.from_pydict({**rows, **layout.shown(times, self.store.window_size_ms), **self._values(values)})
 
     def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
-        aggregate = next(
-            (one for one in self.program.operators if isinstance(one, Aggregate) and one.store == self.store.name), None
-        )
-        if aggregate is None:
+        aggregates = self.program.keeper(self.store.name).kept_aggregates
+        if not aggregates:
             _, *columns = decode_rows(values, ["bigint", *(column.type for column in self.store.value)])
             return dict(zip(self.store.value.names, columns, strict=True))
-        types = [column.type for one in aggregate.aggregates for column in state_columns(one)]
+        types = [column.type for one in aggregates for column in state_columns(one)]
         _, *states = decode_rows(values, ["bigint", *types])
-        return {one.name: result_or_null(one, own).values for one, own in per_aggregate(aggregate.aggregates, states)}
+        return {one.name: result_or_null(one, own).values for one, own in per_aggregate(aggregates, states)}
 
 
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:

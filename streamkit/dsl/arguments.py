@@ -65,7 +65,9 @@ def handle_node(handle: object, topology: Topology, verb: str, expected: str) ->
     if not isinstance(node, Node):
         raise TopologyError(f"cannot {verb} {handle!r}; expected {expected}", user_location())
     if owner is not topology:
-        raise TopologyError(f"cannot {verb} a {node.relation.replace('_', ' ')} of another topology; expected {expected}", user_location())
+        raise TopologyError(
+            f"cannot {verb} a {node.relation.replace('_', ' ')} of another topology; expected {expected}", user_location()
+        )
     return node
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

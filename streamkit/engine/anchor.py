@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.storage.storage import Storage
 from streamkit.names import application_writer, fresh_token, plan_path
-from streamkit.state.changelog import Offsets, PlanFile, offsets_from_json, offsets_to_json
+from streamkit.state.changelog import Offsets, PlanFile
 
 EXTENTS_MAX = 512  # some 50 KB in a plan
 
@@ -31,19 +30,6 @@ class Anchor:
     epoch: int = 0
     ends: Offsets = field(default_factory=dict)
     layouts: Mapping[int, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "plan_files": list(self.plan_files),
-            "epoch": self.epoch,
-            "ends": offsets_to_json(self.ends),
-            "layouts": {str(topic_id): layout for topic_id, layout in self.layouts.items()},
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Anchor:
-        layouts = {int(topic_id): layout for topic_id, layout in value["layouts"].items()}
-        return cls(tuple(value["plan_files"]), value["epoch"], offsets_from_json(value["ends"]), layouts)
 
     def moved(
         self,

@@ -18,6 +18,7 @@ from streamkit.engine.report import Counts, ReachedBy, SplitReport
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.global_join import GlobalJoin
+from streamkit.plan.plain import from_plain
 from streamkit.plan.program import Program, Store
 from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
@@ -77,7 +78,7 @@ class Context:
     def advances(self) -> list[ReachedBy]:
         """What the readers saw of stream time passing the moments at which windows close."""
         assert self.arrival is not None, "rows arrive at kernels alone"
-        return [SplitReport.from_json(message["report"]).advances for message in self.arrival.of_kind("split")]
+        return [from_plain(SplitReport, message["report"]).advances for message in self.arrival.of_kind("split")]
 
     def committed_state(self) -> TaskState:
         assert self.state is not None, "a stateful operator ran outside a kernel"

@@ -8,13 +8,12 @@ catalog alone: the slices of the inputs, where each global table is read up to, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from streamkit.engine.stream_time import Times, of_windows, order_reached
 from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
-from streamkit.state.changelog import Changes, Offsets, offsets_from_json, offsets_to_json
+from streamkit.state.changelog import Changes, Offsets
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,6 @@ class EpochEnd:
         """The largest order key that was reached."""
         return order_reached(self.times)
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "positions": offsets_to_json(self.positions)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> EpochEnd:
-        return cls(**{**value, "positions": offsets_from_json(value["positions"])})
-
 
 @dataclass(frozen=True)
 class Slice:
@@ -56,13 +48,6 @@ class Slice:
     end: int
     floor_ms: int
     extents: tuple[Extent, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.__dict__, "extents": [extent.to_json() for extent in self.extents]}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Slice:
-        return cls(**{**value, "extents": tuple(map(Extent.from_json, value["extents"]))})
 
 
 @dataclass(frozen=True)
@@ -99,22 +84,6 @@ class Application:
     stores: Mapping[str, StoreNames]
     outputs: tuple[OutputTopic, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Application:
-        return cls(
-            **{
-                **value,
-                "topic_ids": tuple(value["topic_ids"]),
-                "stores": {name: StoreNames(**store) for name, store in value["stores"].items()},
-                "outputs": tuple(
-                    OutputTopic(**{**output, "partition_by": tuple(output["partition_by"])}) for output in value["outputs"]
-                ),
-            }
-        )
-
 
 @dataclass(frozen=True)
 class EpochPlan:
@@ -141,29 +110,6 @@ class EpochPlan:
         before, end = (of_windows(end.times, window, self.application.topic_ids) for end in (self.before, self.end))
         return before, end
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "application": self.application.to_json(),
-            "before": self.before.to_json(),
-            "end": self.end.to_json(),
-            "splits": self.splits,
-            "changes": self.changes.to_json(),
-            "globals": {str(number): [extent.to_json() for extent in extents] for number, extents in self.globals.items()},
-            "purged_below": offsets_to_json(self.purged_below),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> EpochPlan:
-        return cls(
-            application=Application.from_json(value["application"]),
-            before=EpochEnd.from_json(value["before"]),
-            end=EpochEnd.from_json(value["end"]),
-            splits=value["splits"],
-            changes=Changes.from_json(value["changes"]),
-            globals={int(number): tuple(map(Extent.from_json, found)) for number, found in value["globals"].items()},
-            purged_below=offsets_from_json(value["purged_below"]),
-        )
-
 
 @dataclass(frozen=True)
 class Split:
@@ -171,10 +117,3 @@ class Split:
 
     number: int
     slices: tuple[Slice, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"number": self.number, "slices": [piece.to_json() for piece in self.slices]}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Split:
-        return cls(value["number"], tuple(map(Slice.from_json, value["slices"])))

@@ -24,6 +24,7 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, fresh_token, store_folder
 from streamkit.plan.operator import Operator
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share, TaskState, open_state
@@ -40,7 +41,7 @@ def run_inner_kernel(
     yield from sent
     yield from _passing_through(program, stage, task, arrival)
     for other in range(plan.application.tasks):
-        yield control(other, "kernel", report=report.to_json())
+        yield control(other, "kernel", report=to_plain(report))
     for message in arrival.controls:
         yield control(task, **message)
 
@@ -53,8 +54,8 @@ def run_last_kernel(
     if (plan := _plan_heard(arrival)) is None:
         return None
     report, _ = _run(program, plan, stage, task, arrival, storage)
-    heard = tuple(KernelReport.from_json(message["report"]) for message in arrival.of_kind("kernel"))
-    splits = tuple(SplitReport.from_json(message["report"]) for message in arrival.of_kind("split"))
+    heard = tuple(from_plain(KernelReport, message["report"]) for message in arrival.of_kind("kernel"))
+    splits = tuple(from_plain(SplitReport, message["report"]) for message in arrival.of_kind("split"))
     return TaskReport(
         task, EpochClaim(plan.application, plan.before, plan.end, plan.splits, plan.purged_below), (*heard, report), splits
     )
@@ -62,7 +63,7 @@ def run_last_kernel(
 
 def _plan_heard(arrival: Arrival) -> EpochPlan | None:
     plans = arrival.of_kind("plan")
-    return EpochPlan.from_json(plans[0]["plan"]) if plans else None
+    return from_plain(EpochPlan, plans[0]["plan"]) if plans else None
 
 
 def _run(

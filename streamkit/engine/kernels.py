@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
 from streamkit.plan.operator import PORT, Operator
+
+if TYPE_CHECKING:
+    from streamkit.engine.context import Context
 
 Rows: TypeAlias = pa.RecordBatch | None
 Result: TypeAlias = Rows | Mapping[str, Rows]
-Function: TypeAlias = Callable[[Any, Sequence[Rows], Context], Result]
+Function: TypeAlias = Callable[[Any, Sequence[Rows], Any], Result]
 
 EVERYTHING = 2**62
 
@@ -72,3 +74,10 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
     if isinstance(result, Mapping):
         return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
     return {operator.id: result}
+
+
+def run_alone(operator: Operator, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Run an operator that looks at nothing but rows, such as stand between the topic of a global table and its join."""
+    result = kernel_of(operator).function(operator, (rows,), cast("Context", None))
+    assert isinstance(result, pa.RecordBatch), f"{operator.kind} {operator.id!r} gives no rows of its own"
+    return result

@@ -26,6 +26,7 @@ from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
+from streamkit.plan.plain import to_plain
 from streamkit.plan.program import Program
 
 
@@ -44,11 +45,12 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
 
 def _reports(plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent)
-    report = SplitReport(split.number, context.records, content, context.tally(), advances.reached()).to_json()
+    report = SplitReport(split.number, context.records, content, context.tally(), advances.reached())
+    plain = to_plain(report)
     for task in range(plan.application.tasks):
-        yield control(task, "split", report=report)
+        yield control(task, "split", report=plain)
         if split.number == 0:
-            yield control(task, "plan", plan=plan.to_json())
+            yield control(task, "plan", plan=to_plain(plan))
 
 
 @dataclass

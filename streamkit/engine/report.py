@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from streamkit.engine.epoch import Application, EpochEnd
 from streamkit.log.slab.reference import SlabReference
-from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
+from streamkit.state.changelog import Offsets
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
 Reached = tuple[int, int, int, int, int]  # number of the closed window, order key, input, partition, offset
@@ -29,14 +27,6 @@ class SplitReport:
     counts: Counts
     advances: ReachedBy = ()
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> SplitReport:
-        advances = tuple((operator, tuple(tuple(seen) for seen in reached)) for operator, reached in value["advances"])
-        return cls(**{**value, "counts": _counts(value), "advances": advances})
-
 
 @dataclass(frozen=True)
 class KernelReport:
@@ -49,14 +39,6 @@ class KernelReport:
     counts: Counts
     restored: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {**self.__dict__, "slab": self.slab.to_json() if self.slab else None}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> KernelReport:
-        slab = SlabReference.from_json(value["slab"]) if value["slab"] else None
-        return cls(**{**value, "slab": slab, "counts": _counts(value)})
-
 
 @dataclass(frozen=True)
 class EpochClaim:
@@ -68,25 +50,6 @@ class EpochClaim:
     splits: int
     purged_below: Offsets
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "application": self.application.to_json(),
-            "before": self.before.to_json(),
-            "end": self.end.to_json(),
-            "splits": self.splits,
-            "purged_below": offsets_to_json(self.purged_below),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> EpochClaim:
-        return cls(
-            Application.from_json(value["application"]),
-            EpochEnd.from_json(value["before"]),
-            EpochEnd.from_json(value["end"]),
-            value["splits"],
-            offsets_from_json(value["purged_below"]),
-        )
-
 
 @dataclass(frozen=True)
 class TaskReport:
@@ -96,24 +59,3 @@ class TaskReport:
     claim: EpochClaim
     kernels: tuple[KernelReport, ...]
     splits: tuple[SplitReport, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "claim": self.claim.to_json(),
-            "kernels": [report.to_json() for report in self.kernels],
-            "splits": [report.to_json() for report in self.splits],
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TaskReport:
-        return cls(
-            value["task"],
-            EpochClaim.from_json(value["claim"]),
-            tuple(map(KernelReport.from_json, value["kernels"])),
-            tuple(map(SplitReport.from_json, value["splits"])),
-        )
-
-
-def _counts(value: Mapping[str, Any]) -> Counts:
-    return tuple((name, operator, rows) for name, operator, rows in value["counts"])

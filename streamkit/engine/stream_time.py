@@ -49,7 +49,7 @@ def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
     """
     kept: list[tuple[str, int]] | None = state.metrics.get(METRIC)
     if kept is not None:
-        return dict(map(tuple, kept))
+        return dict(kept)
     if state.stream_time_ms is None:
         return {}
     names = [*map(of_input, topic_ids), *map(of_store, state.stores)]

@@ -73,5 +73,3 @@ def is_open_in_all(window: Windowing, batch: pa.RecordBatch, context: Context) -
     timestamps = numbers(batch, TIMESTAMP)
     oldest = (timestamps - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms
     return oldest + (window.size_ms + window.grace_ms) > stream_times(window, batch, context)
-
-

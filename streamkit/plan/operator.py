@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import TypedAggregate, TypedExpression
 
 if TYPE_CHECKING:
     from streamkit.plan.program import Program
@@ -87,6 +87,11 @@ class Operator:
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1
+
+    @property
+    def kept_aggregates(self) -> tuple[TypedAggregate, ...]:
+        """The aggregates whose states are the values of its store; none where rows are kept as they are."""
+        return ()
 
     @property
     def windowing(self) -> Windowing | None:

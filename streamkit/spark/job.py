@@ -21,9 +21,10 @@ from streamkit.log.opening import open_log
 from streamkit.log.storage.replicated_storage import open_storage
 from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import Storage
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
 from streamkit.spark.memory import keep_memory
-from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
+from streamkit.state.changelog import Offsets
 
 FORMAT = "streamkit_epochs"
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
@@ -38,7 +39,6 @@ class Job:
     root: str
     program: Program
     application: Application
-    topic_ids: tuple[int, ...]
     anchor: Anchor
     records_max: int
     splits: int
@@ -47,15 +47,7 @@ class Job:
     replication: Replication = field(default_factory=Replication)  # in how many copies, and where
 
     def encode(self) -> str:
-        value = {
-            **self.__dict__,
-            "program": self.program.to_json(),
-            "application": self.application.to_json(),
-            "anchor": self.anchor.to_json(),
-            "replication": self.replication.to_json(),
-            "until": None if self.until is None else offsets_to_json(self.until),
-        }
-        return json.dumps(value)
+        return json.dumps(to_plain(self))
 
     def planner(self, log: Log, anchor: Anchor | None = None) -> Planner:
         """The planner of this generation, on a log opened in this process; `anchor` if it has moved since the start."""
@@ -65,7 +57,6 @@ class Job:
             log.catalog,
             log.storage,
             SystemClock(),
-            self.topic_ids,
             anchor or self.anchor,
             self.records_max,
         )
@@ -74,18 +65,8 @@ class Job:
 @lru_cache(maxsize=4)
 def decode_job(text: str) -> Job:
     """The inverse of `Job.encode`; the same text is decoded once per process."""
-    value = json.loads(text)
-    return Job(
-        **{
-            **value,
-            "program": Program.from_json(value["program"]),
-            "application": Application.from_json(value["application"]),
-            "topic_ids": tuple(value["topic_ids"]),
-            "anchor": Anchor.from_json(value["anchor"]),
-            "replication": Replication.from_json(value["replication"]),
-            "until": None if value["until"] is None else offsets_from_json(value["until"]),
-        }
-    )
+    job: Job = from_plain(Job, json.loads(text))
+    return job
 
 
 def open_job_log(job: Job) -> Log:

@@ -17,8 +17,8 @@ def explain_spark(program: Program, session: SparkSession | None = None, tasks: 
     chosen = session or get_or_create_session(program.application)
     activate(chosen)
     count = tasks or min(chosen.sparkContext.defaultParallelism, program.key_groups)
-    application = Application(0, program.application, 0, count, program.key_groups, program.changelog_partitions, 1, {}, ())
-    rows = rows_for_sink(chosen, Job("", "", program, application, (), Anchor(), 1, count))
+    application = Application(0, program.application, 0, count, program.key_groups, program.changelog_partitions, 1, (), {}, ())
+    rows = rows_for_sink(chosen, Job("", "", program, application, Anchor(), 1, count))
     jvm = chosen.sparkContext._jvm
     assert jvm is not None, "a session without a JVM"
     text = jvm.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")

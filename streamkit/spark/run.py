@@ -205,7 +205,6 @@ class Run:
             replication=self.log.catalog.replication(),
             program=self.program,
             application=planner.application,
-            topic_ids=planner.topic_ids,
             anchor=planner.anchor,
             records_max=planner.records_max,
             splits=cores,

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.kernel import run_last_kernel
 from streamkit.engine.report import TaskReport
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.spark.epoch_heartbeat import forget_epoch
 from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, job_storage, open_job_log
 from streamkit.spark.kernel import current_task
@@ -36,13 +37,13 @@ class EpochWriter(DataSourceStreamArrowWriter):
             job.program, job.program.stages, current_task(), arrived_rows(iterator), job_storage(job.root, job.replication)
         )
         freeze_garbage_collector()
-        return EpochMessage(json.dumps(report.to_json()) if report else "")
+        return EpochMessage(json.dumps(to_plain(report)) if report else "")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         """Commit by the reports alone; Spark's batch id says nothing (law 4). A committed epoch is left as it is."""
         job = decode_job(self._encoded)
         texts = [message.report for message in messages if isinstance(message, EpochMessage) and message.report]
-        reports = [TaskReport.from_json(json.loads(text)) for text in texts]
+        reports = [from_plain(TaskReport, json.loads(text)) for text in texts]
         with open_job_log(job) as log:
             commit_epoch(log.catalog, log.storage, job.program.stages, reports)
             forget_epoch(log.heartbeats, job.application)

@@ -18,6 +18,7 @@ from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.planner import Planner
 from streamkit.engine.reader import read_split
 from streamkit.failpoints import reach
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.spark.epoch_heartbeat import beat_epoch
 from streamkit.spark.job import (
     FORMAT,
@@ -76,7 +77,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         with open_job_log(self._job) as log:
-            return self._job.planner(log).committed_end().to_json()
+            end: dict[str, Any] = to_plain(self._job.planner(log).committed_end())
+            return end
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
@@ -92,10 +94,10 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = planner.next_end(before, job.until)
             if end is None and job.drain:
                 end = planner.closing_end(before)
-        return start if end is None else end.to_json()
+        return start if end is None else dict(to_plain(end))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        job, stop = self._job, EpochEnd.from_json(end)
+        job, stop = self._job, from_plain(EpochEnd, end)
         with open_job_log(job) as log:
             beat_epoch(log.heartbeats, job.application)  # before anything is read that the plan will name
             planner = job.planner(log, self._anchor).with_near_anchor()
@@ -105,13 +107,13 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return []  # Spark replays what is committed: there is nothing left to do
             plan, splits = planner.plan(before, stop, job.splits)
         reach("epoch.planned")
-        return [EpochPartition(json.dumps(split.to_json()), json.dumps(_for_split(plan, split).to_json())) for split in splits]
+        return [EpochPartition(json.dumps(to_plain(split)), json.dumps(to_plain(_for_split(plan, split)))) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, EpochPartition)
         job = self._job
-        plan = EpochPlan.from_json(json.loads(partition.plan))
-        split = Split.from_json(json.loads(partition.split))
+        plan = from_plain(EpochPlan, json.loads(partition.plan))
+        split = from_plain(Split, json.loads(partition.split))
         yield from packed_batches(read_split(job.program, plan, split, job_storage(job.root, job.replication)))
         freeze_garbage_collector()
 
@@ -123,7 +125,7 @@ def _committed_or(start: dict[str, Any], planner: Planner) -> EpochEnd:
     FencedError if a newer generation has started: its epochs are not ours to skip.
     """
     check_generation(planner.catalog, planner.application)
-    before, committed = EpochEnd.from_json(start), planner.committed_end()
+    before, committed = from_plain(EpochEnd, start), planner.committed_end()
     return committed if committed.epoch > before.epoch else before
 
 

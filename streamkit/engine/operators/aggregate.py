@@ -271,9 +271,7 @@ def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int)
     return [(range_prefix(group, number, first), range_prefix(group, number, last)) for group in context.groups]
 
 
-def _groups_between(
-    operator: Aggregate, window: Windowing, updated: _Updated, context: Context, wait: int
-) -> Groups | None:
+def _groups_between(operator: Aggregate, window: Windowing, updated: _Updated, context: Context, wait: int) -> Groups | None:
     """The groups, stored or updated, whose window's start plus `wait` stream time passes in this epoch."""
     keys, values = context.committed_state().scan(_ranges(operator, window, context, wait))
     groups = updated.groups
@@ -311,7 +309,10 @@ def _concatenated(groups: Sequence[Groups]) -> Groups:
 
 
 def _results(
-    operator: Aggregate, groups: Groups, order: dict[str, pa.Array], finish: Callable[[TypedAggregate, list[pa.Array]], pa.Array] = result
+    operator: Aggregate,
+    groups: Groups,
+    order: dict[str, pa.Array],
+    finish: Callable[[TypedAggregate, Sequence[pa.Array]], pa.Array] = result,
 ) -> pa.RecordBatch:
     """Result rows: key columns, window bounds, aggregates (which `finish` makes of their states), and record columns."""
     columns: dict[str, pa.Array] = dict(zip(operator.key, groups.keys, strict=True))
@@ -335,7 +336,7 @@ def _latest(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordB
     number = context.number(operator.id)
     place = at_epoch_end(context.plan.end.order, number, paths_of(None, groups.windows, groups.keys))
 
-    def or_null(one: TypedAggregate, states: list[pa.Array]) -> pa.Array:
+    def or_null(one: TypedAggregate, states: Sequence[pa.Array]) -> pa.Array:
         found = result_or_null(one, states)
         if found.overflowed is not None:
             context.count("overflow", operator.id, int(found.overflowed.sum()))

@@ -93,9 +93,7 @@ def _parts(batch: pa.RecordBatch, rows_max: int) -> list[pa.RecordBatch]:
     return [batch.slice(first, rows_max) for first in range(0, max(1, batch.num_rows), rows_max)]
 
 
-def _windows_of_panes(
-    operator: Fold, window: Windowing, panes: pa.RecordBatch, by: tuple[str, ...]
-) -> pa.RecordBatch:
+def _windows_of_panes(operator: Fold, window: Windowing, panes: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:
     """Rows of state per pane, folded into all windows that hold the pane."""
     starts = numbers(panes, WINDOW)
     newest = starts // window.advance_ms * window.advance_ms

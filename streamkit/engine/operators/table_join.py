@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from streamkit.engine.context import Context
 from streamkit.engine.joining import as_of, joined, live_rows
 from streamkit.engine.kernels import Rows, kernel

@@ -166,6 +166,10 @@ class Aggregate(Operator):
         return self.window.per_record if self.window and not self.folded else 1
 
     @property
+    def kept_aggregates(self) -> tuple[TypedAggregate, ...]:
+        return self.aggregates
+
+    @property
     def windowing(self) -> Windowing | None:
         return self.window
 
