@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.joining import last_of_each
 from streamkit.engine.kernels import run_alone
-from streamkit.engine.rows import concatenate, empty_rows
+from streamkit.engine.rows import concatenate, empty_rows, last_of_each
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_frame
 from streamkit.log.storage.storage import Storage

@@ -102,14 +102,6 @@ def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordB
     return np.where(same_key, candidate, -1)
 
 
-def last_of_each(keys: pa.BinaryArray) -> Indices:
-    """For each distinct key the position of its last row, in ascending order."""
-    codes = keys.dictionary_encode().indices.to_numpy()
-    last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
-    last[codes] = np.arange(len(codes))
-    return np.sort(last)
-
-
 def joined(
     how: str, columns: Sequence[tuple[str, str]], left: pa.RecordBatch, table_rows: pa.RecordBatch, found: Indices
 ) -> pa.RecordBatch:

@@ -145,6 +145,14 @@ def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     return rows.filter(pc.invert(deleted)), deleted.true_count
 
 
+def last_of_each(keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    """For each distinct key the position of its last row, in ascending order."""
+    codes = keys.dictionary_encode().indices.to_numpy()
+    last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
+    last[codes] = np.arange(len(codes))
+    return np.sort(last)
+
+
 def empty_rows(schema: Schema, *record: str) -> pa.RecordBatch:
     """A batch without rows, of these columns and record columns."""
     fields = [*schema.arrow, *(pa.field(name, RECORD_FIELDS[name]) for name in record)]

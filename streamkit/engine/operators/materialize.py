@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
-from streamkit.engine.joining import last_of_each
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import deletions_of, numbers, with_columns, without_null_keys
+from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.operators.materialize import Materialize

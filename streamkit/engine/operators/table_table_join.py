@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import replaced_rows
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of, last_of_each
+from streamkit.engine.joining import as_of
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import concatenate, deletions_of, numbers, record_columns, rows_of
+from streamkit.engine.rows import concatenate, deletions_of, last_of_each, numbers, record_columns, rows_of
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
