@@ -109,5 +109,7 @@ def _check(name: str, value: object, default: object) -> None:
 def check_key_groups(found: int) -> int:
     """The number of key groups, if an application can have so many; else ConfigError."""
     if not 1 <= found <= KEY_GROUPS_MAX:
-        raise ConfigError(f"key_groups is {found}; expected 1 to {KEY_GROUPS_MAX:,}, for a state key has 16 bits for its key group")
+        raise ConfigError(
+            f"key_groups is {found}; expected 1 to {KEY_GROUPS_MAX:,}, for a state key has 16 bits for its key group"
+        )
     return found
