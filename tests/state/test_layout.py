@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit.config import KEY_GROUPS_MAX
 from streamkit.errors import CorruptionError
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.program import Store
 from streamkit.schema import Schema
+from streamkit.state import check
 from streamkit.state.key import state_keys
 from streamkit.state.layout import LAYOUTS, Layout, layout_of
+from streamkit.state.rocksdb import POSITION_KEY
 
 NUMBER = 7
 ALL = [*LAYOUTS.values(), Layout("behind", after=1), Layout("both", before=1, after=2)]
@@ -71,6 +74,15 @@ def test_the_last_store_has_an_end() -> None:
         (bytes.fromhex("0001ffff"), bytes.fromhex("00020000")),
         (bytes.fromhex("fffeffff"), bytes.fromhex("ffff0000")),
     ]
+
+
+def test_the_deep_check_looks_at_every_key_group() -> None:
+    """All keys that a store may have are compared, and its position, which is none, is not."""
+    ((start, end),) = check.EVERYTHING
+    last = KEY_GROUPS_MAX - 1
+    keys = [LAYOUTS["key"].keys(65_535, np.array([group]), [pa.array(["\U0010ffff" * 9])])[0].as_py() for group in (0, last)]
+    assert all(start <= key < end for key in keys)
+    assert not start <= POSITION_KEY < end
 
 
 def test_bytes_are_those_of_before() -> None:
