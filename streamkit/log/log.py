@@ -166,7 +166,7 @@ class Log:
         Delete a topic with its rows. TopicNotFoundError if there is none, ConfigError while it backs a store.
 
         As in Kafka, nobody is asked who uses it: producers, readers and applications that do get an error at their next
-        step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created anew.
+        step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created again.
         """
         storage = self.storage_now()
         for path in self.catalog.delete_topic(name):
@@ -204,7 +204,7 @@ class Log:
 
     def repair(self, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None) -> RepairReport:
         """
-        Check every copy of every slab, and make missing and damaged ones anew from a whole one; `is_dry` only looks.
+        Check every copy of every slab, and make missing and damaged ones from a whole one; `is_dry` only looks.
 
         ConfigError if the log keeps one copy only: there is nothing to repair from.
         """
@@ -232,7 +232,7 @@ class Log:
         """
         Delete the rows before an offset, of all partitions or by partition, as Kafka's DeleteRecords does; -1 is the end.
 
-        Exactly those: a frame that the offset lies in is written anew as two. Returns the earliest offset left, by partition.
+        Exactly those: a frame that the offset lies in is rewritten as two. Returns the earliest offset left, by partition.
         ConfigError if a pin or a running application still needs one of them (and nothing is deleted), unless `force`;
         OffsetOutOfRangeError for an offset behind the end.
         """
@@ -338,16 +338,16 @@ class Log:
 
     def reset_group(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """
-        Commit offsets, by topic and partition, for a group that nobody is in, so that it goes on from there.
+        Commit offsets, by topic and partition, for a group without living members, so that it continues from there.
 
         FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
-        TopicNotFoundError for what does not exist, ConfigError for what is no whole number.
+        TopicNotFoundError if a topic does not exist, ConfigError if an offset is not an integer.
         """
         found = {self.catalog.topic(topic).id: at for topic, at in offsets_by_topic(offsets).items()}
         self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))
 
     def delete_group(self, group: str) -> None:
-        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError for an unknown one."""
+        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError if there is none of that name."""
         self.catalog.delete_group(group, dead_members(self.catalog, self.heartbeats, group))
 
     def read(
@@ -395,7 +395,7 @@ class Log:
         Back up the log into a folder, as of one moment, while it is used; into an earlier backup only what is new.
 
         The folder opens as a log. Slabs are hard links on the same file system, else copies; all of it is durable when this
-        returns. `verify` brings damaged slabs anew and checks all: CorruptionError if anything is wrong then. ConfigError if the
+        returns. `verify` copies damaged slabs again and checks all: CorruptionError if anything is wrong then. ConfigError if the
         folder holds something else, or a backup that has been written to, or if another backup into it is under way.
         """
         return back_up(self.root, self.storage_now(), self.catalog.database, target, verify)

@@ -55,9 +55,9 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
 
 def open_catalog(location: str) -> Catalog:
     """
-    The catalog of a log that is there, for looking: of a log in a directory nothing is written, not even what opening it mends.
+    The catalog of a log that is there, for looking: of a log in a directory nothing is written, not even what opening it repairs.
 
-    ConfigError for a place that cannot be; CorruptionError if there is no catalog.
+    ConfigError if the place cannot be one; CorruptionError if there is no catalog.
     """
     settings = load_settings()
     if is_address(location):

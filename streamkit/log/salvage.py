@@ -3,7 +3,7 @@ The last resort when catalog, copies of it and journal are all lost: a new log o
 
 No slab says which topic it is of but by number, what was committed, or in which order two writers were. So nothing is
 written into the old log, each row that can be read comes into the new one at least once, and what is not proven is reported.
-ARCHITECTURE.md has the rules.
+docs/rescue.md has the rules.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _reason(error: BaseException, expected: str) -> str:
     if "UTF8" in reason:
         return "it is not UTF-8"
     if isinstance(error, OverflowError) or "was truncated" in reason:
-        return f"it is no whole number that fits {expected}"
+        return f"it is not an integer that fits {expected}"
     return reason
 
 

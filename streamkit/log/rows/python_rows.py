@@ -41,7 +41,7 @@ class RowReader:
         self._read: Read | None = None  # until the first row comes: who sends batches needs none
 
     def renew(self, now_ms: int) -> None:
-        """Look at the limits of event times anew, if the clock has moved by a second since the last time."""
+        """Look at the limits of event times again, if the clock has moved by a second since the last time."""
         if abs(now_ms - self.made_ms) >= RENEWAL_MS:
             self._set_limits(now_ms)
 

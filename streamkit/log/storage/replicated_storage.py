@@ -54,9 +54,9 @@ class ReplicatedStorage:
 
         Aims at `factor` copies; a root that fails does not stop the others, and is replaced by the next. With fewer than
         `min_insync` copies, those that were made are removed: StorageFullError if room was all that lacked, else
-        NotEnoughReplicasError, which names what befell each root.
+        NotEnoughReplicasError, which names the error of each root.
         """
-        parts = tuple(parts) if isinstance(parts, Iterator) else parts  # which cannot be begun anew
+        parts = tuple(parts) if isinstance(parts, Iterator) else parts  # which cannot be started again
         order = self._order(path)
         outcomes = self._write(order[: self.replication.factor], path, parts)
         for number in order[self.replication.factor :]:
@@ -206,7 +206,7 @@ class ReplicatedStorage:
         return self._write([number], path, parts)
 
     def _write(self, numbers: Sequence[int], path: str, parts: Iterable[Part]) -> dict[int, Outcome]:
-        """Write a copy under each of these roots, at once; none is left if the parts cannot be made, which raises what befell them."""
+        """Write a copy under each of these roots, at once; none is left if the parts cannot be made, which raises their error."""
         shared = Lockstep(parts, numbers)
 
         def attempt(number: int) -> Outcome:
@@ -245,7 +245,7 @@ class ReplicatedStorage:
             return StorageFullError(f"{copies} of {path} could be made: {reasons}")
         return NotEnoughReplicasError(
             f"{copies} of {path} could be made, min.insync.replicas is {self.replication.min_insync}; nothing became visible. {reasons}. "
-            "Reading goes on; mend or mount the disk, then write again"
+            "Reading goes on; fix or mount the disk, then write again"
         )
 
 

@@ -129,7 +129,7 @@ def check_root(root: StorageRoot, place: str) -> None:
     if marker.token != root.token:
         raise OSError(
             f"its marker file is that of another storage root, of the log at {marker.owner.place}; if that is this log, the root has been "
-            "left out or disks were exchanged: open the log anew, and if that is of no avail, run `streamkit storage set` with the same folders"
+            "left out or disks were exchanged: open the log again, and if that does not help, run `streamkit storage set` with the same folders"
         )
     if marker.owner.place != place:
         raise OSError(_elsewhere(marker))
@@ -172,7 +172,7 @@ def release_root(root: StorageRoot, owner: Owner) -> MarkerChange:
             change.write()
     except (OSError, StreamKitError) as error:
         _logger.warning(
-            "the storage root %s was left out, but cannot be marked so: %s; who has the log open may go on writing there until it is opened anew",
+            "the storage root %s was left out, but cannot be marked so: %s; who has the log open may go on writing there until it is opened again",
             root.path,
             error,
         )

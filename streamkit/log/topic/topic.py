@@ -85,7 +85,7 @@ class Topic:
 
     @property
     def declaration(self) -> Topic:
-        """The topic as it could be declared anew: without what the catalog gave it."""
+        """The topic as it could be declared again: without what the catalog gave it."""
         return replace(self, id=UNCREATED, version=1)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """
 Keys as bytes: the order-preserving encoding, and the hash that places a key in a partition and a key group.
 
-The bytes are stated in ARCHITECTURE.md, "Keys". A null is its tag byte alone. -0.0 is kept as 0.0 and every NaN as one, here and in
+docs/log-format.md states the bytes. A null is its tag byte alone. -0.0 is kept as 0.0 and every NaN as one, here and in
 `partition_bytes`, because equal keys have to meet; Kafka's own serialiser would tell these apart.
 """
 

@@ -39,7 +39,7 @@ def offset_of(topic: str, partition: int, value: object) -> int:
 
 
 def offsets_by_topic(offsets: object) -> dict[str, dict[int, int]]:
-    """Offsets by topic and partition; ConfigError names the one that is no whole number from 0."""
+    """Offsets by topic and partition; ConfigError names the one that is not an integer from 0 on."""
     shape = "offsets={!r}; expected offsets by topic and partition, such as {{'orders': {{0: 17}}}}"
     if not isinstance(offsets, Mapping):
         raise ConfigError(shape.format(offsets))
