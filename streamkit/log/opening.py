@@ -30,7 +30,7 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     `storage`, the setting `log_storage` (`$STREAMKIT_LOG_STORAGE`) names it. The first opening binds the two together.
 
     Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
-    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be,
+    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError if the place cannot be one,
     CatalogLostError if the catalog is missing beside slabs, or older than the log's journal, SetupError if psycopg is missing.
     """
     settings = load_settings()

@@ -30,7 +30,7 @@ class TimeLimits:
 
     @classmethod
     def of(cls, topic: Topic, now_ms: int) -> TimeLimits:
-        """Those of a topic; there are none under LogAppendTime, which has no other time than now."""
+        """Those of a topic; no limits under LogAppendTime, where the time is always now."""
         if topic.is_stamped_on_append:
             return cls()
         before, after = topic.setting(TIMESTAMP_BEFORE_MAX_MS), topic.setting(TIMESTAMP_AFTER_MAX_MS)

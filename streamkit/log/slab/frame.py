@@ -1,7 +1,7 @@
 """
 The frame: consecutive rows of one topic partition as checked bytes. docs/log-format.md has the format.
 
-A frame is encoded in two steps, since the payload does not depend on where it comes to lie: `encode` makes the payload,
+A frame is encoded in two steps, since the payload does not depend on its position: `encode` makes the payload,
 `header` binds it to a slab and a position. `decode` gives rows out only after every check has passed.
 """
 
@@ -43,7 +43,7 @@ _CHECKSUM = struct.Struct("<I")
 
 
 class Declared(Protocol):
-    """What rows are read as: a topic, or what was compiled from one."""
+    """The shape in which rows are read: a topic, or the input of a program."""
 
     @property
     def name(self) -> str: ...

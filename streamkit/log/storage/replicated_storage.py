@@ -74,8 +74,8 @@ class ReplicatedStorage:
         """
         Every copy that can be mapped, the likeliest root first.
 
-        Who comes to the end has found none that will do: then StorageFailedError if a root failed, and so there may be one, unless
-        it is for its disk that it did and there are other copies.
+        At the end, if no copy would do: StorageFailedError if a root failed, because it may have one; not if its disk failed
+        and there are other copies.
         """
         failure: OSError | None = None
         is_found = False
@@ -116,7 +116,7 @@ class ReplicatedStorage:
         return int(self.map(path).size)
 
     def exists(self, path: str) -> bool:
-        """Whether any root has a copy; StorageFailedError if none is seen to have one, and a root cannot tell."""
+        """Whether any root has a copy; StorageFailedError if none is seen, and a root cannot be looked into."""
         failure: OSError | None = None
         for files in self._files:
             try:
@@ -162,7 +162,7 @@ class ReplicatedStorage:
                 self._complain(number, unusable[files.root])
 
     def _ask(self, call: Callable[[FileStorage], Answer]) -> tuple[Answer, ...]:
-        """What the roots that can be used answer; the first OSError if none does."""
+        """The answers of the roots that can be used; the first OSError if none answers."""
         answers, failures = [], []
         for number, files in enumerate(self._files):
             try:
@@ -197,7 +197,7 @@ class ReplicatedStorage:
         return tuple(sorted(range(len(self._files)), key=rank))
 
     def _replace(self, number: int, path: str, parts: Iterable[Part], outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
-        """Write a copy under one more root: of one that was made, for all must be alike, or else from the beginning."""
+        """Write a copy under one more root: from a copy that was made, since all must be equal, or else from the beginning."""
         for made in _sizes(outcomes):
             try:
                 return self._write([number], path, [self._files[made].map(path)])
@@ -213,7 +213,7 @@ class ReplicatedStorage:
             try:
                 self._check(number)
                 size = self._files[number].create(path, shared.parts(number))
-                self._check(number)  # a copy on a root that was left out meanwhile is none: who left it out may not have seen it
+                self._check(number)  # a copy on a root left out meanwhile does not count: who left it out may not have seen it
                 return size
             except FileExistsError:
                 raise
@@ -266,7 +266,7 @@ def _sizes(outcomes: Mapping[int, Outcome]) -> dict[int, int]:
 
 
 def _check_disk(folder: str) -> None:
-    """OSError if a folder cannot be listed, or its file system is mounted read-only, which is what becomes of a failing one."""
+    """OSError if a folder cannot be listed, or its file system is mounted read-only, as Linux does with a failing one."""
     os.listdir(folder)
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), folder)
