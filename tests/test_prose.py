@@ -81,6 +81,15 @@ def test_words_are_plain():
     assert found == []
 
 
+def test_words_of_the_log_are_plain():
+    """Docstrings, comments and messages of the log use none of these words either."""
+    files = sorted((ROOT / "streamkit" / "log").rglob("*.py"))
+    lines = [(file, n, line) for file in files for n, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)]
+
+    assert [f"{name_of(file)}:{n}: {line.strip()}" for file, n, line in lines if WORDS.search(line)] == []
+    assert lines
+
+
 def test_links_lead_somewhere():
     """Every link from page to page names a file that is there, and a heading that it has."""
     links = [(page, link) for page in PAGES for link in LINK.findall(prose_of(page)) if "://" not in link]
