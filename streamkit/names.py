@@ -10,7 +10,7 @@ Files of a log, below its root:
     plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
-    journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see ARCHITECTURE.md
+    journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see docs/log-format.md
     backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
     catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
     catalog.db.unfinished-<token>                a rebuilt catalog that is being written, in backups/ a copy; void when found

@@ -150,7 +150,7 @@ class Log:
         return self.catalog.alter_topic(name, Alteration(partitions, {} if config is None else config, parsed))
 
     def topics(self, internal: bool = False) -> list[str]:
-        """The names of the topics, sorted; those that belong to applications only if asked for."""
+        """The names of the topics, sorted; those that belong to applications only on request."""
         return [topic.name for topic in self.catalog.topics() if internal or not topic.internal]
 
     def topic(self, name: str) -> Topic:
@@ -165,8 +165,8 @@ class Log:
         """
         Delete a topic with its rows. TopicNotFoundError if there is none, ConfigError while it backs a store.
 
-        As in Kafka, nobody is asked who uses it: producers, readers and applications that do get an error at their next
-        step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created anew.
+        As in Kafka, a topic in use is deleted too: producers, readers and applications that do get an error at their next
+        step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created again.
         """
         storage = self.storage_now()
         for path in self.catalog.delete_topic(name):
@@ -204,7 +204,7 @@ class Log:
 
     def repair(self, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None) -> RepairReport:
         """
-        Check every copy of every slab, and make missing and damaged ones anew from a whole one; `is_dry` only looks.
+        Check every copy of every slab, and make missing and damaged ones from a whole one; `is_dry` only looks.
 
         ConfigError if the log keeps one copy only: there is nothing to repair from.
         """
@@ -232,9 +232,9 @@ class Log:
         """
         Delete the rows before an offset, of all partitions or by partition, as Kafka's DeleteRecords does; -1 is the end.
 
-        Exactly those: a frame that the offset lies in is written anew as two. Returns the earliest offset left, by partition.
+        Exactly those: a frame that the offset lies in is rewritten as two. Returns the earliest offset left, by partition.
         ConfigError if a pin or a running application still needs one of them (and nothing is deleted), unless `force`;
-        OffsetOutOfRangeError for an offset behind the end.
+        OffsetOutOfRangeError if an offset lies behind the end.
         """
         found = self.catalog.topic(topic)
         lapsed = lapsed_holders(self.catalog, self.heartbeats)
@@ -289,11 +289,12 @@ class Log:
         A consumer of rows; use it in a `with` block, or close it. See `Consumer`.
 
         With `topics` and a `group` it is a member: the members share the partitions, and go on where the group has committed.
-        With topics alone it reads every partition by itself; without topics, those it is told to by `assign`.
+        With topics alone it reads every partition by itself; without topics, those given to `assign`.
         `auto_offset_reset` says where to begin without a committed offset, or where it is gone: `earliest`, `latest`, `none`
         (an error). `assignor` is `cooperative-sticky` or `range`. An `instance_id` keeps the partitions over a restart within
         `session_timeout_ms`. Callbacks get a list of (topic, partition): `on_assigned` before the first rows, `on_revoked`
-        while they can still be committed, `on_lost` when it is too late. TopicNotFoundError, ConfigError for bad arguments.
+        while they can still be committed, `on_lost` when it is too late. TopicNotFoundError if a topic does not exist,
+        ConfigError for bad arguments.
         """
         names = topic_names(topics)
         for name in names:
@@ -333,21 +334,21 @@ class Log:
         return self.catalog.groups()
 
     def describe_group(self, group: str) -> GroupDescription:
-        """Members, owners, committed offsets and lag of a group; ConfigError, which lists those there are, for an unknown one."""
+        """Members, owners, committed offsets and lag of a group; ConfigError, which lists the groups, if there is none of that name."""
         return self.catalog.describe_group(group)
 
     def reset_group(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """
-        Commit offsets, by topic and partition, for a group that nobody is in, so that it goes on from there.
+        Commit offsets, by topic and partition, for a group without living members, so that it continues from there.
 
         FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
-        TopicNotFoundError for what does not exist, ConfigError for what is no whole number.
+        TopicNotFoundError if a topic does not exist, ConfigError if an offset is not an integer.
         """
         found = {self.catalog.topic(topic).id: at for topic, at in offsets_by_topic(offsets).items()}
         self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))
 
     def delete_group(self, group: str) -> None:
-        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError for an unknown one."""
+        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError if there is none of that name."""
         self.catalog.delete_group(group, dead_members(self.catalog, self.heartbeats, group))
 
     def read(
@@ -365,7 +366,7 @@ class Log:
 
         The table has the columns, then `_timestamp`, `_partition`, `_offset`, and `_deleted` if a row is a tombstone.
         `start` and `end` are an offset for all partitions, or offsets by partition; `start_time` and `end_time` bound the event
-        time, as a datetime or in ms. Neither end is included. Frames outside of either are not read.
+        time, as a datetime or in ms. Neither end is included. Frames outside the bounds are not read.
         """
         return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).table()
 
@@ -395,7 +396,7 @@ class Log:
         Back up the log into a folder, as of one moment, while it is used; into an earlier backup only what is new.
 
         The folder opens as a log. Slabs are hard links on the same file system, else copies; all of it is durable when this
-        returns. `verify` brings damaged slabs anew and checks all: CorruptionError if anything is wrong then. ConfigError if the
+        returns. `verify` copies damaged slabs again and checks all: CorruptionError if anything is wrong then. ConfigError if the
         folder holds something else, or a backup that has been written to, or if another backup into it is under way.
         """
         return back_up(self.root, self.storage_now(), self.catalog.database, target, verify)
@@ -413,8 +414,8 @@ class Log:
         """
         Rows that were read from a topic as dicts of Python values; those of an opaque topic decoded by its format.
 
-        It takes what `read`, `scan` and `poll` give. SchemaError names the first row not of the format. Times no datetime can be
-        are numpy's.
+        It takes what `read`, `scan` and `poll` give. SchemaError names the first row not of the format. Times that no datetime
+        can hold are numpy's.
         """
         return rows_of(self.catalog.topic(topic).format, rows)
 
@@ -426,7 +427,7 @@ class Log:
 
         Records younger than `min.compaction.lag.ms` are left alone. A deletion goes when it was cleaned once, `delete.retention.ms`
         have passed since, and every application and every consumer group that reads the topic has read it. Keys take at most
-        `memory_bytes` at a time; `progress` is told how many rows were looked at.
+        `memory_bytes` at a time; `progress` gets the number of rows looked at.
         ConfigError if the topic's `cleanup.policy` does not say `compact`.
         """
         return compaction.compact(self.storage_now(), self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)

@@ -30,7 +30,7 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     `storage`, the setting `log_storage` (`$STREAMKIT_LOG_STORAGE`) names it. The first opening binds the two together.
 
     Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
-    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError for a place that cannot be,
+    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError if the place cannot be one,
     CatalogLostError if the catalog is missing beside slabs, or older than the log's journal, SetupError if psycopg is missing.
     """
     settings = load_settings()
@@ -55,9 +55,9 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
 
 def open_catalog(location: str) -> Catalog:
     """
-    The catalog of a log that is there, for looking: of a log in a directory nothing is written, not even what opening it mends.
+    The catalog of a log that is there, for looking: of a log in a directory nothing is written, not even what opening it repairs.
 
-    ConfigError for a place that cannot be; CorruptionError if there is no catalog.
+    ConfigError if the place cannot be one; CorruptionError if there is no catalog.
     """
     settings = load_settings()
     if is_address(location):

@@ -1,9 +1,9 @@
 """
 The last resort when catalog, copies of it and journal are all lost: a new log of the rows that the slabs hold.
 
-No slab says which topic it is of but by number, what was committed, or in which order two writers were. So nothing is
+A slab knows its topics by number only; it does not say what was committed, or in which order two writers were. So nothing is
 written into the old log, each row that can be read comes into the new one at least once, and what is not proven is reported.
-ARCHITECTURE.md has the rules.
+docs/rescue.md has the rules.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SalvagedTopic:
 @dataclass(frozen=True)
 class Salvaged:
     """
-    What came out of the slabs of a log: where the new log is, what it has, and what could not be read or is not proven.
+    The result of a salvage: where the new log is, what it has, and what could not be read or is not proven.
 
     `unproven` are slabs of the last step that is found of their writer: nothing says whether it was committed, while of every
     other step a later one does. `alike` are slabs that hold the same as another one of their step: attempts of a task leave
@@ -89,7 +89,7 @@ class Salvaged:
         return sum(topic.rows for topic in self.topics)
 
     def to_json(self) -> dict[str, Any]:
-        """What came out as plain dicts, lists and scalars."""
+        """The result as plain dicts, lists and scalars."""
         return asdict(self)
 
 
@@ -204,7 +204,7 @@ class _Plan:
 
 
 def _plans(frames: Sequence[FoundFrame]) -> Iterator[tuple[int, _Plan]]:
-    """The topics to be made, by id, numbered where the frames of one id are of topics that had nothing to do with each other."""
+    """The topics to be made, by id, numbered where frames of one id belong to different topics."""
     by_topic: dict[int, dict[Schema, list[FoundFrame]]] = {}
     for frame in frames:
         by_topic.setdefault(frame.extent.topic_id, {}).setdefault(frame.schema, []).append(frame)

@@ -46,7 +46,7 @@ class TopicStatistics:
 
 @dataclass(frozen=True)
 class ApplicationStatistics:
-    """An application: the records that wait for it by topic, those it took a second in its last epochs, its last commit, ms."""
+    """An application: the records that wait for it by topic, its records per second in the last epochs, its last commit in ms."""
 
     application: str
     epoch: int
@@ -107,7 +107,7 @@ def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) ->
 
 
 def _rate(epochs: list[EpochRecord]) -> float | None:
-    """Records a second from the first of the epochs to the last; those of the first came before."""
+    """Records a second from the first of the epochs to the last, without those of the first."""
     took_ms = epochs[-1].timestamp_ms - epochs[0].timestamp_ms if epochs else 0
     if took_ms <= 0:
         return None

@@ -27,7 +27,7 @@ class Upkeep:
     Heartbeats and maintenance of a running application, in threads of their own, until it is closed.
 
     A pass every `interval_ms`, the first after one interval; 0 means none. Of several applications on a log, one maintains.
-    What goes wrong in a pass is logged, and never harms the application.
+    An error in a pass is logged, and never harms the application.
     """
 
     def __init__(self, log: Log, application_id: int, generation: int, interval_ms: int | None = None) -> None:
@@ -67,7 +67,7 @@ class Upkeep:
                 self._maintain()
 
     def _has_lease(self) -> bool:
-        """Whether this is the first of those that could maintain the log; if two think so, nothing is harmed."""
+        """Whether this is the first of those that could maintain the log; if two think so, no harm is done."""
         ages = self._log.heartbeats.ages_ms(MAINTENANCE_HEARTBEATS)
         return min((name for name, age in ages.items() if age <= LAPSE_MS), default=self._lease) == self._lease
 

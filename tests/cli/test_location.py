@@ -65,7 +65,7 @@ def test_an_empty_place_is_not_the_folder_one_is_in(as_program, command, tmp_pat
     code, out, err = as_program(*command, "--log", "")
 
     assert code in (1, 2) and out == ""
-    assert err.startswith("error: the log directory '' cannot be used: it is no path; expected one such as /data/log")
+    assert err.startswith("error: the log directory '' cannot be used: it is not a path; expected one such as /data/log")
 
 
 def test_looking_makes_no_log(url, postgres, streamkit, tmp_path):

@@ -124,10 +124,10 @@ def test_times_may_be_milliseconds(streamkit, root, topic, tmp_path):
         ('{"a": 1, "b": "x", "zz": null}', r"line 1: the record has the unknown column 'zz'"),
         ('{"a": 1, "b": "\\"a\\": null"}\n{"b": "y"}', r"line 2: the record has no column 'a'"),
         ('{"a": 1, "b": "x"}\n{"a": 1, "a": 2, "b": "x"}', r"f, line 2: the name 'a' comes twice"),
-        ('{"a": 1.5, "b": "x"}', r"line 1: column 'a': found 1.5 \(float\), expected int; it is no whole number that fits int$"),
+        ('{"a": 1.5, "b": "x"}', r"line 1: column 'a': found 1.5 \(float\), expected int; it is not an integer that fits int$"),
         (
             '{"a": 99999999999999999999, "b": "x"}',
-            r"line 1: column 'a': found 9+ \(int\), expected int; it is no whole number that fits int$",
+            r"line 1: column 'a': found 9+ \(int\), expected int; it is not an integer that fits int$",
         ),
         ('{"a": true, "b": "x"}', r"line 1: column 'a': found True \(bool\), expected int"),
         ('{"a": 1, "b": 5}', r"line 1: column 'b': found 5, expected string$"),

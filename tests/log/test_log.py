@@ -65,7 +65,7 @@ def test_other_places_are_refused(place, tmp_path, monkeypatch):
 def test_what_is_no_path_is_no_place(place, tmp_path, monkeypatch):
     """A log is at a path: the folder one happens to be in is not meant by an empty one, and nothing appears there."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"it is no path; expected one such as|as the place of a log; expected a directory"):
+    with pytest.raises(ConfigError, match=r"it is not a path; expected one such as|as the place of a log; expected a directory"):
         open_log(place)
     assert os.listdir(tmp_path) == []
 

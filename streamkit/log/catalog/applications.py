@@ -202,9 +202,9 @@ def positions_of(transaction: Transaction, application_id: int) -> Offsets:
 
 def reset(transaction: Transaction, name: str) -> tuple[str, ...]:
     """
-    Forget where an application stands, and its stores with their internal changelog topics; its next start begins anew.
+    Forget where an application stands, and its stores with their internal changelog topics; its next start begins from scratch.
 
-    The generation stays and grows, so that a run of before is fenced. Returns the slabs that nothing refers to any more.
+    The generation stays and grows, so an older run is fenced. Returns the slabs that nothing refers to any more.
     """
     state = get(transaction, name)
     for table in ("application_position", "application_store", "epoch"):

@@ -37,7 +37,7 @@ def assign_sticky(subscriptions: Subscriptions, places: Iterable[Place], previou
     """
     Spread partitions as evenly as the subscriptions allow, and move no more of them than that takes.
 
-    `previous` says who had what; a member that is gone, or does not subscribe any more, keeps nothing.
+    `previous` says who had what; a member that has gone, or no longer subscribes, keeps nothing.
     """
     held: Holdings = {member: [] for member in subscriptions}
     free = []

@@ -119,7 +119,7 @@ class Catalog:
         return self._read(topics.every)
 
     def alter_topic(self, name: str, alteration: Alteration) -> Topic:
-        """Change a topic, and return it as it is then; ConfigError or SchemaError for what is not allowed."""
+        """Change a topic, and return it as it is then; ConfigError or SchemaError if the change is not allowed."""
         return self._write(lambda transaction: topics.alter(transaction, name, alteration, self._clock.now_ms()))
 
     def delete_topic(self, name: str) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class Catalog:
         return self._write(lambda transaction: pins.insert(transaction, token, starts))
 
     def unpin(self, tokens: Sequence[str]) -> None:
-        """Let go of pins; unknown ones are no error."""
+        """Release pins; unknown ones are not an error."""
         self._write(lambda transaction: pins.remove(transaction, tokens))
 
     def trash(self, dropped_before_ms: int) -> list[str]:
@@ -347,11 +347,11 @@ class Catalog:
     # Consumer groups
 
     def join_group(self, group: str, member: Member, dead: Iterable[str] = (), *, former_id: str | None = None) -> None:
-        """Add a member to a group, remove those that are dead, and share the partitions out anew."""
+        """Add a member to a group, remove those that are dead, and assign the partitions again."""
         self._write(lambda transaction: groups.join(transaction, group, member, dead, former_id=former_id))
 
     def rebalance_group(self, group: str, gone: Iterable[str] = ()) -> None:
-        """Remove members that leave or are dead, and share the partitions of the topics out anew."""
+        """Remove members that leave or are dead, and assign the partitions of the topics again."""
         self._write(lambda transaction: groups.rebalance(transaction, group, gone))
 
     def release_partitions(self, group: str, member_id: str, places: Iterable[Place]) -> None:
@@ -359,7 +359,7 @@ class Catalog:
         self._write(lambda transaction: groups.release(transaction, group, member_id, places))
 
     def member_standing(self, group: str, member_id: str, seen: int | None = None) -> MemberStanding | None:
-        """What a member owns, unless the group is still at the generation `seen`; None if it is no member."""
+        """What a member owns, unless the group is still at the generation `seen`; None if it is not a member."""
         return self._read(lambda transaction: groups.standing(transaction, group, member_id, seen))
 
     def sessions(self, group: str) -> dict[str, int]:
@@ -390,11 +390,11 @@ class Catalog:
         return self._read(lambda transaction: group_description.describe(transaction, group))
 
     def reset_group(self, group: str, offsets: Offsets, dead: Iterable[str] = ()) -> None:
-        """Commit offsets for a group that nobody is in, but for members that are dead; FencedError otherwise."""
+        """Commit offsets for a group whose members, if any, are all dead; FencedError otherwise."""
         self._write(lambda transaction: groups.reset(transaction, group, offsets, dead, self._clock.now_ms()))
 
     def delete_group(self, group: str, dead: Iterable[str] = ()) -> None:
-        """Forget a group that nobody is in, but for members that are dead; FencedError otherwise."""
+        """Forget a group whose members, if any, are all dead; FencedError otherwise."""
         self._write(lambda transaction: groups.delete(transaction, group, dead))
 
     # Transactions

@@ -36,7 +36,7 @@ class Cleaning:
     overdue_offset: int
 
     def is_over(self, now_ms: int, delete_retention_ms: int) -> bool:
-        """Whether the time for which deletions below the horizon are kept is over; so it is where there is no horizon yet."""
+        """Whether deletions below the horizon have been kept long enough; true also where there is no horizon yet."""
         return self.horizon_offset == 0 or now_ms >= self.horizon_ms + delete_retention_ms
 
     def droppable_below(self, now_ms: int, delete_retention_ms: int) -> int:

@@ -119,7 +119,7 @@ def _check_positions(transaction: Transaction, epoch: EpochCommit) -> None:
 
 def _check_first_reads(transaction: Transaction, epoch: EpochCommit, topic_id: int, stored: Mapping[int, int]) -> None:
     """
-    Partitions that this epoch is the first to read have lost no deletion since it was planned.
+    Check that partitions which this epoch is the first to read have lost no deletion since it was planned.
 
     It may have read a record without the deletion behind it, which compaction leaves for applications that have begun to read.
     """
@@ -138,7 +138,7 @@ def _check_position(topic_id: int, partition: int, positions: tuple[int, int | N
     place = f"topic id {topic_id}, partition {partition}"
     if end is None:
         raise EpochFailedError(
-            f"{place} does not exist; the topic was deleted, or deleted and created anew, since the epoch was planned"
+            f"{place} does not exist; the topic was deleted, or deleted and created again, since the epoch was planned"
         )
     if found != before:
         raise EpochFailedError(

@@ -1,4 +1,4 @@
-"""What people want to know of a consumer group: who is in it, who has what, how far it has come, how far it is behind."""
+"""The description of a consumer group: its members, who owns what, how far it has come, its lag."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class GroupDescription:
 
 
 def describe(transaction: Transaction, group: str) -> GroupDescription:
-    """Everything there is to say of a group; ConfigError, which lists those that exist, if there is none of that name."""
+    """The description of a group; ConfigError, which lists those that exist, if there is none of that name."""
     group_id = groups.get_id(transaction, group)
     ((generation, assignor),) = transaction.execute("SELECT generation, assignor FROM consumer_group WHERE id = ?", (group_id,))
     partitions = _partitions(transaction, group_id, group)

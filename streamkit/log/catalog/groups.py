@@ -1,7 +1,7 @@
 """
 Consumer groups in the catalog: members, which of them owns which partition, and what the group has committed.
 
-Ownership is a row, so that a partition has one owner at most, and only that one can commit. ARCHITECTURE.md has the protocol.
+Ownership is a row, so that a partition has one owner at most, and only that one can commit. docs/groups.md has the protocol.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GroupCommit:
     """
     Offsets to commit for a group, by topic id and partition.
 
-    `member_id` None stands for a consumer without membership, which may commit only while the group has no members.
+    `member_id` None means a consumer without membership, which may commit only while the group has no members.
     """
 
     group: str
@@ -84,7 +84,7 @@ def join(transaction: Transaction, group: str, member: Member, dead: Iterable[st
 
 
 def rebalance(transaction: Transaction, group: str, gone: Iterable[str] = ()) -> None:
-    """Remove members that leave or are dead, and share the partitions of the topics out anew. Unknown ones are no error."""
+    """Remove members that leave or are dead, and assign the partitions of the topics again. Unknown members are not an error."""
     group_id = id_of(transaction, group)
     if group_id is not None:
         _remove(transaction, group_id, gone)
@@ -102,7 +102,7 @@ def release(transaction: Transaction, group: str, member_id: str, places: Iterab
 
 
 def standing(transaction: Transaction, group: str, member_id: str, seen: int | None = None) -> MemberStanding | None:
-    """What a member owns, unless the group is still at the generation `seen`; None if it is no member (any more)."""
+    """What a member owns, unless the group is still at the generation `seen`; None if it is not, or no longer, a member."""
     rows = transaction.execute(
         "SELECT g.id, g.generation FROM consumer_group g JOIN group_member m ON m.group_id = g.id WHERE g.name = ? AND m.member_id = ?",
         (group, member_id),
@@ -132,7 +132,7 @@ def sessions(transaction: Transaction, group: str) -> dict[str, int]:
 
 
 def lacks_partitions(transaction: Transaction, group: str) -> bool:
-    """Whether a topic that a member subscribes to has partitions that nobody was given: new ones, or those of a topic created anew."""
+    """Whether a topic that a member subscribes to has partitions without an owner: new ones, or those of a topic that was created again."""
     statement = """
         SELECT 1 FROM consumer_group g JOIN group_subscription s ON s.group_id = g.id JOIN topic t ON t.name = s.topic
         JOIN topic_partition p ON p.topic_id = t.id
@@ -273,7 +273,7 @@ def _remove(transaction: Transaction, group_id: int, member_ids: Iterable[str]) 
 
 
 def _rebalance(transaction: Transaction, group_id: int) -> None:
-    """Name the targets anew, give what is without a living owner to its target, and raise the generation if that changed a row."""
+    """Name the targets again, give partitions without a living owner to their target, and raise the generation if a row changed."""
     before = _assignment(transaction, group_id)
     after = _assigned(transaction, group_id, before)
     changed = [(group_id, *place, *row) for place, row in after.items() if before.get(place) != row]
@@ -349,11 +349,11 @@ def _check_owner(transaction: Transaction, group_id: int, commit: GroupCommit, m
 
 
 def lost(group: str) -> MembershipLostError:
-    """The error of a consumer that is no member of its group any more."""
+    """The error of a consumer that is no longer a member of its group."""
     return MembershipLostError(
-        f"consumer group {group}: this consumer is no member any more, because it was silent for longer than its session time-out or "
+        f"consumer group {group}: this consumer is no longer a member, because it was silent for longer than its session time-out or "
         "another took its instance id; nothing was committed, and others read on from the last commit. If it was only busy, poll again "
-        "to join anew, and raise session_timeout_ms or max_poll_interval_ms; if another took its instance id, stop one of the two, or "
+        "to join again, and raise session_timeout_ms or max_poll_interval_ms; if another took its instance id, stop one of the two, or "
         "give each an instance_id of its own"
     )
 

@@ -12,7 +12,7 @@ class Standing:
     """
     How far a catalog has come: its commits on a timeline, and the token of the last.
 
-    A rebuilt catalog begins a new timeline, so that commits it does not have are told from those made after it.
+    A rebuilt catalog begins a new timeline, so that commits it does not have differ from those made after it.
     """
 
     log_id: str

@@ -2,7 +2,7 @@
 Whose slabs a storage holds: a token in the catalog, and a file of that name in the storage.
 
 Only a log whose catalog is elsewhere needs it, so that a URL with the wrong directory, or with one that is not mounted, is
-refused before anything is written there or, worse, taken for orphaned and deleted.
+refused before anything is written there, or taken for an orphan and deleted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The journal: what the catalog's transactions did, in files beside it, to rebuild a lost catalog. ARCHITECTURE.md has the format.
+The journal: what the catalog's transactions did, in files beside it, to rebuild a lost catalog. docs/log-format.md has the format.
 
 Before COMMIT a process appends an entry, after it a mark; nothing is synced. `Journal` writes, `read_journal` finds all entries,
 `last_commits` only how far they go.

@@ -15,8 +15,8 @@ class PartitionStatistics:
     """
     A partition: its offsets, what it holds, event times of its oldest and newest row and when it was last written to, ms.
 
-    `records_per_second` are the records that were appended in the last minute and are still there, over 60; when, the clocks of
-    those who wrote them say. Where a merge or compaction has joined records of several commits, they count as if they had
+    `records_per_second` are the records that were appended in the last minute and are still there, over 60, by the clocks of
+    their writers. Where a merge or compaction has joined records of several commits, they count as if they had
     come evenly between the first of these and the last.
     """
 

@@ -45,7 +45,7 @@ def insert(transaction: Transaction, token: str, starts: Starts) -> Offsets:
 
 
 def remove(transaction: Transaction, tokens: Sequence[str]) -> None:
-    """Let go of pins; unknown ones are no error."""
+    """Release pins; unknown ones are not an error."""
     transaction.execute_many("DELETE FROM pin WHERE token = ?", [(token,) for token in tokens])
 
 

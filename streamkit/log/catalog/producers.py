@@ -74,7 +74,7 @@ def commit(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> tupl
     """
     Make all slabs of a flush visible; returns the new extents.
 
-    FencedError if the producer was opened anew; what `groups.commit_offsets` raises if consumer offsets cannot be committed. A
+    FencedError if the producer was opened again; what `groups.commit_offsets` raises if consumer offsets cannot be committed. A
     commit that was made already, under the same token, returns what it made.
     """
     if is_committed(transaction, batch):
@@ -118,7 +118,7 @@ def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
         )
     if epoch != batch.epoch:
         raise FencedError(
-            f"producer {name}: epoch {batch.epoch} cannot commit, it was opened anew as epoch {epoch}; this instance must stop"
+            f"producer {name}: epoch {batch.epoch} cannot commit, it was opened again as epoch {epoch}; this instance must stop"
         )
     if batch.step != step + 1:
         raise EpochFailedError(
@@ -202,7 +202,7 @@ def offsets_of(transaction: Transaction, producer_id: int, topic_id: int, sequen
 
 
 def _check_forgotten(transaction: Transaction, producer_id: int, topic_id: int, sequence: int) -> None:
-    """ConfigError unless a sequence that is not remembered is older than all that are, and as many are as ever will be."""
+    """ConfigError unless a forgotten sequence is older than all remembered ones, and the memory is full."""
     ((count, oldest, newest),) = transaction.execute(
         "SELECT count(*), min(sequence), max(sequence) FROM producer_sequence WHERE producer_id = ? AND topic_id = ?",
         (producer_id, topic_id),

@@ -1,7 +1,7 @@
 """
 What maintenance puts in the place of extents: the same rows in fewer files, or fewer rows (merge and compaction).
 
-Extents are swapped in one transaction, which refuses if those it replaces are not there any more exactly as they were read.
+Extents are swapped in one transaction, which refuses unless those it replaces are still exactly as they were read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
     Swap the extents; returns the new ones.
 
     EpochFailedError if the old ones changed since they were read, or the new ones do not fit their place; FencedError if
-    the producer was opened anew. A swap that was made already, under the same token, returns what it made.
+    the producer was opened again. A swap that was made already, under the same token, returns what it made.
     """
     if is_committed(transaction, replacement):
         return tuple(extent for slab in replacement.written.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
@@ -85,7 +85,7 @@ def _check_removed(transaction: Transaction, replacement: Replacement) -> None:
 
 
 def _check_readers(transaction: Transaction, replacement: Replacement, now_ms: int) -> None:
-    """Nobody who has begun to read the partition has yet to read a deletion that would go."""
+    """Check that whoever has begun to read the partition has read every deletion that would go."""
     if not replacement.purged_below:
         return
     place = (replacement.topic_id, replacement.partition)
@@ -117,7 +117,7 @@ def _extent(slab: SlabReference, frame: FrameReference, base: int, following: in
 
 
 def _check_added(replacement: Replacement, added: Sequence[Extent]) -> None:
-    """The new extents lie in the place of the old ones, in order; without compaction every row is still there."""
+    """Check that the new extents lie in the place of the old ones, in order, and that only a compaction leaves rows out."""
     removed = replacement.removed
     reached, end = removed[0].base_offset, removed[-1].next_offset
     for extent in added:

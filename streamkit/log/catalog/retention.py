@@ -42,7 +42,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Trim:
-    """A wish to drop what a partition holds before an offset; `is_forced` leaves nobody a say."""
+    """A request to drop what a partition holds before an offset; `is_forced` drops what somebody needs too."""
 
     topic_id: int
     partition: int
@@ -52,7 +52,7 @@ class Trim:
 
 @dataclass(frozen=True)
 class Trimmed:
-    """What was dropped, and by whom more was held back."""
+    """What was dropped, and who kept more from being dropped."""
 
     extents: int = 0
     bytes: int = 0
@@ -112,7 +112,7 @@ def trim(transaction: Transaction, request: Trim, lapsed: Collection[str], now_m
 
     Needed is what a pin says, and of its inputs what a running application has not read yet, or has read in its last two
     epochs, or reads whole in each, as global tables. Holders
-    named in `lapsed` do not count; one that the caller has not heard of does.
+    named in `lapsed` do not count; a holder that the caller does not know does.
     """
     needs = {} if request.is_forced else floors(transaction, request.topic_id, request.partition, lapsed)
     before = min([request.before_offset, *needs.values()])

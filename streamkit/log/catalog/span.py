@@ -21,8 +21,8 @@ class ManifestSlice:
     """
     One snapshot of some topics: their extents from given offsets on, and where each partition starts and ends.
 
-    `purged_below`, where it is not 0: below it, deletions have left the partition for good, so that who stands there has to
-    begin anew. `layouts` count, by topic id, how often extents were replaced or dropped.
+    `purged_below`, where it is not 0: below it, deletions have left the partition for good, so a reader that stands there has to
+    start again. `layouts` count, by topic id, how often extents were replaced or dropped.
     """
 
     extents: tuple[Extent, ...]
@@ -139,7 +139,7 @@ def first_extent_since(
 def whole_extents(
     transaction: Transaction, topic_id: int, partition: int, start: int = 0, end: int | None = None
 ) -> list[Extent]:
-    """`extents`, which a damaged catalog may have lost some of: CorruptionError where it has."""
+    """`extents`; CorruptionError where a damaged catalog has lost some of them."""
     counters = manifest.counters_of(transaction, topic_id, partition)
     return _whole(transaction, topic_id, counters, start, end) if counters else []
 

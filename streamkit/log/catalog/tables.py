@@ -22,7 +22,7 @@ TABLES = (
         id INTEGER PRIMARY KEY CHECK (id = 1), log_id TEXT NOT NULL, timeline INTEGER NOT NULL, commits INTEGER NOT NULL, token TEXT NOT NULL
     )
     """,
-    # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
+    # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic that is created again is another topic.
     """
     CREATE TABLE topic (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, declaration TEXT NOT NULL, created_ms INTEGER NOT NULL,
@@ -133,7 +133,7 @@ TABLES = (
         FOREIGN KEY (group_id, member_id) REFERENCES group_member (group_id, member_id) ON DELETE CASCADE
     ) WITHOUT ROWID
     """,
-    # One owner a partition, by the primary key. Owner and target are members; the target is null when nobody subscribes any more.
+    # One owner a partition, by the primary key. Owner and target are members; the target is null when nobody subscribes.
     """
     CREATE TABLE group_assignment (
         group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,

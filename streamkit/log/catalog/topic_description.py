@@ -1,4 +1,4 @@
-"""What people want to know of a topic: how it was declared, its settings, and how much it holds."""
+"""The description of a topic: its declaration, its settings, and how much it holds."""
 
 from __future__ import annotations
 

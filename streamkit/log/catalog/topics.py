@@ -76,7 +76,7 @@ def _described(topic: Topic) -> str:
 
 
 def find(transaction: Transaction, name: str) -> Topic | None:
-    """The topic of that name, if there is one; there is none of a name that cannot be."""
+    """The topic of that name, if there is one; None also for a name that is not allowed."""
     if not is_name(name):
         return None
     rows = transaction.execute("SELECT id, declaration FROM topic WHERE name = ?", (name,))
@@ -100,7 +100,7 @@ def get_by_id(transaction: Transaction, topic_id: int, name: str | None = None) 
     rows = transaction.execute("SELECT id, declaration FROM topic WHERE id = ?", (topic_id,))
     if not rows:
         known = f"the topic with id {topic_id}" if name is None else f"topic {name!r}"
-        raise TopicNotFoundError(f"{known} does not exist any more; it was deleted, or deleted and created anew")
+        raise TopicNotFoundError(f"{known} does not exist any more; it was deleted, or deleted and created again")
     return _topic(*rows[0])
 
 
@@ -120,7 +120,7 @@ def alter(transaction: Transaction, name: str, alteration: Alteration, now_ms: i
     Change a topic, and return it as it is then; an alteration that changes nothing leaves it alone.
 
     It is applied to the topic as it stands in this transaction, so of two at a time neither undoes the other. ConfigError or
-    SchemaError for what topic, stores or applications do not allow.
+    SchemaError if topic, stores or applications do not allow it.
     """
     topic = get(transaction, name)
     altered = alteration.applied_to(topic)
@@ -178,7 +178,7 @@ def delete(transaction: Transaction, name: str) -> tuple[str, ...]:
     """
     Delete a topic with its rows; returns the slabs that nothing refers to any more. ConfigError while a store needs it.
 
-    Where applications stand in it is forgotten: a topic created anew is another one, and is read from its beginning.
+    Where applications stand in it is forgotten: a topic created again is another one, and is read from its beginning.
     """
     topic = get(transaction, name)
     stores = _stores_behind(transaction, topic)

@@ -1,4 +1,4 @@
-"""The catalog's transactions: repeated when the database was away, recorded in the journal, and never of unknown outcome if that can be."""
+"""The catalog's transactions: repeated when the database was away, recorded in the journal, and settled if their outcome is unknown."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Transactions:
         """
         Do work that can be repeated, as `write`; when the database fails inside the commit, find out by `is_done` whether it took effect.
 
-        What did not is done again. OutcomeUnknownError if that cannot be found out.
+        Work that did not take effect is done again. OutcomeUnknownError if that cannot be found out.
         """
         try:
             return self.write(work)

@@ -1,4 +1,4 @@
-"""Writers of slabs, applications and producers: which of what they staged can still be committed, and by whom it was."""
+"""Writers of slabs, applications and producers: which of the slabs they staged can still be committed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ WATCH_INTERVAL_MS = 1_000
 @dataclass(frozen=True)
 class Change:
     """
-    What became of an assignment since it was last asked.
+    What has changed in an assignment since it was last asked.
 
     `lost` can be committed no more; `revoked` can until it is released; `assigned` has what is committed there, if anything.
     """
@@ -45,7 +45,7 @@ class Assignment(Protocol):
         """Make the next call look at everything: a partition was not there."""
 
     def check_alive(self) -> None:
-        """MembershipLostError if it is certain that nothing can be committed any more."""
+        """MembershipLostError if it is certain that nothing can be committed."""
 
     def release(self, places: Iterable[Place]) -> None:
         """Give up partitions that were revoked."""
@@ -74,7 +74,7 @@ class FixedAssignment:
         return Change()
 
     def look_again(self) -> None:
-        """TopicNotFoundError if a topic was deleted; one that was created anew since is not what was asked for."""
+        """TopicNotFoundError if a topic was deleted; one that was created again since is another topic."""
         for topic_id, name in self._names.items():
             self._catalog.topic_by_id(topic_id, name)
 
@@ -89,7 +89,7 @@ class FixedAssignment:
 
 
 class WholeTopics:
-    """All partitions of some topics, those to come too; a topic that is created anew is read anew."""
+    """All partitions of some topics, future ones too; a topic that is created again is read from its start."""
 
     member_id = None
 

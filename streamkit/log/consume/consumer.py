@@ -1,7 +1,7 @@
 """
 The consumer: rows of topics in Arrow, from positions that move forward, alone or as a member of a group.
 
-A consumer is asked with `poll`; what a group, a topic or retention has changed since takes effect there and nowhere else.
+Changes of a group, a topic or retention take effect in `poll` and nowhere else.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _name_of(partition: object) -> TopicPartition:
 
 
 def _seconds(timeout: float) -> float:
-    """The timeout, bounded by what a clock can add; ConfigError for what is no number from 0, as in Kafka."""
+    """The timeout, bounded by what a clock can add; ConfigError if it is not a number from 0 on, as in Kafka."""
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or not timeout >= 0:  # NaN neither
         raise ConfigError(f"timeout={timeout!r}; expected seconds from 0, such as 1.0")
     return float(min(timeout, TIMEOUT_MAX))
@@ -154,7 +154,7 @@ class Consumer:
         Read these partitions from now on, and no others, without membership: nobody else is kept from reading them.
 
         They begin where the group has committed, if there is a group, else as `auto_offset_reset` says. ConfigError for a
-        consumer of topics, whose partitions are found for it; TopicNotFoundError, ConfigError for what does not exist.
+        consumer of topics, whose partitions are found for it; TopicNotFoundError or ConfigError if something does not exist.
         """
         self._check_open()
         if not isinstance(self._assignment, FixedAssignment):
@@ -199,7 +199,7 @@ class Consumer:
         }
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Read on from this offset. One that is not there is answered by the next poll as `auto_offset_reset` says."""
+        """Read on from this offset. If it is not there, the next poll does what `auto_offset_reset` says."""
         (place,) = self._chosen([(topic, partition)])
         self._positions[place] = offset_of(topic, partition, offset)
 
@@ -237,7 +237,7 @@ class Consumer:
 
         `partitions` commits the positions of those alone, `offsets` these offsets (of the next row to read) instead. An offset
         may be lower than what was committed, after a seek.
-        All or none: MembershipLostError if the group does not hold this consumer for the owner of each partition any more.
+        All or none: MembershipLostError if, to the group, this consumer no longer owns each partition.
         """
         commit = self.group_commit(offsets, partitions)
         if commit.offsets:
@@ -269,7 +269,7 @@ class Consumer:
 
     def close(self) -> None:
         """
-        Stop reading and leave the group; a second call does nothing. Nothing is committed that was not.
+        Stop reading and leave the group, without a commit; a second call does nothing.
 
         `on_revoked` runs first, while it can still commit. A static member stays in the group until its session ends.
         """
@@ -287,7 +287,7 @@ class Consumer:
     # What a poll does
 
     def _follow(self) -> None:
-        """Let what has changed take effect, all of it, whatever callbacks raise."""
+        """Let all changes take effect, whatever callbacks raise."""
         change = self._assignment.next_change()
         try:
             self._lose(change.lost)
@@ -385,7 +385,7 @@ class Consumer:
 
     def _unplaced(self) -> str:
         if self._group is None:
-            return "there is no position to begin at, as nothing was sought"
+            return "there is no position to begin at, because nothing was sought"
         return "the group has committed nothing"
 
     # Names and places

@@ -176,7 +176,7 @@ class Fetcher:
 
 
 def _with_advice(failure: StreamKitError) -> StreamKitError:
-    """The failure, with what a program can do that wants to read on."""
+    """The failure, with what a program can do to read on."""
     if not isinstance(failure, CorruptionError) or failure.next_offset is None:
         return failure
     topic, partition, following = failure.topic, failure.partition, failure.next_offset

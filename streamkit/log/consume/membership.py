@@ -1,7 +1,7 @@
 """
-A consumer's membership in a group: it joins, beats, notices changes, and knows when it may not count on being a member.
+A consumer's membership in a group: it joins, beats, notices changes, and knows when it may no longer be a member.
 
-ARCHITECTURE.md has the protocol. What a member may do is decided by the catalog; here is only when it looks.
+docs/groups.md has the protocol. What a member may do is decided by the catalog; here is only when it looks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BEATS_PER_SESSION = 3
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a consumer asks of a group, with Kafka's names and defaults; ConfigError for what cannot be."""
+    """What a consumer asks of a group, with Kafka's names and defaults; ConfigError for values that cannot be."""
 
     group: str
     topics: tuple[str, ...]
@@ -68,7 +68,7 @@ class Membership:
         self._heartbeats = heartbeats
         self._clock = clock or MonotonicClock()
         self._member_id: str | None = None
-        self._former_id: str | None = None  # as which it joined last
+        self._former_id: str | None = None  # the id under which it joined last
         self._owned: frozenset[Place] = frozenset()
         self._seen: int | None = None
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class Membership:
         return self._member_id
 
     def next_change(self) -> Change:
-        """Join if that is to be done; what has changed since the last call. FencedError if the instance id was taken by another."""
+        """Join if it has to; returns what has changed since the last call. FencedError if the instance id was taken by another."""
         self._polled_ms = self._clock.now_ms()
         if self._member_id is None:
             self._join()
@@ -97,7 +97,7 @@ class Membership:
         self._seen = None
 
     def check_alive(self) -> None:
-        """MembershipLostError if the consumer is no member, or has been silent for longer than its session."""
+        """MembershipLostError if the consumer is not a member, or has been silent for longer than its session."""
         if self._member_id is None or self._has_lapsed():
             raise lost(self.subscription.group)
 

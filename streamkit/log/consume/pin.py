@@ -38,6 +38,6 @@ class Pin:
         self.release()
 
     def release(self) -> None:
-        """Let go; a second call does nothing."""
+        """Release the pin; a second call does nothing."""
         self._pulse.close()
         self._catalog.unpin([self._token])

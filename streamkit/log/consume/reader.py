@@ -44,7 +44,7 @@ EVER = Times()
 
 
 def milliseconds(moment: int | dt.datetime) -> int:
-    """The moment in milliseconds since 1970, UTC; ConfigError for a time without a zone, and for what is no time."""
+    """The moment in milliseconds since 1970, UTC; ConfigError if it is not a time, or has no zone."""
     if not isinstance(moment, dt.datetime):
         number = as_whole_number(moment)
         if number is None or not LEAST <= number <= MOST:
@@ -183,7 +183,7 @@ def warn_of_purge(topic: Topic, partition: int, offset: int, start_offset: int, 
     """
     Warn a reader that goes on at an offset below which deletions have left for good, as in Kafka after `delete.retention.ms`.
 
-    Who begins at the start of the partition has nothing older, and misses nothing.
+    A reader that begins at the start of the partition has nothing older, and misses nothing.
     """
     if start_offset < offset < purged_below:
         _LOGGER.warning(
@@ -219,7 +219,7 @@ def _check_partitions(topic: Topic, partitions: Iterable[int] | int | None) -> f
 
 
 def check_partition(topic: Topic, partition: object) -> int:
-    """The number of a topic's partition; ConfigError for one that it has not."""
+    """The number of a topic's partition; ConfigError if the topic does not have it."""
     number = as_whole_number(partition)
     if number is None or number not in range(topic.partitions):
         raise ConfigError(f"topic {topic.name} has no partition {partition!r}; it has 0 to {topic.partitions - 1}")
@@ -227,7 +227,7 @@ def check_partition(topic: Topic, partition: object) -> int:
 
 
 def check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
-    """Offsets by partition, of all partitions if one was given for all; ConfigError for what is no offset of the topic."""
+    """Offsets by partition, of all partitions if one was given for all; ConfigError if one is not an offset of the topic."""
     if bounds is None:
         return {}
     given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(range(topic.partitions), bounds)

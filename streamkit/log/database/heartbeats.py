@@ -2,7 +2,7 @@
 Heartbeats: when each member of a group was last alive.
 
 They live outside the catalog, so that they never delay a commit, and nothing is lost with them: they only decide when
-somebody is taken for dead. What a member may do is decided in the catalog's transactions.
+somebody is taken for dead. The catalog's transactions decide what a member may do.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Heartbeats(Protocol):
         """Note that these are alive now."""
 
     def forget(self, *names: str) -> None:
-        """Drop these; unknown ones are no error."""
+        """Drop these; unknown ones are not an error."""
 
     def end(self, *names: str) -> None:
-        """Note that these have ended, which is not to be mistaken for heartbeats that got lost: they are years old."""
+        """Note that these have ended; their heartbeats are years old, so that they differ from lost ones."""
 
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive; a name that was never heard of is missing."""
@@ -64,7 +64,7 @@ class MemoryHeartbeats:
             self._beaten |= dict.fromkeys(names, self._clock.now_ms())
 
     def forget(self, *names: str) -> None:
-        """Drop these; unknown ones are no error."""
+        """Drop these; unknown ones are not an error."""
         with self._lock:
             for name in names:
                 self._beaten.pop(name, None)
@@ -85,7 +85,7 @@ class FileHeartbeats:
     """
     Heartbeats in a file that all processes of the host share.
 
-    It is never synced, and opened for each use, so nothing is held across a fork. A damaged or missing file is made anew;
+    It is never synced, and opened for each use, so nothing is held across a fork. A damaged or missing file is made again;
     what was written before the host last started counts as never written, since the clock started with it.
     """
 
@@ -99,7 +99,7 @@ class FileHeartbeats:
         self._note(names, self._clock.now_ms())
 
     def forget(self, *names: str) -> None:
-        """Drop these; unknown ones are no error."""
+        """Drop these; unknown ones are not an error."""
         rows = [(name,) for name in names]
         self._run_on_table(lambda connection: list(connection.executemany("DELETE FROM heartbeat WHERE name = ?", rows)))
 

@@ -8,7 +8,7 @@ from streamkit.errors import ConfigError
 
 
 def location_text(location: str | os.PathLike[str]) -> str:
-    """A location as text; ConfigError for what is neither text nor a path."""
+    """A location as text; ConfigError if it is neither text nor a path."""
     text = os.fspath(location) if isinstance(location, os.PathLike) else location
     if not isinstance(text, str):
         raise ConfigError(
@@ -18,7 +18,7 @@ def location_text(location: str | os.PathLike[str]) -> str:
 
 
 def log_directory(location: str) -> str:
-    """The absolute directory of a location; ConfigError for a URL of another kind, and for what cannot be a directory."""
+    """The absolute directory of a location; ConfigError if it is a URL of another kind, or cannot be a directory."""
     scheme = location.partition("://")[0] if "://" in location else "file"
     if scheme != "file":
         raise ConfigError(
@@ -28,10 +28,10 @@ def log_directory(location: str) -> str:
 
 
 def absolute_folder(folder: str | os.PathLike[str], what: str) -> str:
-    """The absolute path of a folder, `~` being the user's own; ConfigError, which says what it was to be, for what cannot be a path."""
+    """The absolute path of a folder, `~` being the user's own; ConfigError, which says what it should be, if it cannot be a path."""
     text = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
     if not isinstance(text, str) or not text or "\0" in text or not _is_encodable(text):
-        raise ConfigError(f"the {what} {folder!r} cannot be used: it is no path; expected one such as /data/log")
+        raise ConfigError(f"the {what} {folder!r} cannot be used: it is not a path; expected one such as /data/log")
     return os.path.abspath(os.path.expanduser(text))
 
 

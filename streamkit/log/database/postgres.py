@@ -103,7 +103,7 @@ def connect(address: Address) -> psycopg.Connection[Row]:
 
 
 def conninfo(address: Address, **changes: Any) -> str:
-    """What libpq is told, password included."""
+    """The connection string for libpq, password included."""
     return make_conninfo("", **(CONNECTION | conninfo_to_dict(address.server) | changes))
 
 
@@ -126,7 +126,7 @@ class PostgresDatabase:
         try:
             self._connect_patiently(OPEN_TIMEOUT_S)
         except psycopg.Error as error:
-            raise ConfigError(f"{self._place} cannot be opened: {words_of(error)}; mend the URL, or start the server") from None
+            raise ConfigError(f"{self._place} cannot be opened: {words_of(error)}; fix the URL, or start the server") from None
         with self._translated():
             self._create_schema()
 
@@ -147,7 +147,7 @@ class PostgresDatabase:
 
     def settle(self) -> None:
         """
-        Connect anew and wait until the session whose commit raised has ended, so that its outcome is final.
+        Connect again and wait until the session whose commit raised has ended, so that its outcome is final.
 
         A server that starts again is waited for.
         """
@@ -303,7 +303,7 @@ class PostgresDatabase:
 
     def _check_owner(self) -> None:
         if self._process != os.getpid():
-            raise StreamKitError(f"{self._place} was opened by process {self._process}; open the log anew in this process")
+            raise StreamKitError(f"{self._place} was opened by process {self._process}; open the log again in this process")
 
     def _check_open(self) -> None:
         if self._is_closed:

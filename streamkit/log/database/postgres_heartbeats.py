@@ -46,7 +46,7 @@ class PostgresHeartbeats:
         self._run(lambda session: session.cursor().executemany(_BEAT, [(name,) for name in names]))
 
     def forget(self, *names: str) -> None:
-        """Drop these; unknown ones are no error."""
+        """Drop these; unknown ones are not an error."""
         self._run(lambda session: session.execute(_FORGET, [list(names)]))
 
     def end(self, *names: str) -> None:

@@ -116,7 +116,7 @@ class SqliteDatabase:
 
     def settle(self) -> None:
         """
-        Open the file anew and write to it, so that the outcome of a commit that raised is final.
+        Open the file again and write to it, so that the outcome of a commit that raised is final.
 
         A commit whose sync failed counts as undone, yet its pages may lie in the write-ahead log, and recovery after a
         crash would find them. The next write takes their place; the checkpoint after it trusts no page of a failed sync.
@@ -271,7 +271,7 @@ class SqliteDatabase:
     def _check_owner(self) -> None:
         if self._process != os.getpid():
             raise StreamKitError(
-                f"the catalog {self.path} was opened by process {self._process}; open the log anew in a spawned process"
+                f"the catalog {self.path} was opened by process {self._process}; open the log again in a spawned process"
             )
         if self._is_closed:
             raise StreamKitError(f"the catalog {self.path} is closed; open the log again")

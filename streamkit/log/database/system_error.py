@@ -54,7 +54,7 @@ def expected(error: OSError) -> str:
     """What the operating system would have to find instead, and what to do."""
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"expected that the user {os.geteuid()} may do that, with the file and its folders; change their owner or mode"
-    return _EXPECTED.get(error.errno or 0, "mend that, then run again")
+    return _EXPECTED.get(error.errno or 0, "fix that, then run again")
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -63,7 +63,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def raise_unless_missing(error: OSError) -> None:
-    """Raise what befell a walk: a folder may go while it is listed, but one that cannot be read must not pass for empty."""
+    """Raise the error of a walk: a folder may go while it is listed, but one that cannot be read must not count as empty."""
     if not isinstance(error, FileNotFoundError):
         raise error
 

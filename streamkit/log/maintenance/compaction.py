@@ -2,7 +2,7 @@
 Compaction: of each key only the newest record stays, with its offset, event time and headers.
 
 A pass over a partition finds what stays (`survivors.py`), then swaps run after run of extents for rewritten ones, oldest first,
-each in a transaction of its own: whenever it stops, every run is old or new, and the next pass goes on. ARCHITECTURE.md
+each in a transaction of its own: whenever it stops, every run is old or new, and the next pass goes on. docs/maintenance.md
 says when a deletion may go, and why then nobody misses it.
 """
 
@@ -95,8 +95,8 @@ def compact(
     """
     Compact every partition of a topic up to its committed end, as far as `min.compaction.lag.ms` lets.
 
-    Keys take at most `memory_bytes` at a time. `progress` is told how many rows were looked at. ConfigError if the topic's
-    `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents; what befalls one partition
+    Keys take at most `memory_bytes` at a time. `progress` gets the number of rows looked at. ConfigError if the topic's
+    `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents; an error with one partition
     is raised once the others are compacted.
     """
     _check_policy(topic)
@@ -182,7 +182,7 @@ class _Cleaner:
         self._writer = SegmentWriter(storage, catalog, throttle)
 
     def report(self, is_background: bool) -> Report:
-        """Clean every partition; what befalls one of them is raised once the others are clean, but for a full disk."""
+        """Clean every partition; an error with one of them is raised once the others are clean, a full disk at once."""
         failures, reports = Failures(), []
         for partition in self._catalog.end_offsets(self._topic.id):
             if failures.is_disk_full:

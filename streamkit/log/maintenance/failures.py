@@ -1,4 +1,4 @@
-"""What befalls the parts of a work that goes on past each of them: one that is damaged must not keep the others from their turn."""
+"""Errors of work in parts, which goes on after each of them: a damaged part must not keep the others from their turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 @final
 class Failures:
-    """Failures of a work that goes on: those to be mended, and those that the next time settles, since others were at it."""
+    """Failures of work that goes on: those that need a fix, and those that the next time settles, since others were at work."""
 
     def __init__(self) -> None:
         self._first: StreamKitError | None = None
@@ -53,7 +53,7 @@ class Failures:
                 _logger.info("the %s failed: %s", work, str(error))
 
     def _add(self, error: StreamKitError) -> None:
-        """Keep the first, but for a full disk, which comes before all others."""
+        """Keep the first; a full disk comes before all others."""
         if self._first is None:
             self._first = error
         elif isinstance(error, StorageFullError) and not self.is_disk_full:
@@ -63,7 +63,7 @@ class Failures:
             self._others.append(str(error))
 
     def raise_failed(self) -> None:
-        """Raise the first that is to be mended, if there is one, with a note of the others."""
+        """Raise the first that needs a fix, if there is one, with a note of the others."""
         if self._first is None:
             return
         if self._others and sys.version_info >= (3, 11):
@@ -71,7 +71,7 @@ class Failures:
         raise self._first
 
     def raise_any(self) -> None:
-        """Raise the first that is to be mended, else the first that others caused, if there is one."""
+        """Raise the first that needs a fix, else the first that others caused, if there is one."""
         self.raise_failed()
         if self._left is not None:
             raise self._left

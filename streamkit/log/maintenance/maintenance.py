@@ -80,7 +80,7 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
 
     What makes room comes before what needs some, and what goes wrong with one topic, partition or file keeps none of the others
     from its turn. `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays.
-    Returns what was done. TopicNotFoundError for a name that is no topic's; once all that can be done is, the first error that
+    Returns what was done. TopicNotFoundError if a name is not a topic's; once all that can be done is, the first error that
     was met, such as CorruptionError for rows that are damaged. On a full disk nothing is compacted or merged after the first
     StorageFullError; FencedError, or a catalog that cannot be reached, ends the pass at once.
     """

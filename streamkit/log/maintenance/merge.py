@@ -1,10 +1,10 @@
 """
 The merge: which small files of a partition become larger ones, and when.
 
-Consecutive extents in one file are a **run**. Its level is the power of `FAN_OUT` in its rows. From old to new, levels must
-never rise, and there must be fewer than `FAN_OUT` runs of each: runs that break this are joined, up to `segment.bytes`.
-So there are at most `files_max` files, and each row is written anew at most `rewrites_max` times: whenever it is, it comes to a
-higher level, but for the first time, and for the last, when what is behind it has grown too large to be joined with.
+Consecutive extents in one file are a **run**. Its level is the logarithm of its rows to base `FAN_OUT`, rounded down.
+From old to new, levels must never rise, and there must be fewer than `FAN_OUT` runs of each level. Runs that break this are
+joined, up to `segment.bytes`. So there are at most `files_max` files, and each row is rewritten at most `rewrites_max` times.
+Each rewrite lifts it to a higher level, except the first, and the last, when what follows is too large to be joined with.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def merge_topic(catalog: Catalog, topic: Topic, writer: SegmentWriter) -> Merged
     Join the small files of every partition of a topic; the same rows, offsets, times, headers and deletions.
 
     Each swap is a transaction of its own, so a merge that is interrupted goes on where it stopped. A partition that changes
-    meanwhile (by another merge, compaction or retention) is left for the next time. What befalls one partition is raised
+    meanwhile (by another merge, compaction or retention) is left for the next time. An error with one partition is raised
     once the others are merged, but for a full disk, which has no room for the others either.
     """
     failures, done = Failures(), Merged()
@@ -101,7 +101,7 @@ def _merge_partition(catalog: Catalog, topic: Topic, partition: int, writer: Seg
 
 
 def plan_merge(extents: Sequence[Extent], room: Room) -> list[Run]:
-    """The runs to be written anew as one file each, oldest first; empty if the files of the partition are in order."""
+    """The runs to be rewritten as one file each, oldest first; empty if the files of the partition are in order."""
     closed: list[Run] = []
     open_runs: list[Run] = []
     for run in runs_of(extents):
@@ -123,7 +123,7 @@ def files_max(rows: int, size: int, segment_bytes: int) -> int:
 
 
 def rewrites_max(rows: int) -> int:
-    """How often a row is written anew at most, in a partition that has grown by merges to so many rows."""
+    """How often a row is rewritten at most, in a partition that has grown by merges to so many rows."""
     return Run((), 1, max(rows, 1), 0).level + 2
 
 

@@ -18,7 +18,7 @@ def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation:
     """
     Delete the slabs of one writer that the catalog does not name and no live attempt can still commit; returns their paths.
 
-    Slabs of older generations, or of steps up to `committed_step`, are void when unreferenced; those of the step in work
+    Slabs of older generations, or of steps up to `committed_step`, are void when unreferenced; those of the step under way
     are left alone, whoever wrote them. Files are listed before references are read: a slab that is committed in between
     was either not listed or is found referenced.
     """

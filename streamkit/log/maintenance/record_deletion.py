@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RecordDeletion:
-    """Deletes records of a topic; `lapsed` are holders of rows known to be gone, `is_forced` leaves the others no say."""
+    """Deletes records of a topic; `lapsed` are holders of rows known to be gone, `is_forced` deletes what the others need too."""
 
     catalog: Catalog
     storage: Storage

@@ -1,5 +1,5 @@
 """
-The segment: rows of consecutive extents of one partition, written anew into one slab that takes their place.
+The segment: rows of consecutive extents of one partition, rewritten into one slab that takes their place.
 
 A merge keeps all rows, a compaction those that a selection keeps; offsets, times, headers and deletions stay as they are, and
 columns become those of the topic's present schema. The writer is a producer without a name, so what a dead one leaves behind
@@ -77,7 +77,7 @@ class Segment:
 
 
 class SegmentWriter:
-    """Writes extents anew, one slab and one transaction at a time; `throttle` says how fast. One thread at a time."""
+    """Rewrites extents, one slab and one transaction at a time; `throttle` says how fast. One thread at a time."""
 
     def __init__(self, storage: Storage, catalog: Catalog, throttle: Throttle | None = None) -> None:
         self._storage = storage
@@ -123,7 +123,7 @@ class SegmentWriter:
         Put a segment in the place of the extents that it was made of, and return its own; see `Replacement`.
 
         EpochFailedError if they changed meanwhile, or somebody has yet to read a deletion that would go; FencedError,
-        StorageFullError, TopicNotFoundError. After each of these the slab is gone, for it is never adopted.
+        StorageFullError, TopicNotFoundError. After each of these the slab is gone, because it is never adopted.
         """
         state, self._producer = self._opened(), None  # until the outcome is known
         commit = ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), segment.slabs)

@@ -82,7 +82,7 @@ def select_survivors(
 
 
 def _ignore(_: int) -> None:
-    """Nobody wants to know."""
+    """Ignores the progress."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import time
 
 
 class StoppedError(Exception):
-    """Maintenance was told to stop; it goes on another time."""
+    """Maintenance was asked to stop; the next pass goes on."""
 
 
 class Throttle:

@@ -38,7 +38,7 @@ class Run:
 
 class Draft:
     """
-    What becomes visible in one commit: rows that wait, slabs that hold those before them, and who is told of the outcome.
+    What becomes visible in one commit: rows that wait, slabs that hold those before them, and who gets the outcome.
 
     Not safe for several threads by itself. An interrupt (Ctrl-C) may strike between any two of its lines: what takes long changes
     nothing, and a draft that was interrupted in one of its short changes is torn, and fails as a whole.
@@ -178,7 +178,7 @@ class Draft:
             )
 
     def call_back(self) -> None:
-        """Tell whoever asked what became of it, if it is settled."""
+        """Call the callbacks with the outcome, if it is settled."""
         if not self.settlement.is_done.is_set():
             return
         callbacks, self.callbacks = self.callbacks, []

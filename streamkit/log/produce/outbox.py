@@ -1,7 +1,7 @@
 """
 What the threads of a producer send, and how it leaves: one commit at a time, while the next one gathers.
 
-ARCHITECTURE.md has the protocol.
+docs/producers.md has the protocol.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Outbox:
         return self._draft.bytes >= self.settings.batch_size and self._is_driven_here() and not self._is_busy
 
     def _report_change(self) -> None:
-        """Have those look again who wait for room."""
+        """Let threads that wait for room look again."""
         self._easy_bytes = self._bytes_before_a_look()
         self._changed.notify_all()
 
@@ -197,7 +197,7 @@ class Outbox:
         self._flush_until(settlement, None)
 
     def rest(self) -> None:
-        """End the background thread; it begins anew with the next rows."""
+        """End the background thread; it starts again with the next rows."""
         with self._lock:
             sender, self._sender = self._sender, None
         if sender is not None:
@@ -306,7 +306,7 @@ class Outbox:
             self._report_change()
 
     def _end_draft(self, draft: Draft, error: Exception) -> None:
-        """Forget a draft that does not become visible: first of all no attempt may be made any more to commit what is dropped."""
+        """Forget a draft that does not become visible; first of all, so that nothing tries to commit what is dropped."""
         draft.settlement.fail(error)
         self.session.drop(draft)
         self._forget_topics()
@@ -363,7 +363,7 @@ class Outbox:
             )
 
     def discard(self) -> None:
-        """Forget whatever is not committed. Slabs of a commit whose outcome is unknown stay, and the producer is opened anew."""
+        """Forget whatever is not committed. Slabs of a commit whose outcome is unknown stay, and the producer is opened again."""
         discarded = StreamKitError("the rows were discarded: the block in which they were sent raised")
         with self.turn():
             with self._lock:
@@ -429,7 +429,7 @@ class Outbox:
         self._sender = None
         self._easy_bytes = 0
         self._departure = StreamKitError(
-            "the producer was opened by the process that forked this one; open the log and a producer anew in a spawned process"
+            "the producer was opened by the process that forked this one; open the log and a producer again in a spawned process"
         )
 
 

@@ -142,7 +142,7 @@ class Producer:
         """
         Make everything sent so far durable and visible, in one commit.
 
-        Three outcomes. It returns: done. FencedError (the producer was opened anew elsewhere), TopicNotFoundError and
+        Three outcomes. It returns: done. FencedError (the producer was opened again elsewhere), TopicNotFoundError and
         EpochFailedError: failed, nothing of it becomes visible, and the rows are forgotten, also those for other topics than
         the one that was deleted; their receipts have the error. Any other error leaves the rows with the producer, and a later
         flush completes this very commit: after OutcomeUnknownError it may have taken effect already, which that flush finds
@@ -177,7 +177,7 @@ class Producer:
         `group` is a consumer, whose positions and membership count; or the name of a group without members, and `offsets` are
         its next offsets by topic and partition. If the consumer lets a partition go before the transaction ends, that fails
         with MembershipLostError, also if the partition has come back since. ConfigError outside a transaction, and for an
-        offset that is no whole number; nothing of them is taken then. When a transaction fails, the positions of its consumer
+        offset that is not an integer; nothing of them is taken then. When a transaction fails, the positions of its consumer
         stay where they are, as in Kafka: `seek` to what is `committed()` to process the records again.
         """
         if isinstance(group, str):
@@ -209,7 +209,7 @@ class Producer:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StreamKitError(f"{self!r} is closed, and takes nothing in any more; make another one")
+            raise StreamKitError(f"{self!r} is closed, and takes no more rows; make another one")
 
     # Taking rows in
 

@@ -25,7 +25,7 @@ from streamkit.names import SlabName, fresh_token, producer_writer
 _DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # raised where no such commit was found
 # By then the next instance may have committed, and the rows may have been merged and their slab deleted: nothing is left to tell.
 _LOST = "its last commit, whose outcome was unknown, is not found; read the topic to see whether its rows are there nevertheless"
-IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
+IDLE_MS = 3_600_000  # after so long a producer without a name opens again, so that it is not retired with a commit on its way
 
 
 class ProducerSession:
@@ -109,14 +109,14 @@ class ProducerSession:
         self._sequences.clear()
 
     def _check_topics(self, draft: Draft) -> None:
-        """TopicNotFoundError if topics of the draft were deleted: no later attempt finds them, so it is none of EpochFailedError."""
+        """TopicNotFoundError if topics of the draft were deleted: no later attempt finds them, so this is not an EpochFailedError."""
         standing = {topic_id for topic_id, _ in self._catalog.offset_bounds(draft.topics)}
         gone = [topic.name for topic in draft.topics.values() if topic.id not in standing]
         others = [topic.name for topic in draft.topics.values() if topic.id in standing]
         if gone:
             company = f", nor of those for {', '.join(others)} that were in the same commit: send these again" if others else ""
             raise TopicNotFoundError(
-                f"topic {', '.join(gone)} was deleted, or deleted and created anew, after rows were sent to it; nothing of them becomes "
+                f"topic {', '.join(gone)} was deleted, or deleted and created again, after rows were sent to it; nothing of them becomes "
                 f"visible{company}"
             )
 

@@ -227,5 +227,5 @@ def _verify(folder: str) -> None:
     if not report.is_clean:
         raise CorruptionError(
             f"the backup in {folder} is not sound: {'; '.join(f'{one.where}: {one.message}' for one in report.findings[:3])}; slabs that the log "
-            "has a whole copy of were brought anew, so check the log itself with `streamkit fsck --deep`"
+            "has a whole copy of were copied again, so check the log itself with `streamkit fsck --deep`"
         )

@@ -49,7 +49,7 @@ def _check(root: str, folder: str, database: Database) -> None:
         raise ConfigError(f"the log at {root} cannot be backed up onto or into itself, nor around itself; name another folder")
     if not os.path.isdir(folder):
         if os.path.lexists(folder):
-            raise ConfigError(f"{folder} is no folder; {_EXPECTED}")
+            raise ConfigError(f"{folder} is not a folder; {_EXPECTED}")
         return
     names = sorted(os.listdir(folder))
     if CATALOG_FILE in names:
@@ -61,7 +61,7 @@ def _check(root: str, folder: str, database: Database) -> None:
 def _check_earlier(root: str, folder: str, names: list[str], database: Database) -> None:
     file = os.path.join(folder, CATALOG_FILE)
     found = standing_of(file)
-    known = _standing(database)  # read last: a backup that ends meanwhile is no newer
+    known = _standing(database)  # read last: a backup that ends meanwhile is not newer
     if found.log_id != known.log_id:
         raise ConfigError(f"{folder} holds another log; {_EXPECTED} of this log")
     if JOURNAL_FOLDER in names or found.place > known.place:

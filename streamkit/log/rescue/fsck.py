@@ -51,7 +51,7 @@ FOLDERS = ("slabs", "plans", "damaged", CATALOG_COPIES_FOLDER, IDENTITY_FOLDER, 
 COPY = "restore the file from a backup, or run `streamkit storage repair` if the log has several storage roots"
 COLLECT = "maintenance deletes them: that of a running application, or `streamkit maintain`"
 SAVE = "the catalog was set back: save their rows with `streamkit rebuild --from-slabs` if you miss some, then delete the files"
-UPGRADE = "check it with a StreamKit that knows its format: upgrade this one; of a log from before the first release, load the data anew"
+UPGRADE = "check it with a StreamKit that knows its format: upgrade this one; of a log from before the first release, load the data again"
 _DAMAGE = (StreamKitError, OSError, ValueError, KeyError, TypeError, pa.ArrowException)
 
 
@@ -72,7 +72,7 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
     Check the log in a folder without opening it for writing; see `check_log`. ConfigError if there is none.
 
     A catalog that is missing or cannot be read is a finding; then only the files themselves are checked. StorageFailedError
-    if the operating system does not let this process look: that is no finding.
+    if the operating system does not let this process look: that is not a finding.
     """
     root = log_directory(root)
     try:
@@ -231,7 +231,7 @@ def _check_slabs(storage: Storage, database: Database, references: _References, 
 
 
 def _raise_refusal(error: Exception) -> None:
-    """Raise an error that says nothing about what is there, and is no finding."""
+    """Raise an error that says nothing about what is there, and so is not a finding."""
     if is_refusal(error):
         raise error
 
@@ -285,7 +285,7 @@ def _check_replicas(
 ) -> None:
     """That roots can be used, and that each slab still referred to has as many copies as the log is to keep; with `deep`, whole ones."""
     for folder, reason in storage.unusable().items():
-        findings.warning("storage-root", folder, reason, "mend or mount its disk, then run `streamkit storage repair`")
+        findings.warning("storage-root", folder, reason, "fix or mount its disk, then run `streamkit storage repair`")
     factor = storage.replication.factor
     for path, (size, _) in references.slabs.items():
         copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))

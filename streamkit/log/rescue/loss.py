@@ -66,7 +66,7 @@ def _size(file: str) -> int | None:
 
 
 def _is_filled(folder: str) -> bool:
-    """Whether there is a file below a folder; OSError for one that cannot be looked into, which must not pass for empty."""
+    """Whether there is a file below a folder; OSError if it cannot be looked into, because it must not count as empty."""
     return any(files for _, _, files in os.walk(folder, onerror=raise_unless_missing))
 
 

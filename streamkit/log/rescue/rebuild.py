@@ -51,7 +51,7 @@ class Rebuilt:
     What a rebuild did: from where (a path below the log's folder, or None for nothing), how many entries it executed, how far
     it came, and why it ended there if the journal goes further. `lost` are the commits that are not in the new catalog,
     `unadopted` slabs that may hold committed rows without a commit that says so. `missing` are slabs that the new catalog names
-    and that are gone: since the commit it came to, maintenance may have written their rows anew and deleted them; `salvage` finds
+    and that are gone: since the commit it came to, maintenance may have rewritten their rows and deleted them; `salvage` finds
     these rows. `damaged` is the old catalog's new name.
     """
 
@@ -141,7 +141,7 @@ def _fault(file: str) -> str | None:
     except FormatVersionError:
         raise
     except StreamKitError as error:
-        if is_refusal(error):  # a sound catalog that may not be looked at is no damaged one
+        if is_refusal(error):  # a sound catalog that may not be looked at is not a damaged one
             raise
         return str(error)
     return "; ".join(faults[:3]) or None

@@ -90,7 +90,7 @@ def _repaired(
     factor = storage.replication.factor
     for number, path in enumerate(paths, 1):
         copies = _Copies.of(storage, path)
-        slab = copies.counted() if is_dry else copies.mended(factor)
+        slab = copies.counted() if is_dry else copies.repaired(factor)
         if len(copies.whole) >= factor or catalog.slabs([path]):
             yield slab
         elif slab.restored:  # maybe after all others were deleted
@@ -130,7 +130,7 @@ class _Copies:
         is_lost = self.data is None and not self.refused
         return SlabCopies(self.path, len(self.whole), failures=self.refused, is_lost=is_lost)
 
-    def mended(self, factor: int) -> SlabCopies:
+    def repaired(self, factor: int) -> SlabCopies:
         """The copies after damaged ones were set aside and missing ones made; as they are if none is whole."""
         if self.data is None:
             return self.counted()
@@ -149,7 +149,7 @@ class _Copies:
         return SlabCopies(self.path, len(self.whole) + restored, restored, tuple(set_aside), failures)
 
     def discard_made(self) -> None:
-        """Delete what `mended` made; what was whole before is left to who deletes the slab, for readers may still hold it."""
+        """Delete what `repaired` made; whoever deletes the slab deletes the others, because readers may still hold them."""
         for files in (*self.damaged, *self.absent):
             with suppress(OSError):  # what is left is an orphan
                 files.delete(self.path)

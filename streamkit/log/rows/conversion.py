@@ -1,8 +1,9 @@
 """
-Values to the types of a schema, without loss: what is refused is named by its row.
+Values to the types of a schema, without loss; an error names the row.
 
 Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
-What Arrow takes on trust is looked at first: that texts are UTF-8, decimals within their precision, indexes within their dictionary.
+What Arrow trusts without a look is checked first: texts are UTF-8, decimals within their precision, indexes within their
+dictionary.
 A timestamp without zone counts as UTC. A date that no timestamp can hold is refused: its column may become one.
 Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
 such columns.
@@ -110,12 +111,12 @@ def _looked_up(value: pa.Scalar) -> pa.Scalar:
 
 
 def _reason(error: BaseException, expected: str) -> str:
-    """Why a value was refused; in our words where the library speaks of its own types."""
+    """Why a value was refused; in words of our own where the library speaks of its own types."""
     reason = str(error).splitlines()[0]
     if "UTF8" in reason:
         return "it is not UTF-8"
     if isinstance(error, OverflowError) or "was truncated" in reason:
-        return f"it is no whole number that fits {expected}"
+        return f"it is not an integer that fits {expected}"
     return reason
 
 
@@ -150,7 +151,7 @@ def _mixed_times(values: list[Any], target: pa.DataType) -> pa.Array:
 
 
 def _sound(values: pa.Array) -> pa.Array:
-    """The array without a dictionary, if all its values are what their type promises; ArrowInvalid or ValueError else."""
+    """The array without a dictionary, if all its values are what their type promises; else ArrowInvalid or ValueError."""
     if pa.types.is_dictionary(values.type):
         _check_indexes(values)
         values = values.dictionary_decode()
@@ -199,7 +200,7 @@ def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
 
 
 def _within_times(dates: pa.Array) -> pa.Array:
-    """The dates; ValueError if one of them is one that no timestamp can hold."""
+    """The dates; ValueError if no timestamp can hold one of them."""
     bounds = pc.min_max(dates.view(pa.int32()))
     if dates.null_count < len(dates) and not -DAYS_MAX <= bounds["min"].as_py() <= bounds["max"].as_py() <= DAYS_MAX:
         raise ValueError(f"no timestamp can hold it; a date lies at most {DAYS_MAX} days before or after 1970-01-01")

@@ -30,7 +30,7 @@ class TimeLimits:
 
     @classmethod
     def of(cls, topic: Topic, now_ms: int) -> TimeLimits:
-        """Those of a topic; there are none under LogAppendTime, which has no other time than now."""
+        """Those of a topic; no limits under LogAppendTime, where the time is always now."""
         if topic.is_stamped_on_append:
             return cls()
         before, after = topic.setting(TIMESTAMP_BEFORE_MAX_MS), topic.setting(TIMESTAMP_AFTER_MAX_MS)
@@ -60,7 +60,7 @@ def check_times(topic: Topic, batch: pa.RecordBatch, now_ms: int, first_row: int
     raise SchemaError(
         f"row {first_row + int(rows[0])}, column {(topic.timestamp or TIMESTAMP)!r}: its event time, {_spoken(time_ms)}, lies "
         f"{_length(abs(time_ms - now_ms))} {'ahead of' if time_ms > now_ms else 'behind'} the clock, the topic allows "
-        f"{setting}={topic.setting(setting)}; mend the time (it is in milliseconds since 1970), or alter the setting",
+        f"{setting}={topic.setting(setting)}; fix the time (it is in milliseconds since 1970), or alter the setting",
         tuple(first_row + int(row) for row in rows[:ROWS_NAMED]),
     )
 

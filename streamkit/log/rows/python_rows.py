@@ -2,8 +2,8 @@
 Single Python rows on their way into a batch: checked when they are sent, converted by columns later.
 
 A row is checked by the types of its values, and then by what the type leaves open: whether a number is in range, a text is
-Unicode, a decimal fits. What passes cannot fail when it is converted in bulk; whatever does not, or is unusual, goes the long way
-through `records_of`, which takes it or says what is wrong with it. So errors come at `send`, at a price of a microsecond a row.
+Unicode, a decimal fits. A row that passes cannot fail when it is converted in bulk. A row that does not, or is unusual, goes through
+`records_of`, which takes it or says what is wrong with it. So errors come at `send`, at a price of a microsecond a row.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class RowReader:
         # Event times that the topic takes for a second from now on; with others the long way knows what the clock says then.
         self.earliest_ms = max(limits.earliest_ms + RENEWAL_MS, -TIME_MS_MAX)
         self.latest_ms = min(limits.latest_ms, TIME_MS_MAX)
-        self._read: Read | None = None  # until the first row comes: who sends batches needs none
+        self._read: Read | None = None  # until the first row comes: batches need none
 
     def renew(self, now_ms: int) -> None:
-        """Look at the limits of event times anew, if the clock has moved by a second since the last time."""
+        """Look at the limits of event times again, if the clock has moved by a second since the last time."""
         if abs(now_ms - self.made_ms) >= RENEWAL_MS:
             self._set_limits(now_ms)
 

@@ -1,4 +1,4 @@
-"""What users hand in, as the rows of a topic: every column of the schema, then `_timestamp` and, where needed, `_deleted` and `_headers`."""
+"""Data from users as the rows of a topic: every column of the schema, then `_timestamp` and, where needed, `_deleted` and `_headers`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _listing(error: SchemaError, convert: Callable[[Any], Any], data: Any) -> Sc
 
 
 def event_time_ms(topic: Topic, found: Any) -> int:
-    """An event time that a caller hands in: whole ms since 1970, of Python or NumPy; SchemaError for anything else."""
+    """An event time that a caller gives: whole ms since 1970, of Python or NumPy; SchemaError for anything else."""
     time_ms = as_whole_number(found)
     if time_ms is not None and abs(time_ms) <= TIME_MS_MAX:
         return time_ms
@@ -96,7 +96,7 @@ def stamped(batch: pa.RecordBatch, time_ms: int) -> pa.RecordBatch:
 
 
 def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int, now_ms: int) -> pa.RecordBatch:
-    """The row that deletes a key; SchemaError if `key` has not just the key columns, and for a time too far from now."""
+    """The row that deletes a key; SchemaError if `key` does not have exactly the key columns, or if the time lies too far from now."""
     with _naming(topic):
         if not topic.key:
             raise SchemaError("it has no key, so there is nothing to delete by")

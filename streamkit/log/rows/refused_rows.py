@@ -1,4 +1,4 @@
-"""Which rows of a batch do not fit, when one does not."""
+"""Which rows of a batch do not fit."""
 
 from __future__ import annotations
 

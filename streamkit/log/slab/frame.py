@@ -1,7 +1,7 @@
 """
-The frame: consecutive rows of one topic partition as checked bytes. ARCHITECTURE.md has the format.
+The frame: consecutive rows of one topic partition as checked bytes. docs/log-format.md has the format.
 
-A frame is encoded in two steps, since the payload does not depend on where it comes to lie: `encode` makes the payload,
+A frame is encoded in two steps, since the payload does not depend on its position: `encode` makes the payload,
 `header` binds it to a slab and a position. `decode` gives rows out only after every check has passed.
 """
 
@@ -43,7 +43,7 @@ _CHECKSUM = struct.Struct("<I")
 
 
 class Declared(Protocol):
-    """What rows are read as: a topic, or what was compiled from one."""
+    """The shape in which rows are read: a topic, or the input of a program."""
 
     @property
     def name(self) -> str: ...
@@ -208,7 +208,7 @@ def check(file: pa.Buffer, extent: Extent) -> None:
 
 @dataclass(frozen=True)
 class _FrameReader:
-    """The checks of one frame, in the order of ARCHITECTURE.md; each refuses by the frame's full address."""
+    """The checks of one frame, in the order of docs/log-format.md; each refuses by the frame's full address."""
 
     file: pa.Buffer
     extent: Extent
@@ -329,7 +329,7 @@ class _FrameReader:
         raise SchemaError(
             f"topic {self.topic.name}: at offset {self.extent.base_offset} of partition {self.extent.partition} the column {column!r} is "
             f"{from_arrow(kind)}, and here it is known as {self.topic.schema[column].type}: the rows were written under a newer version of "
-            "the schema; open the topic anew, start the application again"
+            "the schema; open the topic again, or restart the application"
         )
 
     def select(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """
 Lineage: what a frame that maintenance wrote says of its offsets, and of the frames whose place it takes.
 
-Offsets are the catalog's: a frame as a producer wrote it does not know its own. What is written anew does, and says so in the
+Offsets are the catalog's: a frame as a producer wrote it does not know its own. A rewritten frame does, and says so in the
 metadata of its Arrow schema, which nobody needs to read it. Only where a catalog is lost for good (`salvage.py`) it tells
 rows that lie in two files from rows that were written twice.
 """

@@ -36,7 +36,7 @@ class FrameReference:
 
     @classmethod
     def from_json(cls, value: list[int]) -> FrameReference:
-        """The inverse of `to_json`; EpochFailedError for what no writer would say."""
+        """The inverse of `to_json`; EpochFailedError if no writer could have said this."""
         return cls(*_checked_integers(value, len(fields(cls))))
 
 
@@ -74,7 +74,7 @@ class SlabReference:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> SlabReference:
-        """The inverse of `to_json`; EpochFailedError for what no writer would say."""
+        """The inverse of `to_json`; EpochFailedError if no writer could have said this."""
         name = SlabName.parse(value["path"])
         if name is None:
             raise EpochFailedError(f"a task named the file {value['path']!r}; expected the path of a slab")

@@ -39,7 +39,7 @@ class SlabMissingError(CorruptionError):
     """A slab is not there: it was lost, or it left the manifest and has been deleted since."""
 
 
-# What befalls a reader whose slab has been deleted since: a root that fails cannot tell that it has no copy either.
+# The error of a reader whose slab has been deleted since: a root that fails cannot tell that it has no copy either.
 GONE = (SlabMissingError, StorageFailedError)
 
 

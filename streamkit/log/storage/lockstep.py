@@ -16,9 +16,9 @@ class NoMorePartsError(Exception):
 
 class Lockstep:
     """
-    Parts for writers in threads of their own: nobody gets the next step before all that are left have asked for it.
+    Parts for writers in threads of their own: no writer gets the next step before all that are left have asked for it.
 
-    The parts are made in the thread that asks last. What is raised while they are made is the `failure`.
+    The parts are made in the thread that asks last. An error while they are made is the `failure`.
     """
 
     def __init__(self, parts: Iterable[Part], writers: Iterable[int]) -> None:

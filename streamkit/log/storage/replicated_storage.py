@@ -54,9 +54,9 @@ class ReplicatedStorage:
 
         Aims at `factor` copies; a root that fails does not stop the others, and is replaced by the next. With fewer than
         `min_insync` copies, those that were made are removed: StorageFullError if room was all that lacked, else
-        NotEnoughReplicasError, which names what befell each root.
+        NotEnoughReplicasError, which names the error of each root.
         """
-        parts = tuple(parts) if isinstance(parts, Iterator) else parts  # which cannot be begun anew
+        parts = tuple(parts) if isinstance(parts, Iterator) else parts  # which cannot be started again
         order = self._order(path)
         outcomes = self._write(order[: self.replication.factor], path, parts)
         for number in order[self.replication.factor :]:
@@ -74,8 +74,8 @@ class ReplicatedStorage:
         """
         Every copy that can be mapped, the likeliest root first.
 
-        Who comes to the end has found none that will do: then StorageFailedError if a root failed, and so there may be one, unless
-        it is for its disk that it did and there are other copies.
+        At the end, if no copy would do: StorageFailedError if a root failed, because it may have one; not if its disk failed
+        and there are other copies.
         """
         failure: OSError | None = None
         is_found = False
@@ -116,7 +116,7 @@ class ReplicatedStorage:
         return int(self.map(path).size)
 
     def exists(self, path: str) -> bool:
-        """Whether any root has a copy; StorageFailedError if none is seen to have one, and a root cannot tell."""
+        """Whether any root has a copy; StorageFailedError if none is seen, and a root cannot be looked into."""
         failure: OSError | None = None
         for files in self._files:
             try:
@@ -162,7 +162,7 @@ class ReplicatedStorage:
                 self._complain(number, unusable[files.root])
 
     def _ask(self, call: Callable[[FileStorage], Answer]) -> tuple[Answer, ...]:
-        """What the roots that can be used answer; the first OSError if none does."""
+        """The answers of the roots that can be used; the first OSError if none answers."""
         answers, failures = [], []
         for number, files in enumerate(self._files):
             try:
@@ -197,7 +197,7 @@ class ReplicatedStorage:
         return tuple(sorted(range(len(self._files)), key=rank))
 
     def _replace(self, number: int, path: str, parts: Iterable[Part], outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
-        """Write a copy under one more root: of one that was made, for all must be alike, or else from the beginning."""
+        """Write a copy under one more root: from a copy that was made, since all must be equal, or else from the beginning."""
         for made in _sizes(outcomes):
             try:
                 return self._write([number], path, [self._files[made].map(path)])
@@ -206,14 +206,14 @@ class ReplicatedStorage:
         return self._write([number], path, parts)
 
     def _write(self, numbers: Sequence[int], path: str, parts: Iterable[Part]) -> dict[int, Outcome]:
-        """Write a copy under each of these roots, at once; none is left if the parts cannot be made, which raises what befell them."""
+        """Write a copy under each of these roots, at once; none is left if the parts cannot be made, which raises their error."""
         shared = Lockstep(parts, numbers)
 
         def attempt(number: int) -> Outcome:
             try:
                 self._check(number)
                 size = self._files[number].create(path, shared.parts(number))
-                self._check(number)  # a copy on a root that was left out meanwhile is none: who left it out may not have seen it
+                self._check(number)  # a copy on a root left out meanwhile does not count: who left it out may not have seen it
                 return size
             except FileExistsError:
                 raise
@@ -245,7 +245,7 @@ class ReplicatedStorage:
             return StorageFullError(f"{copies} of {path} could be made: {reasons}")
         return NotEnoughReplicasError(
             f"{copies} of {path} could be made, min.insync.replicas is {self.replication.min_insync}; nothing became visible. {reasons}. "
-            "Reading goes on; mend or mount the disk, then write again"
+            "Reading goes on; fix or mount the disk, then write again"
         )
 
 
@@ -266,7 +266,7 @@ def _sizes(outcomes: Mapping[int, Outcome]) -> dict[int, int]:
 
 
 def _check_disk(folder: str) -> None:
-    """OSError if a folder cannot be listed, or its file system is mounted read-only, which is what becomes of a failing one."""
+    """OSError if a folder cannot be listed, or its file system is mounted read-only, as Linux does with a failing one."""
     os.listdir(folder)
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), folder)

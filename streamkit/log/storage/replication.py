@@ -17,7 +17,7 @@ from streamkit.log.database.database import Transaction
 
 @dataclass(frozen=True)
 class StorageRoot:
-    """A folder, best on a disk of its own; its marker file has `token`, so that an empty mount point is not taken for it (`storage_root.py`)."""
+    """A folder, best on a disk of its own; its marker file has `token`, so that an empty mount point differs from it (`storage_root.py`)."""
 
     path: str
     token: str

@@ -29,7 +29,7 @@ class Storage(Protocol):
     """
     Immutable files by relative path, with `/` between folders.
 
-    Beside what each method says, StorageFailedError for whatever else the operating system refuses.
+    Beside what each method says, StorageFailedError for any other refusal of the operating system.
     """
 
     @property
@@ -54,7 +54,7 @@ class Storage(Protocol):
         """The paths of all files below a folder, sorted; empty if there is no such folder."""
 
     def delete(self, path: str) -> None:
-        """Remove a file; a missing one is no error."""
+        """Remove a file; a missing one is not an error."""
 
     def size(self, path: str) -> int:
         """The size of a file in bytes; FileNotFoundError if there is none."""
@@ -72,7 +72,7 @@ def check_path(path: str) -> str:
 
 def make_root(folder: str) -> None:
     """
-    Make the absolute folder of a log, and take its name to the disk: what is synced in it later would be lost without.
+    Make the absolute folder of a log, and sync its name: without that, what is synced in it later would be lost.
 
     A folder that exists is synced too, since whoever made it may have died before that. OSError if it cannot be made.
     """
@@ -133,7 +133,7 @@ class FileStorage:
         return tuple(sorted(found))
 
     def delete(self, path: str) -> None:
-        """Unlink a file; a missing one is no error."""
+        """Unlink a file; a missing one is not an error."""
         with naming("delete", path), suppress(FileNotFoundError):
             os.unlink(self._full_path(path))
 
@@ -197,7 +197,7 @@ class FileStorage:
 
 
 def _mapped(file: str) -> pa.Buffer:
-    """The bytes of a file, which must be none that a link leads to. Python's own `mmap` would keep a descriptor for each file."""
+    """The bytes of a file, which must not be a link. Python's own `mmap` would keep a descriptor for each file."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(descriptor).st_size == 0:
@@ -240,7 +240,7 @@ class MemoryStorage:
 
     @property
     def root(self) -> str:
-        """A temporary directory, which goes with this object."""
+        """A temporary directory, deleted with this object."""
         return self._folder.name
 
     def __repr__(self) -> str:
@@ -270,7 +270,7 @@ class MemoryStorage:
         return tuple(sorted(path for path in self._files if path.startswith(f"{check_path(folder)}/")))
 
     def delete(self, path: str) -> None:
-        """Forget a file; a missing one is no error."""
+        """Forget a file; a missing one is not an error."""
         self._files.pop(check_path(path), None)
 
     def size(self, path: str) -> int:

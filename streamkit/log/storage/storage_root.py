@@ -44,7 +44,7 @@ class Marker:
 
     @classmethod
     def parse(cls, data: bytes) -> Marker:
-        """The inverse of `encode`; of other bytes, a marker that is nobody's."""
+        """The inverse of `encode`; other bytes give a marker without an owner."""
         try:
             value = json.loads(data)
             return cls(str(value["token"]), Owner(str(value["log_id"]), str(value["place"])))
@@ -57,7 +57,7 @@ NOBODYS = Marker("", Owner("", ""))
 
 @dataclass(frozen=True)
 class MarkerChange:
-    """What is to become of the marker of a root: the one that was found, and the one in its place; None if it stays."""
+    """The change of a root's marker: the one that was found, and the one to write; None if it stays."""
 
     root: StorageRoot
     found: Marker | None = None
@@ -80,7 +80,7 @@ class MarkerChange:
             _write_marker(self.root.path, self.wanted)
 
     def undo(self) -> None:
-        """Put the marker that was found back in the place of the one that was written; what cannot be written to is left as it is."""
+        """Put the marker back that was found; a folder that cannot be written to is left as it is."""
         try:
             if self.wanted is None or read_marker(self.root.path) != self.wanted:
                 return
@@ -94,7 +94,7 @@ class MarkerChange:
 
 def place_of(root: str) -> str:
     """
-    What tells the log in a folder from a copy of it: the folder itself.
+    The place of a log, which differs from that of its copies: its folder.
 
     Of a log with its catalog on a server it is the name of its identity, since each host may mount the folder elsewhere.
     """
@@ -103,7 +103,7 @@ def place_of(root: str) -> str:
 
 
 def read_marker(folder: str) -> Marker | None:
-    """The marker in a folder, None if there is none; OSError if that cannot be told."""
+    """The marker in a folder, None if there is none; OSError if the folder cannot be read."""
     try:
         descriptor = os.open(os.path.join(folder, MARKER), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def check_root(root: StorageRoot, place: str) -> None:
     if marker.token != root.token:
         raise OSError(
             f"its marker file is that of another storage root, of the log at {marker.owner.place}; if that is this log, the root has been "
-            "left out or disks were exchanged: open the log anew, and if that is of no avail, run `streamkit storage set` with the same folders"
+            "left out or disks were exchanged: open the log again, and if that does not help, run `streamkit storage set` with the same folders"
         )
     if marker.owner.place != place:
         raise OSError(_elsewhere(marker))
@@ -137,7 +137,7 @@ def check_root(root: StorageRoot, place: str) -> None:
 
 def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, adopt: bool = False) -> MarkerChange:
     """
-    What makes an absolute folder a storage root of this owner, not yet done; ConfigError if it cannot be one.
+    The change that makes an absolute folder a storage root of this owner, not yet made; ConfigError if it cannot be one.
 
     An empty folder, or one that does not exist yet, becomes one; if it is `known` by the log, it is the same root again, on a
     new disk. A folder that was a root of this log comes back as it is. With `adopt`, so does a root of the log at another place,
@@ -150,7 +150,7 @@ def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, a
             root = known or StorageRoot(folder, fresh_token())
             return MarkerChange(root, marker, Marker(root.token, owner), is_known=bool(known))
     except OSError as error:
-        if known:  # a failing disk stays on record, and is seen to later
+        if known:  # a failing disk stays on record, and is dealt with later
             return MarkerChange(known)
         raise ConfigError(f"the storage root {folder} cannot be used: {error.strerror}") from error
     _check_owner(folder, marker, owner, adopt=adopt)
@@ -160,9 +160,9 @@ def claim_root(folder: str, owner: Owner, known: StorageRoot | None = None, *, a
 
 def release_root(root: StorageRoot, owner: Owner) -> MarkerChange:
     """
-    Give a root another token, so that whoever opened the log before does not write there any more; returns what was done.
+    Give a root another token, so that whoever opened the log before no longer writes there; returns the change.
 
-    The folder may become a root of this log again. What cannot be written to is left as it is.
+    The folder may become a root of this log again. A folder that cannot be written to is left as it is.
     """
     change = MarkerChange(root)
     try:
@@ -172,7 +172,7 @@ def release_root(root: StorageRoot, owner: Owner) -> MarkerChange:
             change.write()
     except (OSError, StreamKitError) as error:
         _logger.warning(
-            "the storage root %s was left out, but cannot be marked so: %s; who has the log open may go on writing there until it is opened anew",
+            "the storage root %s was left out, but cannot be marked so: %s; who has the log open may go on writing there until it is opened again",
             root.path,
             error,
         )

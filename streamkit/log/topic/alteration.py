@@ -1,4 +1,4 @@
-"""An alteration: what is to change of a topic."""
+"""An alteration: the changes to a topic."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def check_avro_schema(schema: str | Mapping[str, Any] | Sequence[Any]) -> str:
     """
     A schema, given as JSON text, dict or list, as JSON text; SchemaError if Avro does not read it.
 
-    An array of what takes no bytes is refused too: the few bytes of its length could ask for any amount of memory.
+    An array of items that take no bytes is refused too: the few bytes of its length could ask for any amount of memory.
     """
     try:
         text = json.dumps(json.loads(schema) if isinstance(schema, str) else schema)

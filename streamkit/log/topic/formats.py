@@ -4,7 +4,7 @@ Formats of opaque topics: what the bytes of a record mean, and Python values to 
 An opaque topic has the columns `key binary, value binary`, for data that arrive encoded. Its format is that of the values:
 `json` (any JSON value, UTF-8), `avro` (schemaless binary encoding under a schema that the topic has), `string` (UTF-8
 text) or `bytes` (as they are). Keys are text in UTF-8, as Kafka's string serializer writes them; in a `bytes` topic they
-are bytes. None is no value, whatever the format.
+are bytes. None is not a value in any format.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def declare_format(name: str | None, schema: str | Mapping[str, Any] | Sequence[
     """
     The format of that name, checked; `schema` is an Avro schema as JSON text, dict or list.
 
-    ConfigError for a format that does not exist, or a schema where none belongs; SchemaError for one that Avro refuses.
+    ConfigError if the format does not exist, or takes no schema; SchemaError if Avro refuses the schema.
     """
     if name == "protobuf":
         raise ConfigError(
@@ -71,7 +71,7 @@ def rows_of(format: Format | None, data: pa.Table | pa.RecordBatch) -> list[dict
     """
     The rows as dicts of Python values, keys and values of a format decoded: what a producer's `send` takes.
 
-    Times outside the years 1 to 9999, which no datetime can be, are numpy's datetime64, in UTC.
+    Times outside the years 1 to 9999, which no datetime can hold, are numpy's datetime64, in UTC.
     """
     opaque = OPAQUE_SCHEMA.names if format else ()
     columns = [

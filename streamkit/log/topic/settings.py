@@ -10,8 +10,8 @@ Settings of a topic, with Kafka's names, units and defaults. All of them act; on
 | `segment.bytes` | how large merged files become (`merge.py`), and with `segment.ms` what compaction in the background leaves alone |
 | `segment.ms`, `min.cleanable.dirty.ratio`, `min.compaction.lag.ms`, `max.compaction.lag.ms`, `delete.retention.ms` | `compaction.py` |
 
-Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. A setting that is
-altered holds for who opens the topic from then on; a producer that is open goes on with those it knows.
+Numbers have the ranges of Kafka's types: `segment.bytes` and `max.message.bytes` 32 bits, the others 64. An altered
+setting holds for whoever opens the topic from then on; an open producer goes on with the settings it knows.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _ratio() -> tuple[str, Callable[[str], str]]:
 
 
 def _plain_number(text: str) -> str:
-    """The text, unless it is a number to Python alone: with digits of other scripts, or parted by underscores."""
+    """The text; an error if only Python reads it as a number: digits of other scripts, or underscores."""
     if not text.isascii() or "_" in text:
         raise ValueError
     return text

@@ -52,7 +52,7 @@ class Topic:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The columns that are no key columns."""
+        """The columns that are not in the key."""
         return tuple(name for name in self.schema.names if name not in self.key)
 
     @property
@@ -85,7 +85,7 @@ class Topic:
 
     @property
     def declaration(self) -> Topic:
-        """The topic as it could be declared anew: without what the catalog gave it."""
+        """The topic as it could be declared again: without what the catalog gave it."""
         return replace(self, id=UNCREATED, version=1)
 
     def to_json(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def declare_topic(
     A topic that is not created yet, every part checked.
 
     `schema` is SQL text, a Schema or an Arrow schema; a topic with a `format` takes none, and has the key `key`. SchemaError
-    for a column that is not there or of the wrong type, ConfigError for a bad name, number of partitions or setting.
+    if a column does not exist or has the wrong type, ConfigError for a bad name, number of partitions or setting.
     """
     check_name(name, "topic")
     if format is not None:
@@ -145,7 +145,7 @@ def declare_topic(
 
 
 def check_compaction(topic: Topic) -> Topic:
-    """The topic, if it can be compacted or need not; else ConfigError."""
+    """The topic; ConfigError if it is to be compacted without a key, or with lags that contradict each other."""
     if topic.is_compacted and not topic.key:
         raise ConfigError(
             f"topic {topic.name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key="

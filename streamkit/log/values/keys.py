@@ -1,7 +1,7 @@
 """
 Keys as bytes: the order-preserving encoding, and the hash that places a key in a partition and a key group.
 
-The bytes are stated in ARCHITECTURE.md, "Keys". A null is its tag byte alone. -0.0 is kept as 0.0 and every NaN as one, here and in
+docs/log-format.md states the bytes. A null is its tag byte alone. -0.0 is kept as 0.0 and every NaN as one, here and in
 `partition_bytes`, because equal keys have to meet; Kafka's own serialiser would tell these apart.
 """
 
@@ -49,12 +49,12 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def decode_keys(encoded: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
-    """Return the columns behind encoded keys, one per Spark type; CorruptionError where bytes are no key of these types."""
+    """Return the columns behind encoded keys, one per Spark type; CorruptionError where bytes are not a key of these types."""
     return decode_key_slices(Slices.of(encoded), types)
 
 
 def key_parts(columns: Sequence[pa.Array]) -> list[Part]:
-    """The encoding of the columns as parts, for those who put something before the key."""
+    """The encoding of the columns as parts, for callers that put something before the key."""
     if not columns:
         raise ValueError("a key needs at least one column, found none")
     return [part for column in columns for part in _column_parts(column)]

@@ -15,7 +15,7 @@ _BOUNDS = {  # the first and the last number of a unit in the years 1 to 9999
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column; times outside the years 1 to 9999, which no datetime can be, as numpy's datetime64 in UTC."""
+    """The values of a column; times outside the years 1 to 9999, which no datetime can hold, as numpy's datetime64 in UTC."""
     if not has_far_times(column):
         values: list[Any] = column.to_pylist()
         return values

@@ -1,7 +1,7 @@
 """
 Whole numbers as programs give them: offsets, partitions, times, sizes.
 
-Whatever Python takes for an index is one, so numpy's are too; what the catalog would keep as it is given, such as 1.5, is none.
+Whatever Python takes for an index counts, so numpy's integers do; 1.5 does not, which the catalog would keep as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def as_whole_number(value: object) -> int | None:
 
 
 def whole_number(what: str, value: object, least: int = 0, most: int = MOST) -> int:
-    """The whole number that a value is; ConfigError, which says `what` it was given as, if it is none or out of bounds."""
+    """The whole number that a value is; ConfigError, which says `what` it was given as, if it is not one or out of bounds."""
     number = as_whole_number(value)
     if number is None or not least <= number <= most:
         raise ConfigError(f"{what}={value!r}; expected a whole number from {least} to {most}")
@@ -34,12 +34,12 @@ def whole_number(what: str, value: object, least: int = 0, most: int = MOST) -> 
 
 
 def offset_of(topic: str, partition: int, value: object) -> int:
-    """The offset that a value is; ConfigError names topic and partition if it is none."""
+    """The offset that a value is; ConfigError names topic and partition if it is not one."""
     return whole_number(f"topic {topic}, partition {partition}: offset", value)
 
 
 def offsets_by_topic(offsets: object) -> dict[str, dict[int, int]]:
-    """Offsets by topic and partition; ConfigError names the one that is no whole number from 0."""
+    """Offsets by topic and partition; ConfigError names the one that is not an integer from 0 on."""
     shape = "offsets={!r}; expected offsets by topic and partition, such as {{'orders': {{0: 17}}}}"
     if not isinstance(offsets, Mapping):
         raise ConfigError(shape.format(offsets))

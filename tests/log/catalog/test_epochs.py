@@ -188,9 +188,9 @@ def test_a_topic_created_anew_is_another_topic(app):
     app.catalog.delete_topic("source")
     app.catalog.create_topic(declare_topic("source", "v string", partitions=2))
 
-    with pytest.raises(EpochFailedError, match="deleted and created anew"):
+    with pytest.raises(EpochFailedError, match="deleted and created again"):
         app.catalog.commit_epoch(epoch)
-    with pytest.raises(TopicNotFoundError, match="created anew"):
+    with pytest.raises(TopicNotFoundError, match="created again"):
         app.catalog.topic_by_id(app.source.id)
 
 

@@ -385,7 +385,7 @@ def test_rows_that_were_moved_are_found(log, monkeypatch):
 
 
 def test_without_a_group_topics_are_followed(log):
-    """A consumer of topics alone reads a topic that was deleted and created anew from its beginning."""
+    """A consumer of topics alone reads a topic that was deleted and created again from its beginning."""
     produce(log, "u", range(5))
     lost: list[TopicPartition] = []
     assigned: list[TopicPartition] = []
@@ -409,7 +409,7 @@ def test_an_assigned_topic_that_goes_is_noticed(log):
         log.delete_topic("u")
         log.create_topic("u", "n bigint", partitions=1)
         with pytest.raises(
-            TopicNotFoundError, match="topic 'u' does not exist any more; it was deleted, or deleted and created anew"
+            TopicNotFoundError, match="topic 'u' does not exist any more; it was deleted, or deleted and created again"
         ):
             consumer.poll(0)
 

@@ -88,7 +88,7 @@ def test_what_is_no_offset_of_the_topic_is_another_error(log, partition, offset)
 def test_without_a_group_a_seek_is_asked_for(log):
     """A consumer of no group that is not to begin anywhere by itself asks for a seek, and speaks of no group."""
     with log.consumer("t", auto_offset_reset="none") as consumer:
-        expected = r"topic t, partition 0: there is no position to begin at, as nothing was sought; .*: seek to an offset between the two"
+        expected = r"topic t, partition 0: there is no position to begin at, because nothing was sought; .*: seek to an offset between the two"
         with pytest.raises(OffsetOutOfRangeError, match=expected):
             consumer.poll(0)
         consumer.seek("t", 0, 9)

@@ -358,7 +358,7 @@ def test_a_password_opens_the_log_and_is_never_shown(guest, postgres, tmp_path):
 def test_a_wrong_password_is_refused_without_showing_it(guest, postgres):
     """The error says what the server said, and nowhere, nor in its causes, what the password was."""
     url = postgres.url(storage="/tmp").replace("streamkit@", "guest:guessed@")
-    with pytest.raises(ConfigError, match=r"password authentication failed.*mend the URL, or start the server") as refused:
+    with pytest.raises(ConfigError, match=r"password authentication failed.*fix the URL, or start the server") as refused:
         open_postgres(url)
     error = refused.value
     assert "guessed" not in str(error) and error.__cause__ is None and error.__suppress_context__
@@ -373,7 +373,7 @@ def test_a_user_without_rights_is_told(guest, postgres, tmp_path):
 def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
     """The error of the first connection names the server and both ways to mend it."""
     monkeypatch.setattr("streamkit.log.database.postgres.OPEN_TIMEOUT_S", 0.2)
-    with pytest.raises(ConfigError, match=r"the catalog postgresql://nobody@/db\?host=.* cannot be opened: .*mend the URL"):
+    with pytest.raises(ConfigError, match=r"the catalog postgresql://nobody@/db\?host=.* cannot be opened: .*fix the URL"):
         open_log(f"postgresql://nobody@/db?host={tmp_path}&storage={tmp_path}")
     assert list(tmp_path.iterdir()) == []
 

@@ -269,7 +269,7 @@ def test_an_older_instance_is_fenced(log):
     new.send_batch("t", table_of(2))
     new.flush()
 
-    with pytest.raises(FencedError, match="producer p: epoch 1 cannot commit, it was opened anew as epoch 2"):
+    with pytest.raises(FencedError, match="producer p: epoch 1 cannot commit, it was opened again as epoch 2"):
         old.flush()
     assert numbers_in(log) == [2]
     assert len(log.storage.list("slabs")) == 1
@@ -434,6 +434,6 @@ def test_a_closed_producer_takes_nothing_in(linger_ms):
         producer.transaction().__enter__,
         producer.__enter__,
     ):
-        with pytest.raises(StreamKitError, match="is closed, and takes nothing in any more; make another one"):
+        with pytest.raises(StreamKitError, match="is closed, and takes no more rows; make another one"):
             use()
     assert log.read("t")["v"].to_pylist() == [1]

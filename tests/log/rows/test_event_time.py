@@ -102,9 +102,7 @@ def test_the_error_says_what_to_do(log):
         producer.send_batch("t", rows)
     found = str(caught.value)
     assert found.startswith("topic t: row 1, column '_timestamp': its event time, 1800000000000000 ms since 1970, ")
-    assert (
-        "lies 20812500 days ahead of the clock, the topic allows message.timestamp.after.max.ms=3600000; mend the time" in found
-    )
+    assert "lies 20812500 days ahead of the clock, the topic allows message.timestamp.after.max.ms=3600000; fix the time" in found
     assert found.endswith("the rows that do not fit are 1, 2") and caught.value.rows == (1, 2)
     with log.producer() as producer, pytest.raises(SchemaError, match=r"column 'at': .* lies 7200000 ms ahead of the clock"):
         producer.send_batch("timed", pa.table({"at": stamps(NOW_MS + 2 * HOUR)}))

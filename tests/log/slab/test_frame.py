@@ -58,7 +58,7 @@ def read(data, extent, columns=None, topic=None):
 
 
 def test_header_bytes_are_fixed():
-    """The 128 bytes of a header are those of ARCHITECTURE.md, for ever."""
+    """The 128 bytes of a header are those of docs/log-format.md, for ever."""
     head = FrameHeader("zstd", 7, 3, 1000, 2, 4096, 123456, 65432, -1, 1_700_000_000_000, bytes.fromhex(TOKEN), 0xDEADBEEF)
 
     assert head.pack().hex() == (

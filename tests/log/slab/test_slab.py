@@ -60,7 +60,7 @@ def test_frames_are_read_by_their_references(storage):
 
 
 def test_bytes_are_fixed(storage, tmp_path):
-    """Header, footer and trailer are those of ARCHITECTURE.md, for ever."""
+    """Header, footer and trailer are those of docs/log-format.md, for ever."""
     reference = write_slab(storage, NAME, FRAMES)
     data = (tmp_path / NAME.path).read_bytes()
 

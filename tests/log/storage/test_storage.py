@@ -103,7 +103,7 @@ def test_a_folder_that_vanished_is_made_again(tmp_path):
         (errno.EMFILE, "expected room for one more open file; .*ulimit -n"),
         (errno.EIO, "expected a disk that works; .*streamkit fsck --deep"),
         (errno.ENOTDIR, "expected a folder; move what is there away"),
-        (errno.ENXIO, "mend that, then run again"),
+        (errno.ENXIO, "fix that, then run again"),
     ],
 )
 def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, number, advice):

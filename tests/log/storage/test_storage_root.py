@@ -306,9 +306,9 @@ def test_slabs_on_a_root_added_since_are_found(folders, before):
     [
         ("xy", r"found 'xy' as the storage roots; expected a list of folders, as in"),
         (3, "found 3 as the storage roots"),
-        ([""], "the storage root '' cannot be used: it is no path"),
-        (["a\0"], "cannot be used: it is no path"),
-        ([3], "the storage root 3 cannot be used: it is no path"),
+        ([""], "the storage root '' cannot be used: it is not a path"),
+        (["a\0"], "cannot be used: it is not a path"),
+        ([3], "the storage root 3 cannot be used: it is not a path"),
     ],
 )
 def test_storage_roots_are_a_list_of_paths(log, roots, reason):

@@ -253,14 +253,14 @@ def test_a_topic_created_anew_is_another_one(log):
         next(reader)
         log.delete_topic("t")
         log.create_topic("t", "user string, n int", key="user", partitions=2)
-        with pytest.raises(TopicNotFoundError, match="deleted and created anew"):
+        with pytest.raises(TopicNotFoundError, match="deleted and created again"):
             list(reader)
-        with pytest.raises(TopicNotFoundError, match="deleted and created anew"):
+        with pytest.raises(TopicNotFoundError, match="deleted and created again"):
             Reader(log.storage, log.catalog, old, start=0)
         producer.send("t", {"user": "b", "n": 2})
         with pytest.raises(TopicNotFoundError, match="topic t was deleted"):
             producer.flush()
-        with pytest.raises(EpochFailedError, match="deleted and created anew"):
+        with pytest.raises(EpochFailedError, match="deleted and created again"):
             log.catalog.commit_epoch(epoch(state, 2, old))
         producer.send("t", {"user": "c", "n": 3})
 
