@@ -9,12 +9,13 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
-from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Literal, Reference
+from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.operators.source import StreamSource
 
 app = sk.Topology("app")
 flights: Any = app.stream("flights")  # tests also pass what its types forbid
-SOURCE = nodes.StreamSource("flights")
+SOURCE = StreamSource("flights")
 HOUR = sk.tumbling("1 hour", grace="0 s")
 
 
@@ -24,7 +25,7 @@ def test_group_by_takes_names_columns_and_expressions():
         F.max("dep_delay").alias("worst"), n=F.count("*")
     )
 
-    assert table.node == nodes.Aggregate(
+    assert table.node == AggregateNode(
         SOURCE,
         (
             ("origin", Reference("origin")),
@@ -37,14 +38,14 @@ def test_group_by_takes_names_columns_and_expressions():
 
 def test_group_by_key_leaves_the_key_open():
     """Without columns the stream's own key is meant, whatever it will be."""
-    assert flights.group_by_key().count().node == nodes.Aggregate(SOURCE, None, (("count", Call("count", (Literal(1),))),))
+    assert flights.group_by_key().count().node == AggregateNode(SOURCE, None, (("count", Call("count", (Literal(1),))),))
 
 
 def test_windows_and_store_are_part_of_the_table():
     """The windows and the store's name belong to the aggregation."""
     table = sk.Topology("b").stream("flights").group_by("origin").windowed_by(HOUR).count(store="counts")
 
-    assert isinstance(table.node, nodes.Aggregate)
+    assert isinstance(table.node, AggregateNode)
     assert table.node.window == HOUR
     assert table.node.store == "counts"
     assert list(table.topology.stores) == ["counts"]

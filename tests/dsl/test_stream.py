@@ -9,13 +9,17 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
-from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Literal, Reference, SqlText
+from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.source import StreamSource
+from streamkit.plan.operators.write import To
 
 app = sk.Topology("app")
 flights: Any = app.stream("flights")  # tests also pass what its types forbid
 planes = app.table("planes")
-SOURCE = nodes.StreamSource("flights")
+SOURCE = StreamSource("flights")
 LATE = Call("gt", (Reference("dep_delay"), Literal(15)))
 
 
@@ -23,32 +27,32 @@ LATE = Call("gt", (Reference("dep_delay"), Literal(15)))
     ("stream", "node"),
     [
         (flights, SOURCE),
-        (flights.filter(F.col("dep_delay") > 15), nodes.Filter(SOURCE, LATE)),
-        (flights.filter("dep_delay > 15"), nodes.Filter(SOURCE, SqlText("dep_delay > 15"))),
+        (flights.filter(F.col("dep_delay") > 15), FilterNode(SOURCE, LATE)),
+        (flights.filter("dep_delay > 15"), FilterNode(SOURCE, SqlText("dep_delay > 15"))),
         (
             flights.filter_not(F.col("dep_delay") > 15),
-            nodes.Filter(SOURCE, Call("not", (Call("coalesce", (LATE, Literal(False))),))),
+            FilterNode(SOURCE, Call("not", (Call("coalesce", (LATE, Literal(False))),))),
         ),
         (
             flights.select("origin", F.col("dest").alias("to"), late=F.col("dep_delay") > 15),
-            nodes.Select(SOURCE, (("origin", Reference("origin")), ("to", Reference("dest")), ("late", LATE))),
+            Select(SOURCE, (("origin", Reference("origin")), ("to", Reference("dest")), ("late", LATE))),
         ),
-        (flights.select("*"), nodes.Select(SOURCE, (("*", Reference("*")),))),
+        (flights.select("*"), Select(SOURCE, (("*", Reference("*")),))),
         (
             flights.with_columns(F.lit(1).alias("one"), name=F.col("carrier")),
-            nodes.WithColumns(SOURCE, (("one", Literal(1)), ("name", Reference("carrier")))),
+            WithColumns(SOURCE, (("one", Literal(1)), ("name", Reference("carrier")))),
         ),
-        (flights.rename({"dest": "to"}, name="x"), nodes.Rename(SOURCE, (("dest", "to"), ("name", "x")))),
-        (flights.drop("year", "month"), nodes.Drop(SOURCE, ("year", "month"))),
-        (flights.join(planes, on="tailnum"), nodes.Join(SOURCE, planes.node, "inner", (("tailnum", "tailnum"),))),
-        (flights.join(planes, ["a", "b"], "left"), nodes.Join(SOURCE, planes.node, "left", (("a", "a"), ("b", "b")))),
+        (flights.rename({"dest": "to"}, name="x"), Rename(SOURCE, (("dest", "to"), ("name", "x")))),
+        (flights.drop("year", "month"), Drop(SOURCE, ("year", "month"))),
+        (flights.join(planes, on="tailnum"), Join(SOURCE, planes.node, "inner", (("tailnum", "tailnum"),))),
+        (flights.join(planes, ["a", "b"], "left"), Join(SOURCE, planes.node, "left", (("a", "a"), ("b", "b")))),
         (
             flights.join(planes, on={"tail": "tailnum"}, suffix="_p"),
-            nodes.Join(SOURCE, planes.node, "inner", (("tail", "tailnum"),), "_p"),
+            Join(SOURCE, planes.node, "inner", (("tail", "tailnum"),), "_p"),
         ),
-        (flights.join(planes), nodes.Join(SOURCE, planes.node)),
-        (flights.filter("x", name="sieve"), nodes.Filter(SOURCE, SqlText("x"), name="sieve")),
-        (flights.drop("x").named("thin"), nodes.Drop(SOURCE, ("x",), name="thin")),
+        (flights.join(planes), Join(SOURCE, planes.node)),
+        (flights.filter("x", name="sieve"), FilterNode(SOURCE, SqlText("x"), name="sieve")),
+        (flights.drop("x").named("thin"), Drop(SOURCE, ("x",), name="thin")),
     ],
 )
 def test_verbs_make_nodes(stream, node):
@@ -92,4 +96,4 @@ def test_to_ends_a_stream():
     own = sk.Topology("own")
     own.stream("a").to("b", partitions=3)
 
-    assert own.sinks == (nodes.To(nodes.StreamSource("a"), "b", 3),)
+    assert own.sinks == (To(StreamSource("a"), "b", 3),)

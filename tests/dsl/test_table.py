@@ -8,11 +8,15 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
-from streamkit.plan import nodes
 from streamkit.plan.expression import Reference, SqlText
+from streamkit.plan.operators.emit import EmitNode
+from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.source import GlobalTableSource, TableSource
+from streamkit.plan.operators.write import To
 
 app = sk.Topology("app")
-SOURCES = {Table: (app.table("t"), nodes.TableSource("t")), GlobalTable: (app.global_table("t"), nodes.GlobalTableSource("t"))}
+SOURCES = {Table: (app.table("t"), TableSource("t")), GlobalTable: (app.global_table("t"), GlobalTableSource("t"))}
 
 
 @pytest.mark.parametrize("kind", [Table, GlobalTable])
@@ -23,10 +27,10 @@ def test_stateless_verbs_keep_the_kind(kind):
     result = table.filter("x > 1").select("a", b=F.col("x")).with_columns(c=F.col("a")).rename(a="d").drop("b").named("end")
 
     assert type(result) is kind
-    assert result.node == nodes.Drop(
-        nodes.Rename(
-            nodes.WithColumns(
-                nodes.Select(nodes.Filter(source, SqlText("x > 1")), (("a", Reference("a")), ("b", Reference("x")))),
+    assert result.node == Drop(
+        Rename(
+            WithColumns(
+                Select(FilterNode(source, SqlText("x > 1")), (("a", Reference("a")), ("b", Reference("x")))),
                 (("c", Reference("a")),),
             ),
             (("a", "d"),),
@@ -49,7 +53,7 @@ def test_to_is_emit_latest():
     own = sk.Topology("own")
     own.table("t").to("copy", partitions=2)
 
-    assert own.sinks == (nodes.To(nodes.Emit(nodes.TableSource("t"), "latest"), "copy", 2),)
+    assert own.sinks == (To(EmitNode(TableSource("t"), "latest"), "copy", 2),)
 
 
 def test_final_needs_windows():

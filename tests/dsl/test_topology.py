@@ -11,7 +11,8 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import ConfigError, SchemaError, TopologyError
-from streamkit.plan import nodes
+from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.operators.write import To
 
 
 def delays(threshold=15):
@@ -63,7 +64,7 @@ def test_unfinished_steps_are_not_part_of_it():
     stream.to("t")
 
     assert unfinished == ()
-    assert [type(root) for root in app.roots] == [nodes.To, nodes.Aggregate]
+    assert [type(root) for root in app.roots] == [To, AggregateNode]
     assert list(app.stores) == ["n"]
 
 

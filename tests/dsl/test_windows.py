@@ -9,7 +9,7 @@ import pytest
 
 from streamkit.dsl import windows
 from streamkit.errors import ConfigError, TopologyError
-from streamkit.plan.nodes import TimeWindow
+from streamkit.plan.windows import TimeWindow
 
 HOUR_MS = 3_600_000
 tumbling: Any = windows.tumbling  # tests also pass what its types forbid

@@ -11,7 +11,7 @@ from streamkit import functions as F
 from streamkit.errors import TopicNotFoundError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.log.opening import open_log
-from streamkit.plan.nodes import Filter
+from streamkit.plan.operators.filter import FilterNode
 
 pytestmark = pytest.mark.spark
 
@@ -170,7 +170,7 @@ def test_refusals_name_the_users_line(app, log, analyzer):
         sk.compile(app, log, analyzer)
 
     (sink,) = app.sinks
-    assert isinstance(sink.child, Filter)
+    assert isinstance(sink.child, FilterNode)
     assert raised.value.at == sink.child.at
     assert str(raised.value).splitlines()[-1] == f"  at {sink.child.at}"
 

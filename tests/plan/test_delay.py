@@ -8,7 +8,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.plan.delay import delay_ms, delayed_window
-from streamkit.plan.nodes import Aggregate
+from streamkit.plan.operators.aggregate import AggregateNode
 
 WINDOW = sk.tumbling("10 ms", grace="5 ms")
 
@@ -49,7 +49,7 @@ def test_windows_over_newest_results_are_refused():
     """Which newest results an epoch emits depends on its cut, so windows over them cannot be deterministic."""
     newest = counted(sk.Topology("t").stream("clicks")).emit("latest").filter("n > 1")
     node = counted(newest).node
-    assert isinstance(node, Aggregate)
+    assert isinstance(node, AggregateNode)
 
     with pytest.raises(TopologyError, match="emit\\('latest'\\)"):
         delayed_window(node)
@@ -59,10 +59,10 @@ def test_windows_close_later_by_the_delay():
     """Grace and retention of a window grow by the delay of its rows, its size does not; without windows there is nothing to wait for."""
     finals = counted(sk.Topology("t").stream("clicks")).emit("final")
     node = counted(finals).node
-    assert isinstance(node, Aggregate)
+    assert isinstance(node, AggregateNode)
     window = delayed_window(node)
     plain = finals.group_by("user").count().node
-    assert isinstance(plain, Aggregate)
+    assert isinstance(plain, AggregateNode)
 
     assert window is not None
     assert (window.size_ms, window.grace_ms, window.retention_ms) == (10, 11, 21)

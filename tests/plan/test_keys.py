@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from streamkit.errors import TopologyError
-from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Reference, TypedExpression
 from streamkit.plan.keys import (
     changed_key,
@@ -16,13 +15,16 @@ from streamkit.plan.keys import (
     key_names,
     result_columns,
 )
+from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.source import StreamSource, TableSource
 from streamkit.schema import Schema
 
 FLIGHTS = Schema.parse("carrier string, flight int, origin string, year int")
 PLANES = Schema.parse("tailnum string, year int")
 KEY = ("carrier", "flight")
-SOURCE = nodes.StreamSource("flights")
-PLANES_TABLE = nodes.TableSource("planes")
+SOURCE = StreamSource("flights")
+PLANES_TABLE = TableSource("planes")
 
 
 class UpperAnalyzer:
@@ -47,25 +49,25 @@ def plain(*names):
 
 
 def join(on, suffix=None):
-    return nodes.Join(SOURCE, PLANES_TABLE, "left", on, suffix)
+    return Join(SOURCE, PLANES_TABLE, "left", on, suffix)
 
 
 def test_select_keeps_the_key():
     """Key columns that are not selected stay, and come first; the others come in the order selected."""
-    assert columns_of(nodes.Select(SOURCE, plain("origin", "flight"))) == ["carrier", "origin", "flight"]
+    assert columns_of(Select(SOURCE, plain("origin", "flight"))) == ["carrier", "origin", "flight"]
 
 
 def test_star_selects_all():
     """A star stands for all columns, between others."""
     columns = (("x", Call("upper", (Reference("origin"),))), ("*", Reference("*")))
 
-    assert columns_of(nodes.Select(SOURCE, columns)) == ["x", "carrier", "flight", "origin", "year"]
+    assert columns_of(Select(SOURCE, columns)) == ["x", "carrier", "flight", "origin", "year"]
 
 
 def test_with_columns_replaces_in_place():
     """A column of the same name is replaced where it stands; new ones come last."""
     columns = (("x", Reference("year")), ("origin", Reference("carrier")))
-    result = dict(result_columns(nodes.WithColumns(SOURCE, columns), FLIGHTS, KEY, UpperAnalyzer()))
+    result = dict(result_columns(WithColumns(SOURCE, columns), FLIGHTS, KEY, UpperAnalyzer()))
 
     assert list(result) == ["carrier", "flight", "origin", "year", "x"]
     assert result["origin"].value == "carrier"
@@ -73,18 +75,18 @@ def test_with_columns_replaces_in_place():
 
 def test_drop_keeps_the_key():
     """Dropping a key column leaves it with the stream."""
-    assert columns_of(nodes.Drop(SOURCE, ("origin", "carrier"))) == ["carrier", "flight", "year"]
+    assert columns_of(Drop(SOURCE, ("origin", "carrier"))) == ["carrier", "flight", "year"]
 
 
 def test_rename_renames_the_key():
     """A key column that gets another name stays a key column under that name."""
-    node = nodes.Rename(SOURCE, (("carrier", "airline"),))
+    node = Rename(SOURCE, (("carrier", "airline"),))
 
     assert columns_of(node) == ["airline", "flight", "origin", "year"]
     assert key_names(node, KEY) == ("airline", "flight")
 
 
-@pytest.mark.parametrize("node", [nodes.Drop(SOURCE, ("orign",)), nodes.Rename(SOURCE, (("orign", "x"),))])
+@pytest.mark.parametrize("node", [Drop(SOURCE, ("orign",)), Rename(SOURCE, (("orign", "x"),))])
 def test_unknown_columns_are_named(node):
     """An unknown column is an error that lists those there are, and the closest one."""
     with pytest.raises(TopologyError, match="no column 'orign'; there are: carrier, flight, origin, year; did you mean 'origin'"):
@@ -94,12 +96,12 @@ def test_unknown_columns_are_named(node):
 @pytest.mark.parametrize(
     ("node", "changes"),
     [
-        (nodes.WithColumns(SOURCE, (("carrier", Call("upper", (Reference("carrier"),))),)), ("carrier",)),
-        (nodes.WithColumns(SOURCE, (("carrier", Reference("origin")),)), ("carrier",)),
-        (nodes.WithColumns(SOURCE, (("carrier", Reference("carrier")),)), ()),
-        (nodes.Select(SOURCE, (("flight", Reference("year")),)), ("flight",)),
-        (nodes.Select(SOURCE, (("number", Reference("flight")),)), ()),
-        (nodes.Drop(SOURCE, ("carrier",)), ()),
+        (WithColumns(SOURCE, (("carrier", Call("upper", (Reference("carrier"),))),)), ("carrier",)),
+        (WithColumns(SOURCE, (("carrier", Reference("origin")),)), ("carrier",)),
+        (WithColumns(SOURCE, (("carrier", Reference("carrier")),)), ()),
+        (Select(SOURCE, (("flight", Reference("year")),)), ("flight",)),
+        (Select(SOURCE, (("number", Reference("flight")),)), ()),
+        (Drop(SOURCE, ("carrier",)), ()),
     ],
 )
 def test_changes_of_the_key_are_seen(node, changes):
@@ -116,7 +118,7 @@ def test_changes_of_the_key_are_seen(node, changes):
 
 def test_a_table_may_be_renamed():
     """Another name for a key column of a table is no change of its key."""
-    node = nodes.Rename(PLANES_TABLE, (("tailnum", "plane"),))
+    node = Rename(PLANES_TABLE, (("tailnum", "plane"),))
 
     check_table_key(node, result_columns(node, PLANES, ("tailnum",), UpperAnalyzer()), ("tailnum",))
 

@@ -6,18 +6,24 @@ import pytest
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
-from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.plan.naming import name_steps
+from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.operators.emit import EmitNode
+from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.source import StreamSource, TableSource
+from streamkit.plan.operators.write import To
+from streamkit.plan.windows import TimeWindow
 
-EVENTS = nodes.StreamSource("events")
+EVENTS = StreamSource("events")
 COUNT = (("n", Call("count", (Literal(1),))),)
 BY_USER = (("user", Reference("user")),)
 DAY_MS = 86_400_000
 
 
 def counted(child, **options):
-    return nodes.Aggregate(child, options.pop("key", BY_USER), COUNT, **options)
+    return AggregateNode(child, options.pop("key", BY_USER), COUNT, **options)
 
 
 def names_of(*roots):
@@ -27,10 +33,10 @@ def names_of(*roots):
 
 def test_names_say_what_a_step_does_to_what():
     """A generated name holds the verb and the topics; a store's the topics, the group and the window."""
-    joined = nodes.Join(nodes.Filter(EVENTS, Reference("x")), nodes.TableSource("users"), on=(("user", "user"),))
-    table = counted(joined, window=nodes.TimeWindow(DAY_MS, DAY_MS, 0, DAY_MS))
+    joined = Join(FilterNode(EVENTS, Reference("x")), TableSource("users"), on=(("user", "user"),))
+    table = counted(joined, window=TimeWindow(DAY_MS, DAY_MS, 0, DAY_MS))
 
-    assert names_of(nodes.To(nodes.Emit(table, "final"), "daily")) == (
+    assert names_of(To(EmitNode(table, "final"), "daily")) == (
         {
             "stream-events",
             "filter-events",
@@ -46,8 +52,8 @@ def test_names_say_what_a_step_does_to_what():
 
 def test_names_are_stable_when_unrelated_parts_change():
     """Another branch, before or behind, with other topics, renames nothing."""
-    mine = nodes.To(nodes.Emit(counted(EVENTS), "latest"), "counts")
-    other = nodes.To(nodes.Filter(nodes.StreamSource("orders"), Reference("x")), "checked")
+    mine = To(EmitNode(counted(EVENTS), "latest"), "counts")
+    other = To(FilterNode(StreamSource("orders"), Reference("x")), "checked")
 
     steps, stores = names_of(mine)
 
@@ -58,8 +64,8 @@ def test_names_are_stable_when_unrelated_parts_change():
 
 def test_equal_names_get_their_hash_whatever_the_order():
     """Two steps or stores that would be called the same both get a hash of their structure, in any order of declaration."""
-    one = counted(nodes.Filter(EVENTS, Reference("x")))
-    other = counted(nodes.Filter(EVENTS, Reference("y")))
+    one = counted(FilterNode(EVENTS, Reference("x")))
+    other = counted(FilterNode(EVENTS, Reference("y")))
 
     forward, backward = names_of(one, other), names_of(other, one)
 
@@ -73,7 +79,7 @@ def test_given_names_win():
     mine = counted(EVENTS, store="events-by-other")
     generated = counted(EVENTS, key=(("other", Reference("other")),))
 
-    names = name_steps([mine, generated, nodes.Filter(EVENTS, Reference("x"), name="sieve")])
+    names = name_steps([mine, generated, FilterNode(EVENTS, Reference("x"), name="sieve")])
 
     assert names.stores[mine] == "events-by-other"
     assert names.stores[generated].startswith("events-by-other-")
@@ -82,7 +88,7 @@ def test_given_names_win():
 
 def test_two_steps_of_one_given_name_are_refused():
     """A name that was given twice to different steps is an error."""
-    roots = [nodes.Filter(EVENTS, Reference(column), name="sieve") for column in ("x", "y")]
+    roots = [FilterNode(EVENTS, Reference(column), name="sieve") for column in ("x", "y")]
 
     with pytest.raises(TopologyError, match="two steps are called 'sieve'"):
         name_steps(roots)

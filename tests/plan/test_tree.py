@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 
-from streamkit.plan import nodes
 from streamkit.plan.expression import Reference
+from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.project import Drop
+from streamkit.plan.operators.source import StreamSource, TableSource
+from streamkit.plan.operators.write import To
 from streamkit.plan.tree import children, replace, structure_hash, walk
 
-STREAM = nodes.StreamSource("events")
-TABLE = nodes.TableSource("users")
-JOIN = nodes.Join(nodes.Filter(STREAM, Reference("x")), TABLE, on=(("user", "user"),))
+STREAM = StreamSource("events")
+TABLE = TableSource("users")
+JOIN = Join(FilterNode(STREAM, Reference("x")), TABLE, on=(("user", "user"),))
 
 
 def test_walk_visits_inputs_first_and_equal_nodes_once():
     """Every node comes once, behind its inputs, also where it is reached on two ways."""
-    roots = [nodes.To(JOIN, "a"), nodes.To(nodes.Drop(JOIN, ("x",)), "b"), nodes.To(nodes.StreamSource("events"), "c")]
+    roots = [To(JOIN, "a"), To(Drop(JOIN, ("x",)), "b"), To(StreamSource("events"), "c")]
 
     visited = list(walk(roots))
 
@@ -27,13 +31,13 @@ def test_replace_changes_nodes_anywhere():
     """A change reaches every node of the tree, and leaves the rest equal."""
     renamed = replace(JOIN, lambda node: dataclasses.replace(node, topic="people") if node == TABLE else node)
 
-    assert isinstance(renamed, nodes.Join)
-    assert renamed.right == nodes.TableSource("people")
+    assert isinstance(renamed, Join)
+    assert renamed.right == TableSource("people")
     assert renamed.left == JOIN.left
     assert replace(JOIN, lambda node: node) == JOIN
 
 
 def test_structure_hash_depends_on_structure_alone():
     """The hash is the same in every process and for equal trees; it differs where a tree differs."""
-    assert structure_hash(nodes.StreamSource("events")) == structure_hash(STREAM) == "10e5181d"
+    assert structure_hash(StreamSource("events")) == structure_hash(STREAM) == "10e5181d"
     assert structure_hash(JOIN) != structure_hash(JOIN.left)

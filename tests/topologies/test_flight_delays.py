@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from streamkit.cli.topology_file import load_topology
-from streamkit.plan.nodes import Aggregate, TimeWindow
+from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.windows import TimeWindow
 from topologies import flight_delays
 
 DAY_MS = 86_400_000
@@ -27,7 +28,7 @@ def test_windows_are_days():
     """Windows are days of UTC with one day of grace, readable for 400 days."""
     node = flight_delays.app.stores["daily_delays"]
 
-    assert isinstance(node, Aggregate)
+    assert isinstance(node, AggregateNode)
     assert node.window == TimeWindow(DAY_MS, DAY_MS, DAY_MS, 400 * DAY_MS)
 
 
