@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamkit.errors import EvaluationError
-from streamkit.expressions.aggregates import combine, fold, lift, result, result_or_null, running, state_columns
-from streamkit.expressions.aggregates.folding import subtract
+from streamkit.expressions.aggregates import combine, fold, lift, result, result_or_null, running, state_columns, subtract
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import to_arrow
 from streamkit.state.row import decode_rows, encode_rows
