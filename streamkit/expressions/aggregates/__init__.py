@@ -17,6 +17,7 @@ from streamkit.expressions.aggregates.folding import (
     result_or_null,
     running,
     state_columns,
+    subtract,
 )
 from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, register
 
@@ -36,4 +37,5 @@ __all__ = [
     "result_or_null",
     "running",
     "state_columns",
+    "subtract",
 ]
