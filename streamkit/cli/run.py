@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 import streamkit
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_json
+from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.rendering import JsonOption, show_json
 from streamkit.cli.topology_file import load_topology
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]

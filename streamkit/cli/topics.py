@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.location import LogOption, open_existing_log, wanted_location
-from streamkit.cli.rendering import JsonOption, counted, show_facts, show_json, show_table
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption, open_existing_log, wanted_location
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_facts, show_json, show_table
 from streamkit.errors import ConfigError, TopicNotFoundError
 from streamkit.log.formats import declare_format
 from streamkit.log.log import Log

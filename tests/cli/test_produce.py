@@ -119,7 +119,7 @@ def referenced(log):
 
 def test_a_bad_record_far_down_leaves_nothing(streamkit, root, topic, tmp_path, monkeypatch):
     """Also when earlier pieces of the file were staged already, nothing of it is visible or left on disk; the line is right."""
-    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_000)
+    monkeypatch.setattr("streamkit.connectors.files.record_file.BLOCK_BYTES", 1_000)
     lines = [json.dumps({"name": f"u{number}", "n": number}) for number in range(500)]
     (tmp_path / "f.json").write_text("\n".join([*lines, '{"name": "u", "n": true}']))
     with pytest.raises(sk.StreamKitError, match=r"line 501: column 'n': found True"):

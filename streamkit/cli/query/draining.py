@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from streamkit.cli.rendering import show_note
+from streamkit.cli.terminal.rendering import show_note
 from streamkit.errors import CorruptionError
 from streamkit.log.consumer import Consumer
 from streamkit.log.group_description import GroupDescription, PartitionDescription

@@ -19,10 +19,10 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from streamkit.cli.avro_json import avro_reader
-from streamkit.cli.csv_lines import csv_blocks, csv_lines, unclosed_line
-from streamkit.cli.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
-from streamkit.cli.record_text import counted_times, json_texts, parse_headers, parse_texts
+from streamkit.connectors.files.avro_json import avro_reader
+from streamkit.connectors.files.csv_lines import csv_blocks, csv_lines, unclosed_line
+from streamkit.connectors.files.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
+from streamkit.connectors.files.record_text import counted_times, json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.conversion import convert_python
 from streamkit.log.formats import VALUE, encode

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from streamkit.cli.portion import Portion
-from streamkit.cli.rendering import counted, plain, show_table, write_csv, write_csv_line, write_json
+from streamkit.cli.query.portion import Portion
+from streamkit.cli.terminal.rendering import counted, plain, show_table, write_csv, write_csv_line, write_json
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)

@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, suppress
 
 import typer
 
-from streamkit.cli.location import location_of
+from streamkit.cli.terminal.location import location_of
 from streamkit.log.catalog import Catalog
 from streamkit.log.formats import FORMATS
 from streamkit.log.opening import open_catalog
