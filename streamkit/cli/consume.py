@@ -10,18 +10,18 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from streamkit.cli.terminal import completion
-from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.query.draining import LOOK_S, drained
-from streamkit.cli.terminal.interruption import interruption
-from streamkit.cli.terminal.location import LogOption, open_existing_log
 from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.query.portion import Portion, polled_portions, standing_portions
 from streamkit.cli.query.position import EARLIEST, LATEST, Position, parse_offset
 from streamkit.cli.query.predicate import parse_predicate
-from streamkit.cli.terminal.record_output import RECORD_COLUMNS, Format, RecordOutput
-from streamkit.cli.terminal.rendering import JsonOption
 from streamkit.cli.query.wanted import Wanted, check_offset, consumer_of, standing_records
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.choice import choice_option
+from streamkit.cli.terminal.interruption import interruption
+from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.record_output import RECORD_COLUMNS, Format, RecordOutput
+from streamkit.cli.terminal.rendering import JsonOption, show_note
 from streamkit.log.consumer import Consumer
 from streamkit.log.frame import TIMESTAMP_TYPE
 from streamkit.log.topic import Topic
@@ -143,7 +143,7 @@ def consume(
             if follow or group is None:
                 output.write_each(polled_portions(_followed(consumer, interrupted), consumer, wanted, read_as, limit))
             else:
-                tables = drained(opened, consumer, topic, group, interrupted)
+                tables = drained(opened, consumer, topic, group, interrupted, show_note)
                 output.write(polled_portions(tables, consumer, wanted, read_as, limit))
 
 

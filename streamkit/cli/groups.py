@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from streamkit.cli.query.position import offsets_at, parse_position
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption, open_existing_log
-from streamkit.cli.query.position import offsets_at, parse_position
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.errors import ConfigError
 from streamkit.log.group_description import GroupDescription

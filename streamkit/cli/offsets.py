@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption, open_existing_log
-from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.terminal.rendering import JsonOption, show_json, show_table
 
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from streamkit.cli.terminal import completion
-from streamkit.connectors.files.far_times import printed_rows
-from streamkit.cli.terminal.location import LogOption, open_existing_log
 from streamkit.cli.query.moment import parse_moment
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption, open_existing_log
 from streamkit.cli.terminal.rendering import JsonOption, show_json, show_table
+from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import ConfigError
 from streamkit.schema import Column
 from streamkit.state.view import StoreView, open_view

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.files.far_times import printed_rows
 from streamkit.cli.query.wanted import Wanted
+from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import SchemaError
 from streamkit.log.consumer import Consumer, TopicPartition
 from streamkit.log.formats import Format

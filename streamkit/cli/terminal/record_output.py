@@ -9,7 +9,8 @@ from enum import Enum
 from typing import Any
 
 from streamkit.cli.query.portion import Portion
-from streamkit.cli.terminal.rendering import counted, plain, show_table, write_csv, write_csv_line, write_json
+from streamkit.cli.terminal.rendering import counted, show_table
+from streamkit.connectors.files.record_lines import plain, write_csv, write_csv_line, write_json
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
@@ -66,10 +67,10 @@ class RecordOutput:
     def _write_lines(self, portions: Iterator[Portion]) -> None:
         columns = (*self.columns, *RECORD_COLUMNS)
         if self.form is Format.CSV:
-            write_csv_line(columns)
+            write_csv_line(sys.stdout, columns)
         for portion in portions:
             records = self._shown(portion)
-            write_json(records) if self.form is Format.JSON else write_csv(columns, records)
+            write_json(sys.stdout, records) if self.form is Format.JSON else write_csv(sys.stdout, columns, records)
             self._tell([portion])
 
     def _tell(self, portions: Sequence[Portion]) -> None:

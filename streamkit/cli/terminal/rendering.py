@@ -1,15 +1,11 @@
-"""Tables of the command line, and records as text."""
+"""Tables, facts, notes and errors of the command line."""
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import decimal
-import json
-import math
 import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,15 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streamkit.connectors.files.record_lines import cell_text, json_text
 from streamkit.errors import StreamKitError
 from streamkit.log.system_error import expected
-from streamkit.names import DELETED
 
 ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent
 # What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_HALF = re.compile("[\ud800-\udfff]")
-_QUOTED = re.compile('[,"\r\n]')  # what a value of CSV can only have within quotes
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -105,74 +99,6 @@ def show_json(value: Any) -> None:
     print(json_text(value))
 
 
-def write_json(records: Iterable[dict[str, Any]]) -> None:
-    """Print one JSON object a record, one record a line; only a deletion says that it is one."""
-    for record in records:
-        if not record.get(DELETED):
-            record.pop(DELETED, None)
-        sys.stdout.write(json_text(record, _spelled) + "\n")
-
-
-def json_text(value: Any, spelled: Callable[[float], str | None] = lambda number: None) -> str:
-    """A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null."""
-    try:
-        text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
-    return _encodable(text)
-
-
-def _encodable(text: str) -> str:
-    """The text with halves of characters, which only JSON can have, as JSON spells them."""
-    return text if text.isascii() else _HALF.sub(_spelling, text)
-
-
-def _spelled(number: float) -> str:
-    """NaN and infinities in records, as Spark's JSON has them: "NaN", "Infinity", "-Infinity"."""
-    return json.dumps(number)
-
-
-def _finite(value: Any, spelled: Callable[[float], str | None]) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(one, spelled) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one, spelled) for one in value]
-    return spelled(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def write_csv(columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
-    """Print records as comma-separated values, a line each."""
-    for record in records:
-        write_csv_line([record[name] for name in columns])
-
-
-def write_csv_line(values: Sequence[Any]) -> None:
-    """Print a line of comma-separated values; null is nothing, an empty text is quoted."""
-    sys.stdout.write(",".join("" if value is None else _quoted(str(_text(value))) for value in values) + "\n")
-
-
-def _quoted(text: str) -> str:
-    return text if text and not _QUOTED.search(text) else '"' + text.replace('"', '""') + '"'
-
-
-def _text(value: Any) -> Any:
-    """A value for a cell: nested ones, which only formats have, as JSON."""
-    if isinstance(value, str):
-        return _encodable(value)
-    return json_text(value) if isinstance(value, dict | list | tuple) else plain(value)
-
-
-def plain(value: Any) -> Any:
-    """A value as text that says all of it: times in UTC, bytes in base 64; numbers and texts as they are."""
-    if isinstance(value, dt.datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, int | float | str) or value is None else str(value)
-
-
 def rounded(number: float) -> str:
     """A number for a table: to six decimals, but to seven digits where that would be none or mere zeros."""
     if 1 <= abs(number) < ROUNDED_END:
@@ -193,7 +119,7 @@ def _cell(value: Any, thousands: str = ",", *, is_day: bool = True) -> str:
         return f"{value:,}".replace(",", thousands)
     if is_day and _is_midnight(value):
         return f"{value:%Y-%m-%d}"
-    return visible(str(_text(value)))
+    return visible(str(cell_text(value)))
 
 
 def _is_number(value: Any) -> bool:
