@@ -10,11 +10,12 @@ import numpy as np
 import typer
 
 from streamkit.cli.terminal import completion
-from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.connectors.files.far_times import time_text
 from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
 from streamkit.names import application_folders
 
 program = typer.Typer(help="Show applications, and let them begin anew.", no_args_is_help=True, rich_markup_mode=None)

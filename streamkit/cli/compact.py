@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streamkit.cli.terminal import completion
-from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_table
 from streamkit.log.compaction import Report
+from streamkit.log.opening import open_existing_log
 
 TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")
 

@@ -19,11 +19,12 @@ from streamkit.cli.query.wanted import Wanted, check_offset, consumer_of, standi
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.interruption import interruption
-from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.record_output import RECORD_COLUMNS, Format, RecordOutput
 from streamkit.cli.terminal.rendering import JsonOption, show_note
 from streamkit.log.consumer import Consumer
 from streamkit.log.frame import TIMESTAMP_TYPE
+from streamkit.log.opening import open_existing_log
 from streamkit.log.topic import Topic
 from streamkit.names import HEADERS
 

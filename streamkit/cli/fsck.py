@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from streamkit.cli.terminal.location import LogOption, open_existing_log, wanted_location
+from streamkit.cli.terminal.location import LogOption, wanted_location
 from streamkit.cli.terminal.rendering import JsonOption, error_text, show_error, show_json, show_line, show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.address import is_address
 from streamkit.log.findings import Report
 from streamkit.log.fsck import check_folder
+from streamkit.log.opening import open_existing_log
 
 CLEAN, FOUND, UNCHECKED = 0, 1, 2
 

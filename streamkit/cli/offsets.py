@@ -8,8 +8,9 @@ import typer
 
 from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.terminal import completion
-from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_json, show_table
+from streamkit.log.opening import open_existing_log
 
 
 def offsets(

@@ -15,12 +15,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColum
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.choice import choice_option, words_of
 from streamkit.cli.terminal.interruption import interruption
-from streamkit.cli.terminal.location import LogOption, open_existing_log
+from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, visible
 from streamkit.cli.terminal.standard_streams import standard_input
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
 from streamkit.log.producer import Producer
 from streamkit.log.receipt import Receipt
 from streamkit.log.topic import Topic

@@ -19,8 +19,8 @@ from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
 from streamkit.log.log import Log
-from streamkit.log.opening import open_log
-from streamkit.spark.run import AVAILABLE_NOW, Run, run
+from streamkit.log.opening import open_existing_log
+from streamkit.spark.run import AVAILABLE_NOW, Run, check_shareable, run
 from streamkit.spark.session import get_or_create_session
 
 POLL_SECONDS = 0.3
@@ -39,11 +39,13 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     options = _parser(topology).parse_args(arguments)
     console = Console(stderr=True)
     try:
-        with _stop_signals() as stopped, open_log(options.log) as log, _session(topology.name, stopped) as session:
-            if not stopped.arrived:  # while Spark started
-                running = _run(topology, session, log, options)
-                _follow(running, console, stopped, bounded=options.once or options.drain)
-                _summarise(running, console)
+        with _stop_signals() as stopped, open_existing_log(options.log) as log:
+            check_shareable(log)
+            with _session(topology.name, stopped) as session:
+                if not stopped.arrived:  # while Spark started
+                    running = _run(topology, session, log, options)
+                    _follow(running, console, stopped, bounded=options.once or options.drain)
+                    _summarise(running, console)
     except StreamKitError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
         console.print(str(error), markup=False, highlight=False)

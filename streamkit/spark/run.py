@@ -24,7 +24,8 @@ from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamK
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log
-from streamkit.log.opening import open_log
+from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
+from streamkit.log.sqlite import IN_MEMORY
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.duration import duration_ms
@@ -251,16 +252,23 @@ def run(
     Raises:
         StreamKitError: a subclass that says what to mend.
     """
-    opened = log if isinstance(log, Log) else open_log(log)
-    if opened.has_password:
-        raise ConfigError(
-            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
-            "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
-        )
+    opened = log if isinstance(log, Log) else open_existing_log(log)
+    check_shareable(opened)
     session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(session)
     program = topology if isinstance(topology, Program) else _compiled(topology, opened, session)
     return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
+
+
+def check_shareable(log: Log) -> None:
+    """ConfigError for a log that the processes of a query could not open."""
+    if log.location == IN_MEMORY:
+        raise ConfigError(f"{NOT_IN_MEMORY}: Spark's tasks are other processes")
+    if log.has_password:
+        raise ConfigError(
+            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
+            "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
+        )
 
 
 def start_query(session: SparkSession, job: Job, checkpoint: Path, trigger: Trigger, *, bounded: bool) -> StreamingQuery:

@@ -8,10 +8,9 @@ from contextlib import redirect_stderr, suppress
 
 import typer
 
-from streamkit.cli.terminal.location import location_of
 from streamkit.log.catalog import Catalog
 from streamkit.log.formats import FORMATS
-from streamkit.log.opening import open_catalog
+from streamkit.log.opening import existing_location, open_catalog
 from streamkit.log.settings import SETTINGS
 
 Completion = Callable[[typer.Context, str], list[str]]
@@ -26,7 +25,7 @@ def completing(names: Callable[[Catalog, typer.Context], Iterable[str]]) -> Comp
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         with suppress(Exception), redirect_stderr(io.StringIO()):
-            catalog = open_catalog(location_of(context.params.get("log")))
+            catalog = open_catalog(existing_location(context.params.get("log")))
             try:
                 return [name for name in names(catalog, context) if name.startswith(incomplete)]
             finally:
