@@ -65,6 +65,9 @@ def produce(
     milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
     `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
     Opaque topics take JSON and Parquet only.
+
+    A record whose column _deleted is true deletes its key: of JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
+    Its event time is that of the topic's timestamp column if it has that, else _timestamp, else the time of arrival.
     """
     chosen = form or _form_of(file)
     begun = time.monotonic()

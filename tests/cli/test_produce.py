@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamkit as sk
-from streamkit.errors import FencedError
+from streamkit.errors import ConfigError, FencedError, SchemaError
 
 UTC = dt.timezone.utc
 PRODUCE = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce"]
@@ -281,3 +281,56 @@ def test_an_interrupt_writes_what_has_come(root, topic, number):
         process.send_signal(number)
         assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
+
+
+@pytest.fixture
+def users(root):
+    """A topic that takes the event time from a column."""
+    with sk.open_log(root) as log:
+        config = {"cleanup.policy": "compact"}
+        log.create_topic("users", "name string, city string, updated_at timestamp", "name", "updated_at", 1, config)
+
+
+DELETIONS = {
+    "f.csv": "name,city,updated_at,_deleted\nann,Oslo,2025-01-01,\nann,,2025-01-02,true\n",
+    "f.jsonl": '{"name": "ann", "city": "Oslo", "updated_at": "2025-01-01"}\n'
+    '{"name": "ann", "updated_at": "2025-01-02", "_deleted": true}\n',
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--timestamp-column", "updated_at")], ids=["as is", "named"])
+@pytest.mark.parametrize("name", DELETIONS)
+def test_a_deletion_keeps_its_time(streamkit, root, users, tmp_path, name, options):
+    """The time of a deletion is that of the topic's time column, which may be named with --timestamp-column too."""
+    (tmp_path / name).write_text(DELETIONS[name])
+    streamkit("produce", "users", str(tmp_path / name), *options)
+
+    assert read(root, "users", "name", "city", "updated_at", "_deleted", "_timestamp")[1] == {
+        "name": "ann", "city": None, "updated_at": None, "_deleted": True, "_timestamp": dt.datetime(2025, 1, 2, tzinfo=UTC),
+    }  # fmt: skip
+
+
+def test_another_time_column_is_refused(streamkit, users, tmp_path):
+    """A topic that takes the event time from a column takes it from no other."""
+    (tmp_path / "f.csv").write_text(DELETIONS["f.csv"])
+    with pytest.raises(
+        ConfigError, match=r"--timestamp-column city: topic users takes the event time from its column updated_at"
+    ):
+        streamkit("produce", "users", str(tmp_path / "f.csv"), "--timestamp-column", "city")
+
+
+def test_a_key_is_enough_to_delete(streamkit, root, users, topic, tmp_path):
+    """A deletion in JSON needs the key columns and nothing else; without them, or where the mark is not true, columns are missing."""
+    (tmp_path / "f.jsonl").write_text('{"name": "ann", "_deleted": true}\n')
+    streamkit("produce", "users", str(tmp_path / "f.jsonl"))
+    assert read(root, "users", "name", "_deleted") == [{"name": "ann", "_deleted": True}]
+
+    for record, name in (('{"city": "Oslo", "_deleted": true}', "name"), ('{"name": "ann", "_deleted": false}', "city")):
+        (tmp_path / "f.jsonl").write_text(record)
+        with pytest.raises(SchemaError, match=f"line 1: the record has no column '{name}'"):
+            streamkit("produce", "users", str(tmp_path / "f.jsonl"))
+
+
+def test_the_help_says_how_to_delete(streamkit):
+    """`produce --help` names the column that marks deletions."""
+    assert '{"name": "ann", "_deleted": true}' in " ".join(streamkit("produce", "--help").split())
