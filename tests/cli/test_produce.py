@@ -334,3 +334,46 @@ def test_a_key_is_enough_to_delete(streamkit, root, users, topic, tmp_path):
 def test_the_help_says_how_to_delete(streamkit):
     """`produce --help` names the column that marks deletions."""
     assert '{"name": "ann", "_deleted": true}' in " ".join(streamkit("produce", "--help").split())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_records_that_are_too_old_are_told_of(as_program, root, tmp_path, form):
+    """Records older than the topic's retention keeps them are written, and counted in a note that says how to keep them."""
+    recent = dt.datetime.now(UTC).replace(microsecond=0)
+    rows = [
+        {"n": 1, "at": dt.datetime(2025, 1, 1, tzinfo=UTC)},
+        {"n": 2, "at": recent},
+        {"n": 3, "at": dt.datetime(2013, 1, 1, tzinfo=UTC)},
+    ]
+    texts = [{**row, "at": row["at"].isoformat()} for row in rows]
+    lines = {
+        "csv": "\n".join(["n,at", *(f"{row['n']},{row['at']}" for row in texts)]),
+        "jsonl": "\n".join(map(json.dumps, texts)),
+    }
+    file = tmp_path / f"f.{form}"
+    file.write_bytes(parquet_of(rows) if form == "parquet" else lines[form].encode())
+    with sk.open_log(root) as log:
+        log.create_topic("events", "n int, at timestamp", timestamp="at", partitions=1)
+        log.create_topic("kept", "n int, at timestamp", timestamp="at", partitions=1, config={"retention.ms": -1})
+        log.create_topic("newest", "n int, at timestamp", "n", "at", 1, {"cleanup.policy": "compact"})
+        log.create_topic("stamped", "n int, at timestamp", None, "at", 1, {"message.timestamp.type": "LogAppendTime"})
+
+    code, out, err = as_program("produce", "events", str(file))
+    assert (code, out.startswith("3 records written")) == (0, True)
+    assert err == (
+        "note: 2 records of events are older than 1 week, which is how long the topic keeps them (retention.ms=604800000): maintenance deletes "
+        "them soon. To keep them: streamkit topics alter events --config retention.ms=-1\n"
+    )
+    for topic in ("kept", "newest", "stamped"):
+        assert as_program("produce", topic, str(file))[2] == ""
+
+
+def test_given_times_that_are_too_old_are_told_of(as_program, root, tmp_path):
+    """Times that are given with the records are looked at too; records without a time are those of now."""
+    (tmp_path / "f.jsonl").write_text('{"n": 1, "_timestamp": "2025-01-01"}\n{"n": 2, "_timestamp": null}\n')
+    with sk.open_log(root) as log:
+        log.create_topic("events", "n int", partitions=1)
+
+    assert as_program("produce", "events", str(tmp_path / "f.jsonl"))[2].startswith(
+        "note: 1 record of events is older than 1 week"
+    )
