@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column
+from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.errors import TopologyError
 from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Literal
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(ForeignNames):
     """The records of a stream, grouped; `key` None stands for the stream's own."""
 
     node: nodes.Node

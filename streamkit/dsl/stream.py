@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.errors import TopologyError
 from streamkit.plan import nodes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(ForeignNames):
     """
     A stream of records with a key; every verb returns a new one and changes nothing.
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
 from streamkit.dsl.stream import Stream, negated
+from streamkit.errors import TopologyError
 from streamkit.plan import nodes
 from streamkit.plan.location import user_location
 
@@ -19,7 +21,7 @@ AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
 
 
 @dataclass(frozen=True)
-class _StatelessVerbs:
+class _StatelessVerbs(ForeignNames):
     """The verbs that tables and global tables share; a table's key stays as it is through all of them."""
 
     node: nodes.Node
@@ -72,6 +74,8 @@ class Table(_StatelessVerbs):
 
             delays.emit("final").to("hourly_delays")
         """
+        if mode in FOREIGN_MODES:
+            raise TopologyError(f"there is no emission {mode!r}; expected {FOREIGN_MODES[mode]}", user_location())
         return Stream(nodes.Emit(self.node, mode, name=name, at=user_location()), self.topology)
 
     def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:

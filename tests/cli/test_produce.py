@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -340,7 +341,7 @@ def test_the_help_says_how_to_delete(streamkit):
 def test_records_that_are_too_old_are_told_of(as_program, root, tmp_path, form):
     """Records older than the topic's retention keeps them are written, and counted in a note that says how to keep them."""
     recent = dt.datetime.now(UTC).replace(microsecond=0)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"n": 1, "at": dt.datetime(2025, 1, 1, tzinfo=UTC)},
         {"n": 2, "at": recent},
         {"n": 3, "at": dt.datetime(2013, 1, 1, tzinfo=UTC)},
