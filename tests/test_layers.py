@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("names", "errors", "clock", "config", "failpoints", "java", "schema"),
+    ("names", "errors", "clock", "config", "failpoints", "html_table", "java", "schema"),
     ("log",),
     ("plan",),
     ("dsl", "functions"),

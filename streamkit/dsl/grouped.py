@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
+from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import TopologyError
 from streamkit.plan import nodes
+from streamkit.plan.describe import named_text
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.location import user_location
 
@@ -18,14 +20,24 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grouped(ForeignNames):
     """The records of a stream, grouped; `key` None stands for the stream's own."""
 
     node: nodes.Node
     key: tuple[arguments.NamedExpression, ...] | None
     window: nodes.TimeWindow | None
-    topology: Topology = field(repr=False, compare=False)
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        return handle_line("Grouped", self.node, self._text())
+
+    def _repr_html_(self) -> str:
+        return handle_table(f"Grouped, {self._text()}", self.node)
+
+    def _text(self) -> str:
+        key = named_text(self.key) if self.key else "key"
+        return f"group by {key}" + (f", {self.window}" if self.window else "")
 
     def windowed_by(self, window: nodes.TimeWindow) -> Grouped:
         """

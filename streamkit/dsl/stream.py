@@ -10,6 +10,7 @@ from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
+from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import TopologyError
 from streamkit.plan import nodes
 from streamkit.plan.expression import Call, Expression, Literal
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stream(ForeignNames):
     """
     A stream of records with a key; every verb returns a new one and changes nothing.
@@ -30,7 +31,13 @@ class Stream(ForeignNames):
     """
 
     node: nodes.Node
-    topology: Topology = field(repr=False, compare=False)
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        return handle_line(type(self).__name__, self.node)
+
+    def _repr_html_(self) -> str:
+        return handle_table(type(self).__name__, self.node)
 
     def filter(self, condition: Column | str, *, name: str | None = None) -> Stream:
         """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
+from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.stream import Stream, negated
 from streamkit.errors import TopologyError
 from streamkit.plan import nodes
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
 AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _StatelessVerbs(ForeignNames):
     """The verbs that tables and global tables share; a table's key stays as it is through all of them."""
 
     node: nodes.Node
-    topology: Topology = field(repr=False, compare=False)
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        return handle_line(type(self).__name__, self.node)
+
+    def _repr_html_(self) -> str:
+        return handle_table(type(self).__name__, self.node)
 
     def filter(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
         """Keep the rows for which the condition is true; a row that stops fulfilling it is deleted."""
@@ -60,7 +67,7 @@ class _StatelessVerbs(ForeignNames):
         return type(self)(node, self.topology)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table(_StatelessVerbs):
     """The newest row per key of a topic, or the results of an aggregation; every verb returns a new table."""
 
@@ -83,6 +90,6 @@ class Table(_StatelessVerbs):
         self.emit("latest").to(topic, partitions=partitions, name=name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GlobalTable(_StatelessVerbs):
     """A table that every task has whole, to be joined by any columns of a stream without moving the stream's records."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +24,7 @@ from streamkit.engine.epoch import Application
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.html_table import html_table
 from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
@@ -68,6 +71,24 @@ class Run:
         self._records_before: int | None = None
         self._upkeep: Upkeep | None = None
         self._query = self._start()
+
+    def __repr__(self) -> str:
+        return f"Run({self.program.application!r}, {self._situation()}, generation {self.job.application.generation})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"state": self._situation()}
+        with suppress(StreamKitError, Py4JError, OSError):  # the log may be closed by now
+            status = self.status()
+            time_ms = status.pop("stream_time_ms")
+            facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
+            facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
+        return html_table(f"run of {self.program.application}", facts.items())
+
+    def _situation(self) -> str:
+        try:
+            return "running" if self.is_active else "ended"
+        except (Py4JError, OSError):
+            return "ended with Spark's JVM"
 
     def wait(self, timeout: float | None = None) -> bool:
         """
@@ -309,6 +330,11 @@ def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
 def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
     program = compile_topology(topology, log, CatalystAnalyzer(session))
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
+
+
+def _utc(time_ms: int | None) -> str | None:
+    """An event time as numpy writes it, which has a word for every year."""
+    return None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"
 
 
 def _checked(trigger: Trigger) -> Trigger:
