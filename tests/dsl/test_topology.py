@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from xml.etree import ElementTree as ET
-
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
