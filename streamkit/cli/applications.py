@@ -11,7 +11,8 @@ import typer
 
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import time_text
 from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log

@@ -10,7 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_table
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.log.compaction import Report
 from streamkit.log.opening import open_existing_log
 

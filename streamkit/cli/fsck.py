@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from streamkit.cli.terminal.location import LogOption, wanted_location
-from streamkit.cli.terminal.rendering import JsonOption, error_text, show_error, show_json, show_line, show_table
+from streamkit.cli.terminal.rendering import JsonOption, error_text, show_error, show_json, show_line
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.address import is_address
 from streamkit.log.findings import Report

@@ -10,7 +10,8 @@ import typer
 from streamkit.cli.query.position import offsets_at, parse_position
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError
 from streamkit.log.group_description import GroupDescription
 from streamkit.log.log import Log

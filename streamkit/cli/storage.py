@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_line, show_table
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_line
+from streamkit.cli.terminal.table import show_table
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.log.replicated_storage import ReplicatedStorage

@@ -11,7 +11,8 @@ import typer
 
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption, wanted_location
-from streamkit.cli.terminal.rendering import JsonOption, counted, show_facts, show_json, show_table
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError, TopicNotFoundError
 from streamkit.log.formats import declare_format
 from streamkit.log.log import Log

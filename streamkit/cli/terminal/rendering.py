@@ -1,18 +1,15 @@
-"""Tables, facts, notes and errors of the command line."""
+"""Values, facts, notes and errors of the command line."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from streamkit.connectors.files.record_lines import cell_text, json_text
 from streamkit.errors import StreamKitError
@@ -43,32 +40,12 @@ def show_line(text: str) -> None:
     print(visible(text))
 
 
-def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",") -> None:
-    """
-    Print rows below their titles; numbers stand to the right, null is empty.
-
-    `thousands` separates the digits of whole numbers. A column of days, all times in which are midnight in UTC, shows no time.
-    Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
-    """
-    rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for position, title in enumerate(titles):
-        is_number = any(_is_number(row[position]) for row in rows)
-        table.add_column(Text(visible(title)), justify="right" if is_number else "left", overflow="fold")
-    is_day = [all(_is_midnight(row[position]) for row in rows) for position in range(len(titles))]
-    for row in rows:
-        table.add_row(*(Text(_cell(value, thousands, is_day=day)) for value, day in zip(row, is_day, strict=True)))
-    _console(table).print(table)
-    if caption:
-        show_line(caption)
-
-
 def show_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Print pairs of a name and a value, one a line."""
     facts = list(facts)
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        print(f"{name:<{width}}  {_cell(value)}")
+        print(f"{name:<{width}}  {cell(value)}")
 
 
 def show_note(text: str) -> None:
@@ -106,29 +83,24 @@ def rounded(number: float) -> str:
     return str(decimal.Decimal(f"{number:.7g}"))  # spells NaN and the infinities as JSON does here
 
 
-def _is_midnight(value: Any) -> bool:
+def is_midnight(value: Any) -> bool:
+    """Whether a value may stand in a column of days: null, or a time that is midnight."""
     return value is None or (isinstance(value, dt.datetime) and value.time() == dt.time(0))
 
 
-def _cell(value: Any, thousands: str = ",", *, is_day: bool = True) -> str:
+def cell(value: Any, thousands: str = ",", *, is_day: bool = True) -> str:
+    """A value for a table; a time of a column of days as its date."""
     if value is None:
         return ""
     if isinstance(value, float):
         return rounded(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}".replace(",", thousands)
-    if is_day and _is_midnight(value):
+    if is_day and is_midnight(value):
         return f"{value:%Y-%m-%d}"
     return visible(str(cell_text(value)))
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value stands to the right."""
     return isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
-
-
-def _console(table: Table) -> Console:
-    """A console of the terminal's width, or as wide as the table where there is no terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, Console(width=10_000).measure(table).maximum)
-    return console
