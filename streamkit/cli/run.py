@@ -28,11 +28,19 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="Process everything available, then close all windows and stop.")
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> None:
     """Run the topology in a file on Spark, until it is stopped."""
     existing_location(log)
     topology = load_topology(file)
-    given = {"--log": log, "--tasks": tasks, "--max-records-per-epoch": max_records_per_epoch, "--once": once, "--drain": drain}
+    given = {
+        "--log": log,
+        "--tasks": tasks,
+        "--max-records-per-epoch": max_records_per_epoch,
+        "--once": once,
+        "--drain": drain,
+        "--verbose": verbose,
+    }
     streamkit.main(topology, _arguments(given))
 
 

@@ -29,11 +29,12 @@ from streamkit.log.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
 from streamkit.log.sqlite import IN_MEMORY
+from streamkit.log.statistics import lag_of
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.program import Program
-from streamkit.spark.failure import failure_of
+from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
 from streamkit.spark.job import FORMAT, PACKED_DDL, Job
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.session import get_or_create_session, prepare_session
@@ -104,7 +105,7 @@ class Run:
                 self._clean_up()
                 error = self._cause(exception)
                 if not self._may_run_again(error):
-                    raise error from exception
+                    raise error from (None if error is exception else SparkError(without_jvm_frames(str(exception))))
                 self._query = self._start()
                 continue
             except KeyboardInterrupt:
@@ -152,6 +153,11 @@ class Run:
     def records(self) -> int:
         """How many input records this run has committed."""
         return self._records_ever() - (self._records_before or 0)
+
+    def lag(self) -> int:
+        """How many input records wait now."""
+        state = self._state()
+        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics()}).values())
 
     def backlog(self) -> int:
         """How many input records waited when the run started."""

@@ -12,7 +12,7 @@ from streamkit.errors import ConfigError
 def app(monkeypatch):
     """A topology that runs nowhere: a session would be asked for first."""
 
-    def started(name):
+    def started(name, spark_log=None):
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("streamkit.spark.run.get_or_create_session", started)

@@ -56,9 +56,9 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
     """A signal that comes before the query runs ends the program then, and no generation is started."""
     log = few_flights()
 
-    def interrupted_start(name):
+    def interrupted_start(name, spark_log=None):
         os.kill(os.getpid(), signal.SIGTERM)
-        return get_or_create_session(name)
+        return get_or_create_session(name, spark_log)
 
     monkeypatch.setattr("streamkit.spark.main.get_or_create_session", interrupted_start)
     with pytest.raises(SystemExit) as end:
