@@ -14,10 +14,10 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import time_text
-from streamkit.log.applications import ApplicationState, StoreState
+from streamkit.log.catalog.applications import ApplicationState, StoreState
+from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
-from streamkit.log.pulse import LAPSE_MS
 from streamkit.names import application_folders, application_heartbeat
 
 program = typer.Typer(help="Show applications, and let them begin anew.", no_args_is_help=True, rich_markup_mode=None)

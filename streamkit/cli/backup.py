@@ -12,8 +12,8 @@ from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, 
 from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_existing_log
-from streamkit.log.rebuild import Rebuilt
-from streamkit.log.rebuild import rebuild as rebuild_catalog
+from streamkit.log.rescue.rebuild import Rebuilt
+from streamkit.log.rescue.rebuild import rebuild as rebuild_catalog
 from streamkit.log.salvage import Salvaged, salvage
 
 

@@ -12,7 +12,7 @@ from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.cli.terminal.table import show_table
-from streamkit.log.compaction import Report
+from streamkit.log.maintenance.compaction import Report
 from streamkit.log.opening import open_existing_log
 
 TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")

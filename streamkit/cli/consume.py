@@ -22,10 +22,10 @@ from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.record_output import RECORD_COLUMNS, Format, RecordOutput
 from streamkit.cli.terminal.rendering import JsonOption, show_note
-from streamkit.log.consumer import Consumer
-from streamkit.log.frame import TIMESTAMP_TYPE
+from streamkit.log.consume.consumer import Consumer
 from streamkit.log.opening import open_existing_log
-from streamkit.log.topic import Topic
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
+from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
 
 TABLE_ROWS = 20

@@ -13,10 +13,10 @@ from streamkit.cli.terminal.location import LogOption, wanted_location
 from streamkit.cli.terminal.rendering import JsonOption, error_text, show_error, show_json, show_line
 from streamkit.cli.terminal.table import show_table
 from streamkit.errors import StreamKitError
-from streamkit.log.address import is_address
-from streamkit.log.findings import Report
-from streamkit.log.fsck import check_folder
+from streamkit.log.database.address import is_address
 from streamkit.log.opening import open_existing_log
+from streamkit.log.rescue.findings import Report
+from streamkit.log.rescue.fsck import check_folder
 
 CLEAN, FOUND, UNCHECKED = 0, 1, 2
 

@@ -13,7 +13,7 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError
-from streamkit.log.group_description import GroupDescription
+from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 

@@ -22,13 +22,13 @@ from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, sho
 from streamkit.cli.terminal.standard_streams import standard_input
 from streamkit.connectors.files.record_file import Format, Piece, RecordFile
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.log.conversion import convert_arrow
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
-from streamkit.log.producer import Producer
-from streamkit.log.receipt import Receipt
-from streamkit.log.settings import RETENTION_MS
-from streamkit.log.topic import Topic
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.receipt import Receipt
+from streamkit.log.rows.conversion import convert_arrow
+from streamkit.log.topic.settings import RETENTION_MS
+from streamkit.log.topic.topic import Topic
 from streamkit.names import TIMESTAMP
 from streamkit.plan.duration import duration_text
 from streamkit.schema import Column

@@ -13,35 +13,43 @@ import pyarrow as pa
 
 from streamkit.clock import Clock
 from streamkit.config import Settings
-from streamkit.log import compaction, findings, maintenance
-from streamkit.log.alteration import Alteration
-from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
-from streamkit.log.backup import Backup, back_up
-from streamkit.log.catalog import Catalog
-from streamkit.log.consumer import MAX_POLL_RECORDS, Callback, Consumer
-from streamkit.log.copies import copy_and_prune
-from streamkit.log.formats import declare_format, rows_of
-from streamkit.log.fsck import check_log
-from streamkit.log.group_description import GroupDescription
-from streamkit.log.heartbeats import Heartbeats, heartbeats_at
-from streamkit.log.maintenance import lapsed_holders
-from streamkit.log.membership import MAX_POLL_INTERVAL_MS, SESSION_TIMEOUT_MS, Heart, Membership, Subscription, dead_members
-from streamkit.log.merge import Merged, merge_topic
-from streamkit.log.pin import Pin
-from streamkit.log.producer import Producer
-from streamkit.log.producer_settings import ProducerSettings
-from streamkit.log.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
-from streamkit.log.record_deletion import RecordDeletion
-from streamkit.log.repair import RepairReport, repair
-from streamkit.log.replicated_storage import current_storage
-from streamkit.log.segment import SegmentWriter
-from streamkit.log.settings import SETTINGS, Scalar
-from streamkit.log.storage import Storage
-from streamkit.log.storage_change import StorageChange, change_storage
-from streamkit.log.survivors import MEMORY_BYTES
-from streamkit.log.time_lookup import offsets_for_times
-from streamkit.log.topic import Topic, declare_topic
-from streamkit.log.whole_number import offsets_by_topic
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.group_description import GroupDescription
+from streamkit.log.consume.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
+from streamkit.log.consume.consumer import MAX_POLL_RECORDS, Callback, Consumer
+from streamkit.log.consume.membership import (
+    MAX_POLL_INTERVAL_MS,
+    SESSION_TIMEOUT_MS,
+    Heart,
+    Membership,
+    Subscription,
+    dead_members,
+)
+from streamkit.log.consume.pin import Pin
+from streamkit.log.consume.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
+from streamkit.log.consume.time_lookup import offsets_for_times
+from streamkit.log.database.heartbeats import Heartbeats, heartbeats_at
+from streamkit.log.maintenance import compaction, maintenance
+from streamkit.log.maintenance.maintenance import lapsed_holders
+from streamkit.log.maintenance.merge import Merged, merge_topic
+from streamkit.log.maintenance.record_deletion import RecordDeletion
+from streamkit.log.maintenance.segment import SegmentWriter
+from streamkit.log.maintenance.survivors import MEMORY_BYTES
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.producer_settings import ProducerSettings
+from streamkit.log.rescue import findings
+from streamkit.log.rescue.backup import Backup, back_up
+from streamkit.log.rescue.copies import copy_and_prune
+from streamkit.log.rescue.fsck import check_log
+from streamkit.log.rescue.repair import RepairReport, repair
+from streamkit.log.rescue.storage_change import StorageChange, change_storage
+from streamkit.log.storage.replicated_storage import current_storage
+from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.formats import declare_format, rows_of
+from streamkit.log.topic.settings import SETTINGS, Scalar
+from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.log.values.whole_number import offsets_by_topic
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:

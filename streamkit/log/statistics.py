@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from streamkit.log.applications import ApplicationState
-from streamkit.log.database import Row, Transaction
-from streamkit.log.epochs import EpochRecord
-from streamkit.log.topic import Topic
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.epochs import EpochRecord
+from streamkit.log.database.database import Row, Transaction
+from streamkit.log.topic.topic import Topic
 
 if TYPE_CHECKING:
-    from streamkit.log.group_description import GroupDescription
+    from streamkit.log.catalog.group_description import GroupDescription
     from streamkit.log.log import Log
 
 RATE_EPOCHS = 20

@@ -25,10 +25,10 @@ from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.html_table import html_table
-from streamkit.log.applications import ApplicationState
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
 from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
-from streamkit.log.sqlite import IN_MEMORY
 from streamkit.log.statistics import lag_of
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token

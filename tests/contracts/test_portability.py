@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.log import tables
-from streamkit.log.dialect import for_postgres
+from streamkit.log.catalog import tables
+from streamkit.log.database.dialect import for_postgres
 from tests.places import open_postgres
 
 LOG = Path(__file__).parents[2] / "streamkit" / "log"

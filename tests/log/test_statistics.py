@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.log.merge import FAN_OUT
+from streamkit.log.maintenance.merge import FAN_OUT
 from streamkit.log.opening import open_log
 from streamkit.log.statistics import RATE_WINDOW_MS, statistics_of
 

@@ -33,4 +33,4 @@ def test_full_counts_are_shown_to_catch_bugs(file):
 
 def test_some_have_full_counts():
     """The search finds those that are known to have them."""
-    assert {ROOT / "tests/log/test_rebuild.py", ROOT / "tests/crash/test_points.py"} <= set(WITH_FULL_COUNT)
+    assert {ROOT / "tests/log/rescue/test_rebuild.py", ROOT / "tests/crash/test_points.py"} <= set(WITH_FULL_COUNT)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from streamkit.connectors.files.record_lines import cell_text, json_text
 from streamkit.errors import StreamKitError
-from streamkit.log.system_error import expected
+from streamkit.log.database.system_error import expected
 
 ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent
 # What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
