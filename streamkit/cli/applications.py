@@ -138,13 +138,8 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
 
 def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:
     """A store, and how much there is in its changelog."""
-    sizes = log.catalog.partition_sizes(store.changelog_topic_id)
-    return {
-        "store": store.name,
-        "changelog": changelog,
-        "records": sum(row[3] for row in sizes),
-        "bytes": sum(row[4] for row in sizes),
-    }
+    held = log.describe(changelog)
+    return {"store": store.name, "changelog": changelog, "records": held["rows"], "bytes": held["bytes"]}
 
 
 def _first_commit_ms(log: Log, state: ApplicationState) -> int | None:

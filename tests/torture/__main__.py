@@ -26,8 +26,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "damage": "tests/damage",
     "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/catalog/test_commit_faults.py "
     "tests/log/produce/test_interrupts.py tests/log/produce/test_interrupts_bugs.py",
-    "loss": "tests/log/rescue/test_fsck.py tests/log/rescue/test_backup.py tests/log/catalog/test_journal.py tests/log/rescue/test_rebuild.py tests/log/test_salvage.py "
-    "tests/crash/test_rebuild.py tests/log/rescue/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
+    "loss": "tests/log/rescue/test_fsck.py tests/log/rescue/test_backup.py tests/log/catalog/test_journal.py "
+    "tests/log/rescue/test_rebuild.py tests/log/test_salvage.py tests/crash/test_rebuild.py tests/log/rescue/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
     "postgres": "tests/crash/test_postgres.py",
     "siege": "tests/history tests/log/database/test_contention.py",
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",

@@ -7,13 +7,9 @@ Every method is one transaction. Only drivers and clients open it; tasks get wha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from streamkit.clock import Clock, SystemClock
-from streamkit.errors import StreamKitError
-from streamkit.failpoints import reach
-from streamkit.log import statistics
 from streamkit.log.catalog import (
     applications,
     cleaning,
@@ -23,12 +19,14 @@ from streamkit.log.catalog import (
     history,
     identity,
     manifest,
+    partition_statistics,
     pins,
     producers,
     replacements,
     retention,
     span,
     tables,
+    topic_description,
     topics,
 )
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
@@ -37,28 +35,25 @@ from streamkit.log.catalog.cleaning import Cleaning
 from streamkit.log.catalog.epochs import EpochCommit, EpochRecord
 from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.catalog.groups import GroupCommit, Member, MemberStanding
-from streamkit.log.catalog.history import Commit, Standing
+from streamkit.log.catalog.history import Standing
 from streamkit.log.catalog.journal import Journal, prune
 from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.partition_statistics import PartitionStatistics
 from streamkit.log.catalog.producers import ProducerCommit, ProducerState, Ranges
-from streamkit.log.catalog.recording import RecordedTransaction
 from streamkit.log.catalog.replacements import Replacement
 from streamkit.log.catalog.retention import Head, Trim, Trimmed
 from streamkit.log.catalog.span import UNBOUNDED, GivenOffsets, ManifestSlice, Span
-from streamkit.log.catalog.topics import SchemaVersion
+from streamkit.log.catalog.transactions import Transactions
 from streamkit.log.catalog.writers import Writers, writers
-from streamkit.log.database.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
+from streamkit.log.database.database import Database, Transaction
 from streamkit.log.slab.extent import Extent
-from streamkit.log.statistics import PartitionStatistics
 from streamkit.log.storage import replication
 from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.topic import Topic
-from streamkit.names import fresh_token
 
 Result = TypeVar("Result")
-RETRIES = 4
 
 
 class Catalog:
@@ -67,14 +62,12 @@ class Catalog:
     def __init__(self, database: Database, clock: Clock | None = None, journal: Journal | None = None) -> None:
         self._database = database
         self._clock = clock or SystemClock()
-        self._journal = journal
+        self._transactions = Transactions(database, self._clock, journal)
         tables.prepare(database)
 
     def close(self) -> None:
         """Close the database, and the journal if there is one."""
-        self._database.close()
-        if self._journal is not None:
-            self._journal.close()
+        self._transactions.close()
 
     @property
     def database(self) -> Database:
@@ -113,13 +106,13 @@ class Catalog:
         """The topic of that id; TopicNotFoundError if it was deleted, which names it if the caller still knows its name."""
         return self._read(lambda transaction: topics.get_by_id(transaction, topic_id, name))
 
+    def describe_topic(self, name: str) -> dict[str, Any]:
+        """What a topic is and how much it holds; TopicNotFoundError, which lists those that exist, if there is none of that name."""
+        return self._read(lambda transaction: topic_description.describe(transaction, name))
+
     def topics(self) -> list[Topic]:
         """All topics, internal ones too, by name."""
         return self._read(topics.every)
-
-    def schema_versions(self, topic_id: int) -> list[SchemaVersion]:
-        """The schemas that a topic has had, oldest first."""
-        return self._read(lambda transaction: topics.schema_versions(transaction, topic_id))
 
     def alter_topic(self, name: str, alteration: Alteration) -> Topic:
         """Change a topic, and return it as it is then; ConfigError or SchemaError for what is not allowed."""
@@ -165,13 +158,9 @@ class Catalog:
         """One snapshot: the extents of the topics from the offsets `since` to before `until`, and all ends; see `span.cut`."""
         return self._read(lambda transaction: span.cut(transaction, topic_ids, since, until))
 
-    def partition_sizes(self, topic_id: int) -> list[tuple[int, int, int, int, int]]:
-        """Per partition: its number, first offset, next offset, rows and bytes."""
-        return self._read(lambda transaction: manifest.partition_sizes(transaction, topic_id))
-
     def statistics(self, topic_id: int) -> tuple[PartitionStatistics, ...]:
         """The figures of each partition of a topic."""
-        return self._read(lambda transaction: statistics.of_partitions(transaction, topic_id, self._clock.now_ms()))
+        return self._read(lambda transaction: partition_statistics.of_partitions(transaction, topic_id, self._clock.now_ms()))
 
     def referenced_slabs(self, writer: str | None = None) -> set[str]:
         """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash."""
@@ -263,10 +252,18 @@ class Catalog:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
             lambda transaction: applications.start(
-                transaction, name, tasks=tasks, default_tasks=default_tasks, key_groups=key_groups,
-                program_hash=program_hash, program=program, stores=stores, inputs=inputs or {}, now_ms=self._clock.now_ms(),
+                transaction,
+                name,
+                tasks=tasks,
+                default_tasks=default_tasks,
+                key_groups=key_groups,
+                program_hash=program_hash,
+                program=program,
+                stores=stores,
+                inputs=inputs or {},
+                now_ms=self._clock.now_ms(),
             )
-        )  # fmt: skip
+        )
 
     def application(self, name: str) -> ApplicationState:
         """The state of an application; ConfigError, which lists those that exist, if there is none of that name."""
@@ -395,56 +392,10 @@ class Catalog:
     # Transactions
 
     def _read(self, work: Callable[[Transaction], Result]) -> Result:
-        return self._run(self._database.read, work)
+        return self._transactions.read(work)
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
-        result, commit = self._run(self._database.write, lambda transaction: self._recorded(transaction, work))
-        if commit is not None and self._journal is not None:
-            reach("journal.before_mark")
-            self._journal.mark(commit)
-        return result
-
-    def _recorded(self, transaction: Transaction, work: Callable[[Transaction], Result]) -> tuple[Result, Commit | None]:
-        """Do the work, and number it and write its entry into the journal unless it changed nothing."""
-        recorded = RecordedTransaction(transaction)
-        result = work(recorded)
-        if not recorded.statements:
-            return result, None
-        commit = history.advance(transaction, fresh_token())
-        if self._journal is not None:
-            self._journal.append(commit, recorded.statements, self._clock.now_ms())
-            reach("journal.entered")
-        return result, commit
-
-    def _run(
-        self, begin: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], Result], left: int = RETRIES
-    ) -> Result:
-        try:
-            with begin() as transaction:
-                return work(transaction)
-        except ConnectionLostError:  # a server that was started again, maybe several times: nothing was committed
-            if not left:
-                raise
-            return self._run(begin, work, left - 1)
+        return self._transactions.write(work)
 
     def _commit(self, work: Callable[[Transaction], Result], is_done: Callable[[Transaction], bool]) -> Result:
-        try:
-            return self._write(work)
-        except OutcomeUnknownError as unknown:
-            reach("commit.outcome_unknown")
-            was_done = self._settled(unknown, is_done)
-            if not was_done and not isinstance(unknown.reason, ConnectionLostError):
-                raise unknown.reason from unknown
-            try:
-                return self._write(work)  # which finds it done, or does it on a new connection
-            except StreamKitError as failure:
-                if not was_done:
-                    raise
-                raise unknown from failure  # it took effect: no other error may say that it did not
-
-    def _settled(self, unknown: OutcomeUnknownError, is_done: Callable[[Transaction], bool]) -> bool:
-        try:
-            self._database.settle()
-            return self._read(is_done)
-        except (StreamKitError, OSError) as failure:
-            raise unknown from failure
+        return self._transactions.commit(work, is_done)

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
 
 from streamkit.errors import ConfigError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
@@ -24,6 +23,7 @@ from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.maintenance.compaction import compact_if_dirty
 from streamkit.log.maintenance.failures import Failures
+from streamkit.log.maintenance.maintained_log import MaintainedLog
 from streamkit.log.maintenance.merge import Merged, merge_topic
 from streamkit.log.maintenance.orphans import collect_all_orphans
 from streamkit.log.maintenance.segment import SegmentWriter
@@ -31,9 +31,6 @@ from streamkit.log.maintenance.throttle import Throttle
 from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.topic.topic import Topic
 from streamkit.names import APPLICATION_HEARTBEATS, EPOCH_HEARTBEATS, PIN_HEARTBEATS
-
-if TYPE_CHECKING:
-    from streamkit.log.log import Log
 
 JOURNAL_BYTES = 64 * 1024 * 1024  # what a journal may grow to
 CLOCK_MARGIN_MS = 1_000  # between the host's monotonic clock, by which heartbeats age, and that of the catalog
@@ -62,7 +59,7 @@ class Report:
 class Pass:
     """A pass under way: the log, how fast it may write, who merges for it, and what went wrong, which keeps nothing else from its turn."""
 
-    log: Log
+    log: MaintainedLog
     throttle: Throttle
     writer: SegmentWriter
     failures: Failures = field(default_factory=Failures)
@@ -76,7 +73,7 @@ class Pass:
         return Report()
 
 
-def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
+def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
     """
     Empty the trash; then do what there is to do for the named topics, or all, internal ones too: retention, then compaction and
     merge; then delete what nothing refers to and nobody can commit any more, and shorten the journal.
@@ -87,7 +84,7 @@ def maintain(log: Log, topics: Iterable[str] | None = None, throttle: Throttle |
     was met, such as CorruptionError for rows that are damaged. On a full disk nothing is compacted or merged after the first
     StorageFullError; FencedError, or a catalog that cannot be reached, ends the pass at once.
     """
-    chosen = log.catalog.topics() if topics is None else [log.topic(name) for name in _names(topics)]
+    chosen = log.catalog.topics() if topics is None else [log.catalog.topic(name) for name in _names(topics)]
     bound = throttle or Throttle()
     running = Pass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)

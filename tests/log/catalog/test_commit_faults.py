@@ -18,6 +18,7 @@ from streamkit.clock import HandClock
 from streamkit.errors import StorageFullError, StreamKitError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.catalog.transactions import Transactions
 from streamkit.log.database.database import OutcomeUnknownError
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
@@ -281,15 +282,15 @@ def test_a_full_disk_can_be_read(case, fault, monkeypatch):
 
 def report_failures(patch):
     """What cannot be found out is said to have failed."""
-    original = Catalog._settled
+    original = Transactions._settled
 
-    def settled(catalog, unknown, is_done):
+    def settled(transactions, unknown, is_done):
         try:
-            return original(catalog, unknown, is_done)
+            return original(transactions, unknown, is_done)
         except OutcomeUnknownError:
             return False
 
-    patch(Catalog, "_settled", settled)
+    patch(Transactions, "_settled", settled)
 
 
 def never_settle(patch):

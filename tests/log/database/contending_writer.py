@@ -1,7 +1,9 @@
 """
 A producer that commits as fast as it can, beside others.
 
-    python -m tests.log.database.contending_writer FOLDER SECONDS [BUG]      begins when told to; prints the milliseconds of each commit and the errors, then END
+    python -m tests.log.database.contending_writer FOLDER SECONDS [BUG]
+
+It begins when told to, and prints the milliseconds of each commit and the errors, then END.
 """
 
 from __future__ import annotations
