@@ -50,11 +50,11 @@ def test_options_reach_the_run(streamkit, root, file, monkeypatch):
     given = []
     monkeypatch.setitem(vars(sk), "main", lambda topology, arguments: given.append((topology.name, arguments)))
     streamkit("run", file, "--tasks", "3", "--drain", "--log", str(root))
-    streamkit("run", file, "--max-records-per-epoch", "1000", "--once")
+    streamkit("run", file, "--max-records-per-epoch", "1000", "--once", "--verbose")
 
     assert given == [
         ("order-counts", ["--log", str(root), "--tasks", "3", "--drain"]),
-        ("order-counts", ["--max-records-per-epoch", "1000", "--once"]),
+        ("order-counts", ["--max-records-per-epoch", "1000", "--once", "--verbose"]),
     ]
 
 

@@ -26,7 +26,8 @@ def drained(
     """
     What is there at the first call, or up to the interrupt; then the error of the first frame that could not be read, if there was one.
 
-    `note` is told for whom it waits, and what others keep. Partitions of a member that is silent are waited for until they are free; those of members that are heard of are left to them.
+    Partitions of a member that is silent are waited for until they are free; those of members that are heard of are left to them.
+    `note` is told for whom it waits, and what others keep.
     """
     ends = log.end_offsets(topic)
     waiting = _Waiting(log, consumer, topic, group, ends, note)
