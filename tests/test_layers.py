@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("names", "errors", "clock", "config", "failpoints", "java", "schema"),
+    ("names", "errors", "clock", "config", "failpoints", "html_table", "java", "schema"),
     ("log",),
     ("plan",),
     ("dsl",),
@@ -22,6 +22,7 @@ LAYERS = (
     ("spark",),
     ("testing", "cli"),
 )
+CLI_ROOMS = ("query", "terminal", "")  # "" are the commands themselves
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOT_OF_LOG = ""
 ROOMS_OF_LOG = (
@@ -91,6 +92,21 @@ def test_file_imports_downwards(file):
     used = {parts[1] for parts in modules if parts[0] == "streamkit" and len(parts) > 1}
 
     assert {name for name in used if RANKS.get(name, len(LAYERS)) > RANKS[layer]} == set()
+
+
+def cli_room(parts):
+    """The room of a module of the command line, given by the names behind streamkit.cli; "" for a command."""
+    return parts[0] if parts and (ROOT / "streamkit" / "cli" / parts[0]).is_dir() else ""
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if path_of(file).startswith("streamkit/cli/")], ids=path_of)
+def test_rooms_of_the_command_line_import_downwards(file):
+    """What is wanted knows nothing of a terminal, and neither knows a command."""
+    rank = CLI_ROOMS.index(cli_room(file.relative_to(ROOT / "streamkit" / "cli").parts))
+    modules = [module.split(".") for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))]
+    used = {cli_room(parts[2:]) for parts in modules if parts[:2] == ["streamkit", "cli"] and len(parts) > 2}
+
+    assert {room for room in used if CLI_ROOMS.index(room) > rank} == set()
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if not path_of(file).startswith(SPARK_IMPORTERS)], ids=path_of)
