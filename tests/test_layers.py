@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
@@ -46,6 +45,11 @@ def layer_of(path):
     return None if name == "__init__" else name
 
 
+@cache
+def tree_of(file):
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imports_of(tree):
     """Every module imported anywhere in the file, also inside functions, save those for type checkers only."""
     for node in ast.iter_child_nodes(tree):
@@ -60,24 +64,29 @@ def imports_of(tree):
         yield from imports_of(node)
 
 
-@pytest.mark.parametrize("file", FILES, ids=path_of)
-def test_file_imports_downwards(file):
-    """A file imports from its own layer and those before it."""
+def upward_imports(file):
+    """The names below streamkit that a file imports from layers after its own."""
     layer = layer_of(path_of(file))
-    if layer is None:
-        return
-    modules = [module.split(".") for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))]
+    modules = [module.split(".") for module in imports_of(tree_of(file))]
     used = {parts[1] for parts in modules if parts[0] == "streamkit" and len(parts) > 1}
+    return sorted(name for name in used if layer is not None and RANKS.get(name, len(LAYERS)) > RANKS[layer])
 
-    assert {name for name in used if RANKS.get(name, len(LAYERS)) > RANKS[layer]} == set()
+
+def imports_spark(file):
+    return not {"pyspark", "py4j"}.isdisjoint(module.split(".")[0] for module in imports_of(tree_of(file)))
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if not path_of(file).startswith(SPARK_IMPORTERS)], ids=path_of)
-def test_file_does_without_spark(file):
+def test_files_import_downwards():
+    """A file imports from its own layer and those before it."""
+    assert {path_of(file): names for file in FILES if (names := upward_imports(file))} == {}
+
+
+def test_files_do_without_spark():
     """Only streamkit/spark and the analysis by Catalyst import pyspark."""
-    modules = {module.split(".")[0] for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))}
+    importers = [path_of(file) for file in FILES if imports_spark(file)]
 
-    assert not modules & {"pyspark", "py4j"}
+    assert [path for path in importers if not path.startswith(SPARK_IMPORTERS)] == []
+    assert importers  # those that may are seen
 
 
 def test_every_name_below_streamkit_has_a_layer():
