@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
+from tests.scheduling import further_bugs, long_first, named_files, share_a_worker
+from tests.torture.harnesses import changed, harness_of
 
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 SETTINGS = {
@@ -31,12 +34,37 @@ settings.register_profile("untimed", deadline=None)  # on cores that are shared,
 settings.load_profile("untimed")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """With several workers, all that needs Spark goes to one of them."""
-    from tests.scheduling import OneSparkScheduling
+def pytest_addoption(parser):
+    parser.addoption("--all-bugs", action="store_true", help="every seeded bug of every harness, not one of each test")
 
-    return OneSparkScheduling(config, log)
+
+def pytest_configure(config):
+    """With several workers, tests of one group share one, and what comes first in the order below begins first."""
+    if config.getoption("dist", "no") == "load":
+        config.option.dist, config.option.loadscopereorder = "loadgroup", False
+
+
+def pytest_report_header(config):
+    """Harnesses of which every seeded bug is taken, and why."""
+    names = changed()
+    return [f"all seeded bugs of harnesses that changed, or what they guard: {', '.join(names)}"] if names else []
+
+
+def pytest_collection_modifyitems(config, items):
+    """What runs, and in which order: see tests/scheduling.py."""
+    named = named_files(config.invocation_params.args, config.invocation_params.dir)
+    harnesses = {*changed()}
+    all_bugs = config.getoption("--all-bugs") or "STREAMKIT_TORTURE" in os.environ
+    further = {*further_bugs(items, lambda file: all_bugs or file in named or harness_of(file) in harnesses)}
+    config.hook.pytest_deselected(items=[*further])
+    items[:] = long_first([item for item in items if item not in further])
+    share_a_worker(items)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """With --durations, all of them are kept in build/durations.txt."""
+    if config.getoption("durations") is not None:
+        write_durations(config.rootpath / "build" / "durations.txt", all_reports(terminalreporter))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,83 @@
+"""
+What shows that nothing is lost: the harnesses, what each guards, and for which text of both all seeded bugs were last caught.
+
+A run of `python -m tests.torture` that passes writes that down, in `caught.json`: a digest for each harness. The ordinary suite takes one
+seeded bug of each test whose harness has the digest written down, and all of the others, so that what was changed is shown again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CAUGHT = Path(__file__).with_name("caught.json")
+HARNESSES = {  # what takes long in one test comes first, so that no worker is alone in the end
+    "maintenance": "tests/log/test_maintenance_model.py tests/log/test_clock_jumps.py tests/crash/test_maintenance_points.py",
+    "groups": "tests/log/test_group_model.py tests/log/test_group_processes.py tests/log/test_read_process_write.py",
+    "machine": "tests/log/test_state_machine.py",
+    "compaction": "tests/log/test_compaction_crashes.py tests/log/test_deletion_readers.py tests/state/test_compaction.py",
+    "damage": "tests/damage",
+    "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/test_commit_faults.py "
+    "tests/log/test_interrupts.py tests/log/test_interrupts_bugs.py",
+    "loss": "tests/log/test_fsck.py tests/log/test_backup.py tests/log/test_backup_target.py tests/log/test_journal.py "
+    "tests/log/test_rebuild.py tests/log/test_salvage.py tests/crash/test_rebuild.py tests/log/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
+    "postgres": "tests/crash/test_postgres.py",
+    "siege": "tests/history tests/log/test_contention.py",
+    "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",
+    "simulation": "tests/simulation",
+    "power": "tests/power",
+}
+LOG = "streamkit/log"
+GUARDED = {
+    "maintenance": f"{LOG}",
+    "groups": f"{LOG}",
+    "machine": f"{LOG}",
+    "compaction": f"{LOG} state",
+    "damage": f"{LOG}",
+    "faults": f"{LOG}",
+    "loss": f"{LOG}",
+    "postgres": f"{LOG} streamkit/engine",
+    "siege": f"{LOG}",
+    "engine": "streamkit/engine state",
+    "simulation": f"{LOG}",
+    "power": f"{LOG}",
+}
+
+
+def digest(name: str) -> str:
+    """A digest of all code of a harness and of what it guards."""
+    return digest_of([ROOT / path for path in f"{HARNESSES[name]} {GUARDED[name]}".split()])
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """A digest of files and of all Python files in folders: their names and their text."""
+    found = hashlib.sha256()
+    files = {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])}
+    for file in sorted(files):
+        text = file.read_bytes()
+        found.update(f"{file.relative_to(ROOT).as_posix()} {len(text)}\n".encode() + text)
+    return found.hexdigest()
+
+
+def changed() -> list[str]:
+    """The harnesses whose seeded bugs were not all caught since they, or what they guard, have changed."""
+    caught = json.loads(CAUGHT.read_text(encoding="utf-8")) if CAUGHT.exists() else {}
+    return [name for name in HARNESSES if caught.get(name) != digest(name)]
+
+
+def write_caught(names: Iterable[str]) -> None:
+    """Write down that all seeded bugs of these harnesses were caught in the present text."""
+    caught = json.loads(CAUGHT.read_text(encoding="utf-8")) if CAUGHT.exists() else {}
+    caught |= {name: digest(name) for name in names}
+    CAUGHT.write_text(json.dumps({name: caught[name] for name in HARNESSES if name in caught}, indent=1) + "\n", encoding="utf-8")
+
+
+@cache
+def harness_of(file: Path) -> str | None:
+    """The harness that a test file belongs to."""
+    owned = {name: [ROOT / path for path in paths.split()] for name, paths in HARNESSES.items()}
+    return next((name for name, paths in owned.items() if any(path in (file, *file.parents) for path in paths)), None)
