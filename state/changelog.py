@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.log.extent import Extent
-from streamkit.log.slab import read_rows
-from streamkit.log.storage import Storage
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import read_rows
+from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED
 
 Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log import applications, epochs, span
-from streamkit.log.database import Database, Transaction
-from streamkit.log.findings import Findings
-from streamkit.log.storage import Storage
+from streamkit.log.catalog import applications, epochs, span
+from streamkit.log.database.database import Database, Transaction
+from streamkit.log.rescue.findings import Findings
+from streamkit.log.storage.storage import Storage
 from streamkit.names import store_folder
 from streamkit.plan.program import Program
 from streamkit.state.changelog import Changes, extents_by_place, read_changes

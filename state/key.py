@@ -4,7 +4,7 @@ Keys of a store: where a row of state lies in RocksDB.
     2 bytes   key group, u16 big-endian      a range of tasks is a range of bytes (law 7)
     2 bytes   store number, u16 big-endian
     8 bytes   only if windowed: start of the window in ms, i64 big-endian with the sign bit flipped
-    the rest  the key columns, as `streamkit.log.keys.encode_keys` has them
+    the rest  the key columns, as `streamkit.log.values.keys.encode_keys` has them
 
 So byte order is the order of key groups, then stores, then windows, then keys.
 """
@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError
-from streamkit.log.keys import decode_key_slices, key_parts
-from streamkit.log.slices import Slices, join, overlapping
+from streamkit.log.values.keys import decode_key_slices, key_parts
+from streamkit.log.values.slices import Slices, join, overlapping
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 

@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, FormatVersionError
-from streamkit.log.columns import BYTES_TYPES, Mask, canonical, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
-from streamkit.log.slices import Slices, gather, join, overlapping
+from streamkit.log.values.columns import BYTES_TYPES, Mask, canonical, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
+from streamkit.log.values.slices import Slices, gather, join, overlapping
 from streamkit.schema import from_arrow
 
 ROW_FORMAT = 1

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.failpoints import reach
-from streamkit.log.extent import Extent
-from streamkit.log.storage import Storage
+from streamkit.log.slab.extent import Extent
+from streamkit.log.storage.storage import Storage
 from streamkit.state.changelog import (
     Changes,
     Offsets,

@@ -1,5 +1,5 @@
 """
-The names that StreamKit writes, and their inverses. (The marker of a storage root, `storage-root`, is in log/storage_root.py.)
+The names that StreamKit writes, and their inverses. (The marker of a storage root, `storage-root`, is in log/storage/storage_root.py.)
 
 Files of a log, below its root:
 

@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TIMED = re.compile(r"\btime\.(sleep|monotonic)\(|\bthreading\.|\bsignal\.SIG|\bsubprocess\.|wait_until\(|\bSiege\(|\btorture\(|\bstarted\(")
+TIMED = re.compile(
+    r"\btime\.(sleep|monotonic)\(|\bthreading\.|\bsignal\.SIG|\bsubprocess\.|wait_until\(|\bSiege\(|\btorture\(|\bstarted\("
+)
 LOOP = "while True: pass"
 
 
@@ -47,7 +49,16 @@ def main() -> int:
     parser.add_argument("--loops", type=int, default=6, help="how many processes that only compute (6)")
     own, theirs = split(sys.argv[1:])
     options = parser.parse_args(own)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(options.paths or map(str, timed_files())), *theirs]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(options.paths or map(str, timed_files())),
+        *theirs,
+    ]
     failures = 0
     with busy_loops(options.loops):
         for number in range(1, options.rounds + 1):
@@ -55,7 +66,9 @@ def main() -> int:
             failed = subprocess.run(command, cwd=ROOT, check=False).returncode != 0
             failures += failed
             verdict = "FAILED" if failed else "passed"
-            print(f"round {number} of {options.rounds} {verdict}, {time.monotonic() - begun:,.0f} s; {failures} failed", flush=True)
+            print(
+                f"round {number} of {options.rounds} {verdict}, {time.monotonic() - begun:,.0f} s; {failures} failed", flush=True
+            )
     return int(failures > 0)
 
 

@@ -71,7 +71,7 @@ def pytest_terminal_summary(terminalreporter, config):
 def _first_partition():
     """Rows without a key begin in partition 0, so that tests can say where they are, and a seed says all of a simulation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamkit.log.outbox._anywhere", lambda: 0)
+        patch.setattr("streamkit.log.produce.outbox._anywhere", lambda: 0)
         yield
 
 

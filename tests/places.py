@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkit.log.address import parse_address
-from streamkit.log.database import Database
-from streamkit.log.replicated_storage import ReplicatedStorage
-from streamkit.log.replication import Replication
-from streamkit.log.sqlite import SqliteDatabase
-from streamkit.log.storage import FileStorage, MemoryStorage, Storage
-from streamkit.log.storage_root import Owner, claim_root, place_of
+from streamkit.log.database.address import parse_address
+from streamkit.log.database.database import Database
+from streamkit.log.database.sqlite import SqliteDatabase
+from streamkit.log.storage.replicated_storage import ReplicatedStorage
+from streamkit.log.storage.replication import Replication
+from streamkit.log.storage.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.storage.storage_root import Owner, claim_root, place_of
 from streamkit.testing.forgetful import ForgetfulStorage
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ STORAGES: dict[str, Callable[[Path], Storage]] = {
 
 
 def open_postgres(url: str) -> Database:
-    from streamkit.log.postgres import PostgresDatabase
+    from streamkit.log.database.postgres import PostgresDatabase
 
     return PostgresDatabase(parse_address(url))
 

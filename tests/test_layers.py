@@ -1,10 +1,11 @@
-"""Each layer imports only from those before it."""
+"""Each layer imports only from those before it, and in the log each room."""
 
 from __future__ import annotations
 
 import ast
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
@@ -20,6 +21,21 @@ LAYERS = (
     ("testing", "cli"),
 )
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+ROOT_OF_LOG = ""
+ROOMS_OF_LOG = (
+    "values",
+    "topic",
+    "database",
+    "storage",
+    "slab",
+    "rows",
+    "catalog",
+    "consume",
+    "maintenance",
+    "produce",
+    "rescue",
+    ROOT_OF_LOG,
+)
 SPARK_IMPORTERS = ("streamkit/spark/", "streamkit/expressions/catalyst.py")
 FILES = sorted(
     [
@@ -31,6 +47,10 @@ FILES = sorted(
     ]
     + [file for name in ("connectors", "state") for file in (ROOT / name).rglob("*.py")]
 )
+LOG = ROOT / "streamkit" / "log"
+MODULES_OF_LOG = {
+    f"streamkit.log.{'.'.join(file.relative_to(LOG).with_suffix('').parts)}": file for file in sorted(LOG.rglob("*.py"))
+}
 
 
 def path_of(file):
@@ -92,3 +112,50 @@ def test_files_do_without_spark():
 def test_every_name_below_streamkit_has_a_layer():
     """A new module or package gets its place in the order before it is used."""
     assert {layer_of(path_of(file)) for file in FILES} - {None} <= set(RANKS)
+
+
+def room_of(module):
+    """The room of a module of the log, which may be one that does not exist; `ROOT_OF_LOG` for what lies in none."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 3 or module not in MODULES_OF_LOG else ROOT_OF_LOG
+
+
+def modules_used_by(file):
+    """The modules of the log that a file names: in any import, for type checkers too, and by `import_module`."""
+    for node in ast.walk(tree_of(file)):
+        names: list[Any] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            below = [f"{node.module}.{alias.name}" for alias in node.names]
+            is_folder = node.module == "streamkit.log"
+            names = [name for name in below if is_folder or name in MODULES_OF_LOG] or [node.module or ""]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        yield from (name for name in names if name.startswith("streamkit.log."))
+
+
+def test_rooms_of_the_log_import_downwards():
+    """A file of the log imports from its own room and those before it, also what is for type checkers only."""
+    upward = [
+        f"{module} -> {used}"
+        for module, file in MODULES_OF_LOG.items()
+        for used in modules_used_by(file)
+        if ROOMS_OF_LOG.index(room_of(used)) > ROOMS_OF_LOG.index(room_of(module))
+    ]
+
+    assert upward == []
+
+
+def test_files_of_the_log_import_in_no_circle():
+    """No file of the log imports itself by way of others, so that each can be read after those it names."""
+    left = {module: set(modules_used_by(file)) & set(MODULES_OF_LOG) for module, file in MODULES_OF_LOG.items()}
+    while ready := {module for module, used in left.items() if not used & set(left)}:
+        left = {module: used for module, used in left.items() if module not in ready}
+
+    assert left == {}
+
+
+def test_every_folder_of_the_log_is_a_room():
+    """A new folder gets its place in the order before it is used, and every room has files."""
+    assert {room_of(module) for module in MODULES_OF_LOG} == set(ROOMS_OF_LOG)

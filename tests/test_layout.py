@@ -63,6 +63,14 @@ def test_nobody_imports_the_root_folders():
     assert guilty == []
 
 
+def test_tests_of_the_log_mirror_its_rooms():
+    """The tests of a room of the log lie in a folder of its name."""
+    rooms, folders = ({file.parent.name for file in (ROOT / top / "log").glob("*/*.py")} for top in ("streamkit", "tests"))
+
+    assert rooms
+    assert folders == rooms
+
+
 @pytest.mark.parametrize(
     "path", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".ci/run"]
 )

@@ -13,7 +13,7 @@ from streamkit.cli import completion
 from streamkit.cli.far_times import time_text
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.log.applications import ApplicationState
+from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.names import application_folders
 

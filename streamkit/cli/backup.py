@@ -10,8 +10,8 @@ import typer
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_line, show_table
 from streamkit.errors import ConfigError
-from streamkit.log.rebuild import Rebuilt
-from streamkit.log.rebuild import rebuild as rebuild_catalog
+from streamkit.log.rescue.rebuild import Rebuilt
+from streamkit.log.rescue.rebuild import rebuild as rebuild_catalog
 from streamkit.log.salvage import Salvaged, salvage
 
 

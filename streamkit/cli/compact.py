@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, counted, show_json, show_table
-from streamkit.log.compaction import Report
+from streamkit.log.maintenance.compaction import Report
 
 TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")
 

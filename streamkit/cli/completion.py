@@ -9,10 +9,10 @@ from contextlib import redirect_stderr, suppress
 import typer
 
 from streamkit.cli.location import location_of
-from streamkit.log.catalog import Catalog
-from streamkit.log.formats import FORMATS
+from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.opening import open_catalog
-from streamkit.log.settings import SETTINGS
+from streamkit.log.topic.formats import FORMATS
+from streamkit.log.topic.settings import SETTINGS
 
 Completion = Callable[[typer.Context, str], list[str]]
 

@@ -22,9 +22,9 @@ from streamkit.cli.predicate import parse_predicate
 from streamkit.cli.record_output import RECORD_COLUMNS, Format, RecordOutput
 from streamkit.cli.rendering import JsonOption
 from streamkit.cli.wanted import Wanted, check_offset, consumer_of, standing_records
-from streamkit.log.consumer import Consumer
-from streamkit.log.frame import TIMESTAMP_TYPE
-from streamkit.log.topic import Topic
+from streamkit.log.consume.consumer import Consumer
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
+from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
 
 TABLE_ROWS = 20

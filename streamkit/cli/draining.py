@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from streamkit.cli.rendering import show_note
 from streamkit.errors import CorruptionError
-from streamkit.log.consumer import Consumer
-from streamkit.log.group_description import GroupDescription, PartitionDescription
+from streamkit.log.catalog.group_description import GroupDescription, PartitionDescription
+from streamkit.log.consume.consumer import Consumer
+from streamkit.log.consume.membership import HEARTBEAT_INTERVAL_MS
 from streamkit.log.log import Log
-from streamkit.log.membership import HEARTBEAT_INTERVAL_MS
 from streamkit.names import heartbeat_name
 
 LOOK_S = 0.2  # between two looks for an interrupt

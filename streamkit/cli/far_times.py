@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.log.formats import Format, rows_of
-from streamkit.log.python_values import has_far_times
+from streamkit.log.topic.formats import Format, rows_of
+from streamkit.log.values.python_values import has_far_times
 
 _YEARS, _DAYS = 400, 146_097  # after which the calendar repeats itself
 _FIRST_YEAR = 2000

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_line, show_table
 from streamkit.errors import StreamKitError
-from streamkit.log.address import is_address
-from streamkit.log.findings import Report
-from streamkit.log.fsck import check_folder
+from streamkit.log.database.address import is_address
+from streamkit.log.rescue.findings import Report
+from streamkit.log.rescue.fsck import check_folder
 
 CLEAN, FOUND, UNCHECKED = 0, 1, 2
 

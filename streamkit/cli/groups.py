@@ -12,7 +12,7 @@ from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.position import offsets_at, parse_position
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
 from streamkit.errors import ConfigError
-from streamkit.log.group_description import GroupDescription
+from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.log import Log
 
 program = typer.Typer(help="Show, reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)

@@ -8,8 +8,8 @@ import typer
 
 from streamkit.config import load_settings
 from streamkit.errors import ConfigError
-from streamkit.log.address import is_address
-from streamkit.log.location import log_directory
+from streamkit.log.database.address import is_address
+from streamkit.log.database.location import log_directory
 from streamkit.log.log import Log
 from streamkit.log.opening import has_log, open_log
 

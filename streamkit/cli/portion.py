@@ -11,8 +11,8 @@ import pyarrow as pa
 from streamkit.cli.far_times import printed_rows
 from streamkit.cli.wanted import Wanted
 from streamkit.errors import SchemaError
-from streamkit.log.consumer import Consumer, TopicPartition
-from streamkit.log.formats import Format
+from streamkit.log.consume.consumer import Consumer, TopicPartition
+from streamkit.log.topic.formats import Format
 from streamkit.names import OFFSET, PARTITION, TOPIC
 
 _NUMBER = "_number"

@@ -21,9 +21,9 @@ from streamkit.cli.rendering import JsonOption, counted, show_json, visible
 from streamkit.cli.standard_streams import standard_input
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
-from streamkit.log.producer import Producer
-from streamkit.log.receipt import Receipt
-from streamkit.log.topic import Topic
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.receipt import Receipt
+from streamkit.log.topic.topic import Topic
 
 LINGER_MS = 1_000  # of records that come through a pipe
 _STANDARD_INPUT = "-"

@@ -24,10 +24,10 @@ from streamkit.cli.csv_lines import csv_blocks, csv_lines, unclosed_line
 from streamkit.cli.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
 from streamkit.cli.record_text import counted_times, json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.log.conversion import convert_python
-from streamkit.log.formats import VALUE, encode
-from streamkit.log.formats import Format as OpaqueFormat
-from streamkit.log.topic import Topic
+from streamkit.log.rows.conversion import convert_python
+from streamkit.log.topic.formats import VALUE, encode
+from streamkit.log.topic.formats import Format as OpaqueFormat
+from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.schema import Column
 

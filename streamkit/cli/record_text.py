@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from streamkit.cli.far_times import read_signed_years
 from streamkit.errors import SchemaError
-from streamkit.log.conversion import convert_arrow, convert_python
-from streamkit.log.frame import HEADERS_TYPE
-from streamkit.log.records import TIME_MS_MAX
+from streamkit.log.rows.conversion import convert_arrow, convert_python
+from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
 from streamkit.schema import Column, to_arrow
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamkit.errors import StreamKitError
-from streamkit.log.system_error import expected
+from streamkit.log.database.system_error import expected
 from streamkit.names import DELETED
 
 ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent

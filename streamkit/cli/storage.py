@@ -13,8 +13,8 @@ from rich.progress import Progress
 from streamkit.cli.location import LogOption, open_existing_log
 from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_line, show_table
 from streamkit.log.log import Log
-from streamkit.log.replicated_storage import ReplicatedStorage
-from streamkit.log.replication import Replication
+from streamkit.log.storage.replicated_storage import ReplicatedStorage
+from streamkit.log.storage.replication import Replication
 
 program = typer.Typer(help="Keep copies of the log's files in several folders.", no_args_is_help=True, rich_markup_mode=None)
 

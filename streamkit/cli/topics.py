@@ -13,11 +13,11 @@ from streamkit.cli import completion
 from streamkit.cli.location import LogOption, open_existing_log, wanted_location
 from streamkit.cli.rendering import JsonOption, counted, show_facts, show_json, show_table
 from streamkit.errors import ConfigError, TopicNotFoundError
-from streamkit.log.formats import declare_format
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.settings import SETTINGS
-from streamkit.log.topic import declare_topic
+from streamkit.log.topic.formats import declare_format
+from streamkit.log.topic.settings import SETTINGS
+from streamkit.log.topic.topic import declare_topic
 
 program = typer.Typer(help="Show, create, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]

@@ -10,10 +10,10 @@ import pyarrow as pa
 from streamkit.cli.condition import EVERYTHING, Condition, Interval
 from streamkit.cli.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
-from streamkit.log.consumer import Consumer, TopicPartition
+from streamkit.log.consume.consumer import Consumer, TopicPartition
+from streamkit.log.consume.reader import check_partition
 from streamkit.log.log import Log
-from streamkit.log.reader import check_partition
-from streamkit.log.topic import Topic
+from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 
 FOLLOWED_ROWS = 1_000  # in one poll: what is read is printed and committed before more is read

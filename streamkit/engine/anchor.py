@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamkit.log.catalog import Catalog
-from streamkit.log.storage import Storage
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.storage.storage import Storage
 from streamkit.names import application_writer, fresh_token, plan_path
 from streamkit.state.changelog import Offsets, PlanFile, offsets_from_json, offsets_to_json
 

@@ -16,11 +16,11 @@ from streamkit.engine.order import NO_TIME
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.errors import EpochFailedError, FencedError
 from streamkit.failpoints import reach
-from streamkit.log.catalog import Catalog
-from streamkit.log.epochs import EpochCommit
-from streamkit.log.reference import SlabReference
-from streamkit.log.slab import verify_slab
-from streamkit.log.storage import Storage
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import verify_slab
+from streamkit.log.storage.storage import Storage
 from streamkit.names import fresh_token
 
 

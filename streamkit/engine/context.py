@@ -15,7 +15,7 @@ from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Packed
 from streamkit.engine.global_table import GlobalTable
 from streamkit.engine.report import Counts
-from streamkit.log.storage import Storage
+from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.program import GlobalJoin, Program, Store
 from streamkit.state.task_state import TaskState

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from streamkit.engine.order import NO_TIME
-from streamkit.log.extent import Extent
+from streamkit.log.slab.extent import Extent
 from streamkit.state.changelog import Changes, Offsets, offsets_from_json, offsets_to_json
 
 

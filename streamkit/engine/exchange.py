@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.rows import concatenate
-from streamkit.log.keys import key_groups as hash_key_groups
+from streamkit.log.values.keys import key_groups as hash_key_groups
 from streamkit.names import KEY_GROUP, OFFSET, PARTITION
 from streamkit.state.key_group import key_group_range
 

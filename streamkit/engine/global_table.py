@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from streamkit.engine.operators.columnwise import filter_rows, project
 from streamkit.engine.rows import concatenate, empty_rows
-from streamkit.log.extent import Extent
-from streamkit.log.keys import encode_keys
-from streamkit.log.slab import read_frame
-from streamkit.log.storage import Storage
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import read_frame
+from streamkit.log.storage.storage import Storage
+from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
 from streamkit.plan.program import Filter, Input, Operator, Project
 

@@ -23,9 +23,9 @@ from streamkit.engine.operators.windows import fold_windows
 from streamkit.engine.reader import apply_stateless
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.failpoints import reach
-from streamkit.log.reference import SlabReference
-from streamkit.log.slab import write_slab
-from streamkit.log.storage import Storage
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, fresh_token, store_folder
 from streamkit.plan.program import (
     Aggregate,

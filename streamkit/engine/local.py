@@ -20,7 +20,7 @@ from streamkit.engine.reader import read_split
 from streamkit.engine.report import EpochClaim, TaskReport
 from streamkit.failpoints import reach
 from streamkit.log.log import Log
-from streamkit.log.storage import Storage
+from streamkit.log.storage.storage import Storage
 from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
 

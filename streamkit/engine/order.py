@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from streamkit.log.extent import Extent
+from streamkit.log.slab.extent import Extent
 
 NO_TIME = -(2**63)  # before every event time
 

@@ -19,10 +19,10 @@ from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import NO_TIME, Backlog, Records, cut
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
-from streamkit.log.catalog import Catalog
-from streamkit.log.extent import Extent
-from streamkit.log.slab import read_rows
-from streamkit.log.storage import Storage
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import read_rows
+from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP
 from streamkit.plan.program import Aggregate, Program
 from streamkit.state.changelog import Changes, Offsets

@@ -24,8 +24,8 @@ from streamkit.engine.operators.windows import FOLD_ROWS, WINDOW_ROWS, assign_wi
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
 from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
-from streamkit.log.slab import read_rows
-from streamkit.log.storage import Storage
+from streamkit.log.slab.slab import read_rows
+from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, SUBINDEX, TIMESTAMP
 from streamkit.plan.program import Filter, Fold, GlobalJoin, Operator, Program, Project, Send, Source, Windows
 

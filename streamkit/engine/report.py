@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from streamkit.engine.epoch import Application, EpochEnd
-from streamkit.log.reference import SlabReference
+from streamkit.log.slab.reference import SlabReference
 from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows

@@ -13,12 +13,12 @@ from streamkit.engine.epoch import Application, OutputTopic, StoreNames
 from streamkit.engine.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
-from streamkit.log.applications import ApplicationState, StoreDeclaration
-from streamkit.log.catalog import Catalog
-from streamkit.log.orphans import collect_orphans
-from streamkit.log.settings import Scalar
-from streamkit.log.storage import Storage
-from streamkit.log.topic import Topic, declare_topic
+from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import (
     application_writer,
     changelog_topic,

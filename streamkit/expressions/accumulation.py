@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import EvaluationError
 from streamkit.expressions.groups import Codes, Groups
-from streamkit.log.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
+from streamkit.log.values.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
 Values: TypeAlias = npt.NDArray[Any]
 

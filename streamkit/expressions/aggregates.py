@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from streamkit.errors import EvaluationError
 from streamkit.expressions.accumulation import accumulated, per_group, within_groups
 from streamkit.expressions.groups import Codes, Groups, group, one_zero
-from streamkit.log.columns import DECIMAL, canonical, fixed_array
+from streamkit.log.values.columns import DECIMAL, canonical, fixed_array
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column, to_arrow
 

@@ -13,35 +13,43 @@ import pyarrow as pa
 
 from streamkit.clock import Clock
 from streamkit.config import Settings
-from streamkit.log import compaction, findings, maintenance
-from streamkit.log.alteration import Alteration
-from streamkit.log.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
-from streamkit.log.backup import Backup, back_up
-from streamkit.log.catalog import Catalog
-from streamkit.log.consumer import MAX_POLL_RECORDS, Callback, Consumer
-from streamkit.log.copies import copy_and_prune
-from streamkit.log.formats import declare_format, rows_of
-from streamkit.log.fsck import check_log
-from streamkit.log.group_description import GroupDescription
-from streamkit.log.heartbeats import Heartbeats, heartbeats_at
-from streamkit.log.maintenance import lapsed_holders
-from streamkit.log.membership import MAX_POLL_INTERVAL_MS, SESSION_TIMEOUT_MS, Heart, Membership, Subscription, dead_members
-from streamkit.log.merge import Merged, merge_topic
-from streamkit.log.pin import Pin
-from streamkit.log.producer import Producer
-from streamkit.log.producer_settings import ProducerSettings
-from streamkit.log.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
-from streamkit.log.record_deletion import RecordDeletion
-from streamkit.log.repair import RepairReport, repair
-from streamkit.log.replicated_storage import current_storage
-from streamkit.log.segment import SegmentWriter
-from streamkit.log.settings import SETTINGS, Scalar
-from streamkit.log.storage import Storage
-from streamkit.log.storage_change import StorageChange, change_storage
-from streamkit.log.survivors import MEMORY_BYTES
-from streamkit.log.time_lookup import offsets_for_times
-from streamkit.log.topic import Topic, declare_topic
-from streamkit.log.whole_number import offsets_by_topic
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.group_description import GroupDescription
+from streamkit.log.consume.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
+from streamkit.log.consume.consumer import MAX_POLL_RECORDS, Callback, Consumer
+from streamkit.log.consume.membership import (
+    MAX_POLL_INTERVAL_MS,
+    SESSION_TIMEOUT_MS,
+    Heart,
+    Membership,
+    Subscription,
+    dead_members,
+)
+from streamkit.log.consume.pin import Pin
+from streamkit.log.consume.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
+from streamkit.log.consume.time_lookup import offsets_for_times
+from streamkit.log.database.heartbeats import Heartbeats, heartbeats_at
+from streamkit.log.maintenance import compaction, maintenance
+from streamkit.log.maintenance.maintenance import lapsed_holders
+from streamkit.log.maintenance.merge import Merged, merge_topic
+from streamkit.log.maintenance.record_deletion import RecordDeletion
+from streamkit.log.maintenance.segment import SegmentWriter
+from streamkit.log.maintenance.survivors import MEMORY_BYTES
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.producer_settings import ProducerSettings
+from streamkit.log.rescue import findings
+from streamkit.log.rescue.backup import Backup, back_up
+from streamkit.log.rescue.copies import copy_and_prune
+from streamkit.log.rescue.fsck import check_log
+from streamkit.log.rescue.repair import RepairReport, repair
+from streamkit.log.rescue.storage_change import StorageChange, change_storage
+from streamkit.log.storage.replicated_storage import current_storage
+from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.formats import declare_format, rows_of
+from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.log.values.whole_number import offsets_by_topic
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -151,29 +159,7 @@ class Log:
 
     def describe(self, topic: str) -> dict[str, Any]:
         """What a topic is and how much it holds: offsets, rows and bytes by partition and in all, every setting with its value."""
-        found = self.catalog.topic(topic)
-        names = ("partition", "start_offset", "end_offset", "rows", "bytes")
-        partitions = [dict(zip(names, row, strict=True)) for row in self.catalog.partition_sizes(found.id)]
-        return {
-            "name": found.name,
-            "id": found.id,
-            "schema": str(found.schema),
-            "version": found.version,
-            "schemas": [
-                {"version": past.version, "schema": str(Schema.from_ddl(past.schema)), "created_ms": past.created_ms}
-                for past in self.catalog.schema_versions(found.id)
-            ],
-            "format": found.format and found.format.name,
-            "format_schema": found.format and found.format.schema,
-            "key": list(found.key),
-            "timestamp": found.timestamp,
-            "partition_by": list(found.partition_by),
-            "internal": found.internal,
-            "partitions": partitions,
-            "rows": sum(partition["rows"] for partition in partitions),
-            "bytes": sum(partition["bytes"] for partition in partitions),
-            "config": {name: found.setting(name) for name in SETTINGS},
-        }
+        return self.catalog.describe_topic(topic)
 
     def delete_topic(self, name: str) -> None:
         """
@@ -191,16 +177,22 @@ class Log:
         return self.catalog.end_offsets(self.catalog.topic(topic).id)
 
     def set_storage(
-        self, roots: Sequence[str], replication_factor: int | None = None, min_insync_replicas: int | None = None,
-        *, adopt: bool = False, force: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        roots: Sequence[str],
+        replication_factor: int | None = None,
+        min_insync_replicas: int | None = None,
+        *,
+        adopt: bool = False,
+        force: bool = False,
+    ) -> None:
         """
         Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
 
-        Each slab is written `replication_factor` times (at first once per folder), and acknowledged when `min_insync_replicas` copies (at first 1) are
-        durable; both stay as on record unless given. `repair` copies what is there. Open producers, of this `Log` too, keep roots and numbers; a root
-        left out refuses them. An empty root on record is a new disk; `adopt`: the log has moved, or a root lost its marker. ConfigError, and nothing
-        done, for a folder in use, numbers that do not fit, and, unless `force`, slabs that would lose their only whole copy.
+        Each slab is written `replication_factor` times (at first once per folder), and acknowledged when `min_insync_replicas`
+        copies (at first 1) are durable; both stay as on record unless given. `repair` copies what is there. Open producers, of
+        this `Log` too, keep roots and numbers; a root left out refuses them. An empty root on record is a new disk; `adopt`: the
+        log has moved, or a root lost its marker. ConfigError, and nothing done, for a folder in use, numbers that do not fit,
+        and, unless `force`, slabs that would lose their only whole copy.
         """
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)
@@ -315,9 +307,18 @@ class Log:
         elif names:
             assignment = WholeTopics(self.catalog, names)
         return Consumer(
-            self.storage, self.catalog, assignment, group=group, heart=heart, auto_offset_reset=auto_offset_reset, columns=columns,
-            max_poll_records=max_poll_records, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost,
-        )  # fmt: skip
+            self.storage,
+            self.catalog,
+            assignment,
+            group=group,
+            heart=heart,
+            auto_offset_reset=auto_offset_reset,
+            columns=columns,
+            max_poll_records=max_poll_records,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            on_lost=on_lost,
+        )
 
     def offsets_for_times(self, topic: str, moment: int | dt.datetime) -> dict[int, int | None]:
         """
@@ -412,7 +413,8 @@ class Log:
         """
         Rows that were read from a topic as dicts of Python values; those of an opaque topic decoded by its format.
 
-        It takes what `read`, `scan` and `poll` give. SchemaError names the first row not of the format. Times no datetime can be are numpy's.
+        It takes what `read`, `scan` and `poll` give. SchemaError names the first row not of the format. Times no datetime can be
+        are numpy's.
         """
         return rows_of(self.catalog.topic(topic).format, rows)
 

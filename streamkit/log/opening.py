@@ -8,16 +8,16 @@ import os
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.errors import ConfigError, SetupError
-from streamkit.log.address import Address, is_address, parse_address
-from streamkit.log.catalog import Catalog
-from streamkit.log.journal import Journal
-from streamkit.log.location import location_text, log_directory
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.journal import Journal
+from streamkit.log.database.address import Address, is_address, parse_address
+from streamkit.log.database.location import location_text, log_directory
+from streamkit.log.database.sqlite import IN_MEMORY, SqliteDatabase
+from streamkit.log.database.system_error import naming
 from streamkit.log.log import Log
-from streamkit.log.loss import TRACES, check_begun, check_present, check_standing
-from streamkit.log.replicated_storage import ReplicatedStorage, open_storage
-from streamkit.log.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.storage import FileStorage, MemoryStorage, Storage, make_root
-from streamkit.log.system_error import naming
+from streamkit.log.rescue.loss import TRACES, check_begun, check_present, check_standing
+from streamkit.log.storage.replicated_storage import ReplicatedStorage, open_storage
+from streamkit.log.storage.storage import FileStorage, MemoryStorage, Storage, make_root
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
 
 
@@ -61,7 +61,7 @@ def open_catalog(location: str) -> Catalog:
     """
     settings = load_settings()
     if is_address(location):
-        postgres = importlib.import_module("streamkit.log.postgres")
+        postgres = importlib.import_module("streamkit.log.database.postgres")
         return Catalog(postgres.PostgresDatabase(parse_address(location, settings.log_storage)))
     return Catalog(SqliteDatabase(os.path.join(log_directory(location), CATALOG_FILE), read_only=True))
 
@@ -86,7 +86,7 @@ def _is_there(path: str) -> bool:
 
 def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     try:
-        postgres = importlib.import_module("streamkit.log.postgres")
+        postgres = importlib.import_module("streamkit.log.database.postgres")
     except ImportError as error:
         raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'") from error
     catalog = Catalog(postgres.PostgresDatabase(address), clock)
@@ -96,7 +96,7 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     except BaseException:
         catalog.close()
         raise
-    heartbeats = importlib.import_module("streamkit.log.postgres_heartbeats").PostgresHeartbeats(address)
+    heartbeats = importlib.import_module("streamkit.log.database.postgres_heartbeats").PostgresHeartbeats(address)
     return Log(
         storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
     )

@@ -22,20 +22,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.log.address import is_address
-from streamkit.log.catalog import Catalog
-from streamkit.log.copies import catalog_copies
-from streamkit.log.evolution import is_wider
-from streamkit.log.journal import journal_files
-from streamkit.log.location import absolute_folder, log_directory
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.journal import journal_files
+from streamkit.log.catalog.producers import ProducerCommit
+from streamkit.log.database.address import is_address
+from streamkit.log.database.location import absolute_folder, log_directory
+from streamkit.log.maintenance.segment import framed
 from streamkit.log.opening import open_log
-from streamkit.log.producers import ProducerCommit
-from streamkit.log.segment import framed
-from streamkit.log.settings import COMPRESSION_TYPE, RETENTION_MS
-from streamkit.log.slab import write_slab
-from streamkit.log.storage import Storage, make_root, sync_folder
-from streamkit.log.survey import FoundFrame, Survey, Unreadable, survey
-from streamkit.log.topic import Topic, declare_topic
+from streamkit.log.rescue.copies import catalog_copies
+from streamkit.log.rescue.survey import FoundFrame, Survey, Unreadable, survey
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import Storage, make_root, sync_folder
+from streamkit.log.topic.evolution import is_wider
+from streamkit.log.topic.settings import COMPRESSION_TYPE, RETENTION_MS
+from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import CATALOG_FILE, OFFSET, SlabName, fresh_token, producer_writer, unfinished_file
 from streamkit.schema import Schema
 

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import final
 
 from streamkit.errors import StreamKitError
+from streamkit.log.database.pulse import LAPSE_MS, Pulse
+from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
-from streamkit.log.maintenance import maintain
+from streamkit.log.maintenance.maintenance import maintain
+from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
-from streamkit.log.pulse import LAPSE_MS, Pulse
-from streamkit.log.sqlite import IN_MEMORY
-from streamkit.log.throttle import StoppedError, Throttle
 from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
 
 _logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from streamkit.engine.epoch import Application
 from streamkit.errors import StreamKitError
-from streamkit.log.heartbeats import Heartbeats
+from streamkit.log.database.heartbeats import Heartbeats
 from streamkit.names import epoch_heartbeat
 
 

@@ -6,7 +6,7 @@ import re
 
 from streamkit import errors
 from streamkit.errors import StreamKitError
-from streamkit.log.catalog import Catalog
+from streamkit.log.catalog.catalog import Catalog
 
 _RAISED = re.compile(
     r"streamkit\.errors\.(\w+): (.+?)(?:\n SQLSTATE: |\n\nDuring handling of |\n\nThe above exception |\n\tat |\Z)", re.DOTALL

@@ -18,9 +18,9 @@ from streamkit.engine.exchange import Packed
 from streamkit.engine.planner import Planner
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.replicated_storage import open_storage
-from streamkit.log.replication import Replication
-from streamkit.log.storage import Storage
+from streamkit.log.storage.replicated_storage import open_storage
+from streamkit.log.storage.replication import Replication
+from streamkit.log.storage.storage import Storage
 from streamkit.plan.program import Program
 from streamkit.spark.memory import keep_memory
 from streamkit.state.changelog import Offsets, offsets_from_json, offsets_to_json

@@ -22,7 +22,7 @@ from streamkit.engine.epoch import Application
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.expressions.catalyst import CatalystAnalyzer
-from streamkit.log.applications import ApplicationState
+from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.upkeep import Upkeep

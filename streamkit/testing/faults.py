@@ -16,8 +16,8 @@ from typing import Any
 import apsw
 import pyarrow as pa
 
-from streamkit.log.storage import Part, Storage
-from streamkit.log.system_error import full_error
+from streamkit.log.database.system_error import full_error
+from streamkit.log.storage.storage import Part, Storage
 
 WRITE, SYNC, TRUNCATE = "write", "sync", "truncate"
 OPEN, READ, DELETE, SIZE = "open", "read", "delete", "size"

@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from streamkit.log.storage import FileStorage, Part
+from streamkit.log.storage.storage import FileStorage, Part
 from streamkit.testing.calls import watched
 from streamkit.testing.disk_image import FOLDER, DiskState, Image, Operation
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamkit.log.maintenance import maintain
+from streamkit.log.maintenance.maintenance import maintain
+from streamkit.log.maintenance.throttle import Throttle
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
-from streamkit.log.throttle import Throttle
+from streamkit.log.topic.settings import Scalar
 
 VALUE_BYTES = 1_000
 ROWS_PER_COMMIT = 2_000

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 import streamkit as sk
 from streamkit import functions as sf
 from streamkit.log.opening import open_log
-from streamkit.log.slab import read_frame
-from streamkit.log.storage import FileStorage
+from streamkit.log.slab.slab import read_frame
+from streamkit.log.storage.storage import FileStorage
 from tests.bench.rows import BATCH_ROWS, SCHEMA, TOPIC, Rows, log_of, parquet_of
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -118,7 +118,7 @@ class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [FramePartition(frames[0::2]), FramePartition(frames[1::2])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from streamkit.log.extent import Extent
+        from streamkit.log.slab.extent import Extent
 
         assert isinstance(partition, FramePartition)
         pa.set_cpu_count(1)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import streamkit as sk
 from streamkit.cli.main import program
-from streamkit.log.settings import SETTINGS
+from streamkit.log.topic.settings import SETTINGS
 
 
 @pytest.fixture

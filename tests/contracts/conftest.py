@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.log import tables
+from streamkit.log.catalog import tables
 
 
 @pytest.fixture

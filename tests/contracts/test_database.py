@@ -17,8 +17,8 @@ from contextlib import suppress
 import pytest
 
 from streamkit.errors import StreamKitError
-from streamkit.log import tables
-from streamkit.log.database import OutcomeUnknownError
+from streamkit.log.catalog import tables
+from streamkit.log.database.database import OutcomeUnknownError
 from tests.forked import outcome_in_child
 from tests.places import SHARED_KINDS
 
@@ -253,7 +253,7 @@ def test_a_writer_that_dies_leaves_nothing_and_the_way_free(place, database):
 @shared
 def test_one_of_many_makes_the_tables(place):
     """Processes that open a new place at once end with one set of tables, which all of them use."""
-    work = "from streamkit.log import tables\ntables.prepare(database)\ntables.prepare(database)"
+    work = "from streamkit.log.catalog import tables\ntables.prepare(database)\ntables.prepare(database)"
     processes = [started(place, work, opens_late=True) for _ in range(4)]
     for process in processes:
         os.write(process.stdin.fileno(), b"go\n")

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from streamkit.errors import FormatVersionError, StreamKitError
-from streamkit.log import tables
+from streamkit.log.catalog import tables
 
 LARGEST = (1 << 63) - 1
 

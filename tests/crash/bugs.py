@@ -10,14 +10,14 @@ from typing import Any
 import psycopg
 
 from streamkit.errors import OutcomeUnknownError
-from streamkit.log import epochs
-from streamkit.log.catalog import Catalog
-from streamkit.log.database import Row
-from streamkit.log.epochs import EpochCommit
-from streamkit.log.postgres import PostgresDatabase
-from streamkit.log.replacements import Replacement
-from streamkit.log.sqlite import SqliteDatabase
-from streamkit.log.storage import FileStorage, Storage
+from streamkit.log.catalog import epochs
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.catalog.replacements import Replacement
+from streamkit.log.database.database import Row
+from streamkit.log.database.postgres import PostgresDatabase
+from streamkit.log.database.sqlite import SqliteDatabase
+from streamkit.log.storage.storage import FileStorage, Storage
 from streamkit.state import task_state
 from streamkit.state.changelog import Changes
 from streamkit.state.store import Store

@@ -14,9 +14,9 @@ from itertools import count
 import psycopg
 
 from streamkit.errors import StreamKitError
-from streamkit.log.database import Row
+from streamkit.log.database.database import Row
+from streamkit.log.database.postgres import PostgresDatabase
 from streamkit.log.opening import open_log
-from streamkit.log.postgres import PostgresDatabase
 from tests.crash.bugs import plant
 
 COMMITS_PER_BREAK = 7

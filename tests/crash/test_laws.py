@@ -18,11 +18,11 @@ from streamkit.engine.local import run_available, run_next, run_tasks
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError, CorruptionError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import POINTS, armed
-from streamkit.log import manifest
-from streamkit.log.catalog import Catalog
-from streamkit.log.frame import HEADER_SIZE, FrameHeader
+from streamkit.log.catalog import manifest
+from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.opening import open_log
-from streamkit.log.storage import FileStorage
+from streamkit.log.slab.frame import HEADER_SIZE, FrameHeader
+from streamkit.log.storage.storage import FileStorage
 from streamkit.names import SlabName
 from streamkit.state.rocksdb import RocksStore
 from tests.crash import sales

@@ -15,9 +15,9 @@ from streamkit.clock import HandClock, MonotonicClock
 from streamkit.engine.local import run_maintained, run_next
 from streamkit.engine.start import start
 from streamkit.errors import StreamKitError
-from streamkit.log.heartbeats import ENDED_MS, FileHeartbeats
+from streamkit.log.database.heartbeats import ENDED_MS, FileHeartbeats
+from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.opening import open_log
-from streamkit.log.pulse import LAPSE_MS
 from streamkit.names import HEARTBEATS_FILE
 from tests.crash import sales
 from tests.crash.outcome import check, finish

@@ -95,8 +95,8 @@ def test_every_point_has_a_scenario():
 def test_every_point_is_in_the_code_once():
     """The declared points are those that the code calls, each in one place."""
     files = [
-        *(ROOT / "state").glob("*.py"),
-        *(ROOT / "streamkit" / "log").glob("*.py"),
+        *(ROOT / "state").rglob("*.py"),
+        *(ROOT / "streamkit" / "log").rglob("*.py"),
         *(ROOT / "streamkit" / "engine").rglob("*.py"),
     ]
     assert sorted(name for file in files for name in CALL.findall(file.read_text(encoding="utf-8"))) == sorted(POINTS)

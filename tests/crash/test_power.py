@@ -16,8 +16,8 @@ import pytest
 
 from streamkit.engine.local import run_next
 from streamkit.engine.start import start
-from streamkit.log import storage
 from streamkit.log.opening import open_log
+from streamkit.log.storage import storage
 from streamkit.testing.disk_image import Image
 from streamkit.testing.forgetful import ForgetfulDisk, ForgetfulVfs
 from tests.crash import sales

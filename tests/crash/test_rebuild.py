@@ -12,10 +12,10 @@ import pytest
 from streamkit.engine.local import run_available, run_next
 from streamkit.engine.start import start
 from streamkit.errors import CatalogLostError
-from streamkit.log.fsck import check_folder
+from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.opening import open_log
-from streamkit.log.rebuild import rebuild
-from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.rescue.rebuild import rebuild
 from streamkit.state import check as state_check
 from streamkit.state.rocksdb import RocksStore
 from tests.crash import sales

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from streamkit.clock import HandClock
 from streamkit.errors import CorruptionError
-from streamkit.log.extent import Extent
 from streamkit.log.opening import open_log
+from streamkit.log.slab.extent import Extent
 from tests.damage.mutations import Mutation, mutation_of
 from tests.damage.victim import ADDRESS_SPACE_BYTES, STRIDE, changed_bytes, try_all
 

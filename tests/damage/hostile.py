@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import CorruptionError
-from streamkit.log.extent import Extent
-from streamkit.log.frame import HEADER_SIZE, TIMESTAMP_TYPE, Payload, decode, encode, header, padding
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import HEADER_SIZE, TIMESTAMP_TYPE, Payload, decode, encode, header, padding
 from streamkit.names import SlabName
 from tests.damage.victim import ADDRESS_SPACE_BYTES, COMPRESSIONS, TOPICS, rows_of
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamkit.log import fetcher
+from streamkit.log.consume import fetcher
 from tests.damage.children import run
 from tests.damage.consumed import ConsumedLog, mutation_at
 

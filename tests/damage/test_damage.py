@@ -11,8 +11,8 @@ import os
 import google_crc32c
 import pytest
 
-from streamkit.log import frame
-from streamkit.log.extent import Extent
+from streamkit.log.slab import frame
+from streamkit.log.slab.extent import Extent
 from tests.damage.children import run
 from tests.damage.mutations import mutation_of
 from tests.damage.victim import Victim

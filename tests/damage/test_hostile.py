@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import CorruptionError
-from streamkit.log import frame
-from streamkit.log.frame import PAYLOAD_BYTES_MAX, decode, encode
-from streamkit.log.slab import pack_header, read_reference
-from streamkit.log.storage import MemoryStorage
+from streamkit.log.slab import frame
+from streamkit.log.slab.frame import PAYLOAD_BYTES_MAX, decode, encode
+from streamkit.log.slab.slab import pack_header, read_reference
+from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import SlabName
 from tests.damage import hostile
 from tests.damage.children import ROOT, run
@@ -53,7 +53,7 @@ def test_types_that_python_has_no_class_for_are_refused(number):
 
 
 BUGS = {
-    "columns are not checked": "from streamkit.log import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
+    "columns are not checked": "from streamkit.log.slab import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
 }
 
 

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, EpochFailedError
-from streamkit.log.extent import Extent
-from streamkit.log.frame import HEADERS_TYPE, TIMESTAMP_TYPE
-from streamkit.log.reference import SlabReference
-from streamkit.log.slab import read_frame, verify_slab, write_slab
-from streamkit.log.storage import FileStorage, MemoryStorage, Storage
-from streamkit.log.topic import Topic, declare_topic
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import HEADERS_TYPE, TIMESTAMP_TYPE
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import read_frame, verify_slab, write_slab
+from streamkit.log.storage.storage import FileStorage, MemoryStorage, Storage
+from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import SlabName
 from tests.damage.mutations import Mutation, mutation_of
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.log.keys import encode_keys, murmur2
+from streamkit.log.values.keys import encode_keys, murmur2
 
 NO_TIME = -(2**63)
 Row = dict[str, Any]

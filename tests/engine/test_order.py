@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.engine.order import NO_TIME, Backlog, Cut, Records, cut, order_keys
-from streamkit.log.extent import Extent
+from streamkit.log.slab.extent import Extent
 
 Frames = list[list[int]]  # event times, frame by frame
 

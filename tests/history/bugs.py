@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.errors import FencedError
-from streamkit.log import groups, manifest
-from streamkit.log.assignment import Change
-from streamkit.log.catalog import Catalog
-from streamkit.log.consumer import Consumer
-from streamkit.log.database import Transaction
-from streamkit.log.draft import Draft
-from streamkit.log.groups import MemberStanding
-from streamkit.log.membership import Membership
-from streamkit.log.outbox import Outbox
-from streamkit.log.producer import Producer
-from streamkit.log.receipt import Receipt
-from streamkit.log.reference import SlabReference
-from streamkit.log.span import UNBOUNDED
+from streamkit.log.catalog import groups, manifest
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.groups import MemberStanding
+from streamkit.log.catalog.span import UNBOUNDED
+from streamkit.log.consume.assignment import Change
+from streamkit.log.consume.consumer import Consumer
+from streamkit.log.consume.membership import Membership
+from streamkit.log.database.database import Transaction
+from streamkit.log.produce.draft import Draft
+from streamkit.log.produce.outbox import Outbox
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.receipt import Receipt
+from streamkit.log.slab.reference import SlabReference
 
 
 def plant(bug: str) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamkit.errors import FencedError
-from streamkit.log.consumer import Consumer
+from streamkit.log.consume.consumer import Consumer
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
+from streamkit.log.produce.producer import Producer
 from tests.history.history import Committed, Journal, Took, copies_of, create_copies, now_ns, taken
 from tests.history.programs import TOPICS, plant
 

@@ -13,8 +13,8 @@ from typing import Any
 from streamkit.errors import FencedError, StreamKitError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.receipt import Receipt
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.receipt import Receipt
 from tests.history.history import ABORTED, OK, UNKNOWN, Journal, Seen, Sent, checksum_of, now_ns, read_journals, rows_of
 
 TOPICS = {"orders": 3, "events": 2}

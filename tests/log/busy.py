@@ -18,12 +18,12 @@ from typing import Any
 import apsw
 
 from streamkit.errors import StreamKitError, TopicExistsError
-from streamkit.log.applications import StoreDeclaration
+from streamkit.log.catalog.applications import StoreDeclaration
 from streamkit.log.log import Log
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
-from streamkit.log.topic import declare_topic
-from streamkit.log.trash import empty_trash
+from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.topic import declare_topic
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = "key string, value bigint"

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.log.heartbeats import MemoryHeartbeats
+from streamkit.log.database.heartbeats import MemoryHeartbeats
 from streamkit.log.opening import open_log
-from tests.log.group_members import Members
+from tests.log.consume.group_members import Members
 
 NOW_MS = 1_800_000_000_000
 

@@ -16,9 +16,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from streamkit.log.catalog.tables import FORMAT_VERSION
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.tables import FORMAT_VERSION
 from tests.log import busy
 
 DATA = Path(__file__).parent / "data"

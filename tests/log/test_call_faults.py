@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log import storage
 from streamkit.log.opening import open_log
-from streamkit.log.outbox import Outbox
+from streamkit.log.produce.outbox import Outbox
+from streamkit.log.storage import storage
 from streamkit.testing.calls import BY_DESCRIPTOR, BY_PATH, watched
 from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, FaultyCalls, FaultyVfs
 

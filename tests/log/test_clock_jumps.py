@@ -9,11 +9,12 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import FencedError, StreamKitError
-from streamkit.log import compaction, producers, survivors
-from streamkit.log.catalog import Catalog
-from streamkit.log.findings import ERROR
+from streamkit.log.catalog import producers
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.maintenance import compaction, survivors
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
+from streamkit.log.rescue.findings import ERROR
+from streamkit.log.topic.settings import Scalar
 from tests.log.conftest import NOW_MS
 
 HOUR_MS = 3_600_000

@@ -8,10 +8,10 @@ import tarfile
 
 import pytest
 
-from streamkit.log.findings import ERROR
+from streamkit.log.catalog.tables import FORMAT_VERSION
 from streamkit.log.opening import open_log
-from streamkit.log.rebuild import rebuild
-from streamkit.log.tables import FORMAT_VERSION
+from streamkit.log.rescue.findings import ERROR
+from streamkit.log.rescue.rebuild import rebuild
 from tests.log import busy, golden
 
 VERSIONS = sorted(int(file.name.removeprefix("format-").removesuffix(".tar.gz")) for file in golden.DATA.glob("format-*.tar.gz"))

@@ -13,7 +13,7 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, CorruptionError, SchemaError, StreamKitError, TopicExistsError, TopicNotFoundError
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
+from streamkit.log.produce.producer import Producer
 from streamkit.names import HEADERS
 
 UTC = dt.timezone.utc

@@ -13,12 +13,12 @@ import pytest
 from streamkit.errors import ConfigError, StorageFullError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log import salvage as salvage_module
-from streamkit.log.fsck import check_folder
+from streamkit.log.maintenance.segment import SegmentWriter
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
+from streamkit.log.rescue.fsck import check_folder
 from streamkit.log.salvage import salvage
-from streamkit.log.segment import SegmentWriter
-from streamkit.log.slab import read_reference, write_slab
-from streamkit.log.trash import empty_trash
+from streamkit.log.slab.slab import read_reference, write_slab
 from streamkit.names import SlabName, fresh_token, producer_writer
 from tests.log import busy
 

@@ -6,8 +6,8 @@ import datetime as dt
 
 import pyarrow as pa
 
-from streamkit.log import conversion
 from streamkit.log.opening import open_log
+from streamkit.log.rows import conversion
 from streamkit.log.salvage import salvage
 
 TOO_FAR = pa.array([10**9], pa.int32()).view(pa.date32())

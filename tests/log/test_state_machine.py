@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from streamkit.clock import HandClock
 from streamkit.errors import EpochFailedError, FencedError, TopicNotFoundError
-from streamkit.log.keys import partitions
 from streamkit.log.opening import open_log
-from streamkit.log.outbox import Outbox
-from streamkit.log.producer import Producer
+from streamkit.log.produce.outbox import Outbox
+from streamkit.log.produce.producer import Producer
+from streamkit.log.values.keys import partitions
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 TOPICS = {"one": (1, "none"), "two": (2, "lz4"), "three": (3, "zstd")}
@@ -265,8 +265,10 @@ def keep(outbox):
 BUGS = {
     "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),
     "an aborted transaction stays buffered": lambda patch: patch(Outbox, "discard", keep),
-    "an older instance is not fenced": lambda patch: patch("streamkit.log.producers.check_turn", lambda *_: None),
-    "rows are put in front": lambda patch: patch("streamkit.log.buffer._by_partition", lambda chosen: chosen.argsort()[::-1]),
+    "an older instance is not fenced": lambda patch: patch("streamkit.log.catalog.producers.check_turn", lambda *_: None),
+    "rows are put in front": lambda patch: patch(
+        "streamkit.log.produce.buffer._by_partition", lambda chosen: chosen.argsort()[::-1]
+    ),
 }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streamkit.clock import HandClock
-from streamkit.log.merge import FAN_OUT
+from streamkit.log.catalog.partition_statistics import RATE_WINDOW_MS
+from streamkit.log.maintenance.merge import FAN_OUT
 from streamkit.log.opening import open_log
-from streamkit.log.statistics import RATE_WINDOW_MS, statistics_of
+from streamkit.log.statistics import statistics_of
 
 BEGIN_MS = 1_700_000_000_000
 

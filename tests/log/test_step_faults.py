@@ -18,11 +18,11 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log.catalog import Catalog
-from streamkit.log.fsck import check_folder
+from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.storage import FileStorage
+from streamkit.log.rescue.fsck import check_folder
+from streamkit.log.storage.storage import FileStorage
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, Fault, FaultyCalls, FaultyVfs
 from tests.log.test_call_faults import FAULTS, IS_TORTURE, descriptors, folder

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from streamkit.log import upkeep
-from streamkit.log.heartbeats import ENDED_MS
+from streamkit.log.database.heartbeats import ENDED_MS
+from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
-from streamkit.log.throttle import StoppedError, Throttle
 from streamkit.log.upkeep import Upkeep
 
 SOON_SECONDS = 10

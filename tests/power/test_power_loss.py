@@ -13,10 +13,13 @@ from random import Random
 import pytest
 
 from streamkit.errors import CatalogLostError
-from streamkit.log import copies, journal, opening, storage
-from streamkit.log.heartbeats import FileHeartbeats
-from streamkit.log.outbox import Outbox
-from streamkit.log.sqlite import SqliteDatabase
+from streamkit.log import opening
+from streamkit.log.catalog import journal
+from streamkit.log.database.heartbeats import FileHeartbeats
+from streamkit.log.database.sqlite import SqliteDatabase
+from streamkit.log.produce.outbox import Outbox
+from streamkit.log.rescue import copies
+from streamkit.log.storage import storage
 from streamkit.testing.forgetful import ForgetfulStorage
 from tests.power.failures import torment
 

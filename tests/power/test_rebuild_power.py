@@ -17,7 +17,7 @@ import pytest
 
 from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
-from streamkit.log.rebuild import rebuild
+from streamkit.log.rescue.rebuild import rebuild
 from streamkit.testing.forgetful import ForgetfulDisk
 from tests.log import busy
 from tests.power.failures import checkpoints, images_of, recorded
@@ -86,7 +86,7 @@ def test_power_fails_while_a_catalog_is_rebuilt(loss, folder, record_property):
     assert set(outcomes) == {True, False}
 
 
-BUGS = {"no names are synced": ("streamkit.log.rebuild.sync_folder", lambda folder: None)}
+BUGS = {"no names are synced": ("streamkit.log.rescue.rebuild.sync_folder", lambda folder: None)}
 
 
 @pytest.mark.parametrize("bug", BUGS)

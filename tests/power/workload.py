@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 
 from streamkit.log.log import Log
+from streamkit.log.maintenance.segment import SegmentWriter
+from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.producer import Producer
-from streamkit.log.segment import SegmentWriter
-from streamkit.log.settings import Scalar
-from streamkit.log.trash import empty_trash
+from streamkit.log.produce.producer import Producer
+from streamkit.log.topic.settings import Scalar
 
 Contents = dict[
     str, dict[int, list[int]]

@@ -12,8 +12,8 @@ from typing import Any
 
 from streamkit.errors import FencedError
 from streamkit.log.log import Log
-from streamkit.log.producer import Producer
-from streamkit.log.receipt import Receipt
+from streamkit.log.produce.producer import Producer
+from streamkit.log.produce.receipt import Receipt
 from tests.history.history import ABORTED, OK, UNKNOWN, Seen, Sent, checksum_of, rows_of
 from tests.simulation.maintainers import Maintainer, collect, compact, maintain, merge
 from tests.simulation.members import copier, counter

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from streamkit.errors import EpochFailedError
 from streamkit.log.log import Log
-from streamkit.log.orphans import collect_orphans
-from streamkit.log.slab import SlabMissingError
+from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.slab.slab import SlabMissingError
 from tests.simulation.topics import COMPACTED
 from tests.simulation.world import World
 

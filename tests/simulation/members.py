@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamkit.errors import FencedError
-from streamkit.log.consumer import Consumer
+from streamkit.log.consume.consumer import Consumer
+from streamkit.log.consume.membership import Membership, Subscription
 from streamkit.log.log import Log
-from streamkit.log.membership import Membership, Subscription
 from tests.history.history import Committed, Took, taken
 from tests.history.members import COPIERS, COUNTERS, commit_copies, commit_plainly
 from tests.simulation.topics import TOPICS

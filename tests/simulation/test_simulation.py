@@ -12,12 +12,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from streamkit.log import groups, orphans, producers, replacements, retention
-from streamkit.log.cleaning import Cleaning
-from streamkit.log.findings import ERROR
-from streamkit.log.journal import last_commits
-from streamkit.log.outbox import Outbox
-from streamkit.log.producer import Producer
+from streamkit.log.catalog import groups, producers, replacements, retention
+from streamkit.log.catalog.cleaning import Cleaning
+from streamkit.log.catalog.journal import last_commits
+from streamkit.log.maintenance import orphans
+from streamkit.log.produce.outbox import Outbox
+from streamkit.log.produce.producer import Producer
+from streamkit.log.rescue.findings import ERROR
 from tests.history.checker import check
 from tests.history.deliveries import check_deliveries
 from tests.history.history import copied, positions_of, rows_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkit.log.log import Log
-from streamkit.log.settings import Scalar
+from streamkit.log.topic.settings import Scalar
 from tests.history.history import create_copies
 from tests.history.members import COPIES
 

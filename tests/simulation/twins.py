@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.errors import FencedError, OffsetOutOfRangeError
+from streamkit.log.consume.reader import Reader
 from streamkit.log.log import Log
-from streamkit.log.reader import Reader
 from tests.history.twins import Row, check_twin
 from tests.simulation.topics import AGING, COMPACTED, DELETE_RETENTION_MS, RETENTION_MS, TWIN_PARTITIONS, TWINS, WHOLE
 from tests.simulation.world import FILE_DELETE_DELAY_MS, World

@@ -27,13 +27,13 @@ import pyarrow as pa
 from streamkit.clock import HandClock
 from streamkit.config import load_settings
 from streamkit.failpoints import SimulatedCrash
-from streamkit.log.catalog import Catalog
-from streamkit.log.database import Transaction
-from streamkit.log.heartbeats import MemoryHeartbeats
-from streamkit.log.journal import Journal
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.journal import Journal
+from streamkit.log.database.database import Transaction
+from streamkit.log.database.heartbeats import MemoryHeartbeats
+from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.log import Log
-from streamkit.log.sqlite import SqliteDatabase
-from streamkit.log.storage import FileStorage, Part
+from streamkit.log.storage.storage import FileStorage, Part
 from tests.history.history import History
 
 TURNS_MAX = 20_000

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from streamkit.clock import HandClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
-from streamkit.log import cleaning
-from streamkit.log.epochs import EpochCommit
+from streamkit.log.catalog import cleaning
+from streamkit.log.catalog.epochs import EpochCommit
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.settings import Scalar
+from streamkit.log.topic.settings import Scalar
 from streamkit.names import fresh_token
 from streamkit.state import task_state
 from streamkit.state.changelog import Changes

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import CorruptionError
-from streamkit.log.extent import Extent
-from streamkit.log.slab import write_slab
-from streamkit.log.storage import FileStorage
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
 from streamkit.state.changelog import Changes, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group

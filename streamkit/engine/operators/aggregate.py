@@ -21,7 +21,7 @@ from streamkit.engine.order import NO_TIME
 from streamkit.engine.rows import in_canonical_order, numbers, rows_of, without_deletions, without_null_keys
 from streamkit.expressions.aggregates import combine, combine_functions, fold, lift, result, running, state_columns
 from streamkit.expressions.arrow import evaluate
-from streamkit.log.keys import encode_keys, murmur2
+from streamkit.log.values.keys import encode_keys, murmur2
 from streamkit.names import (
     DELETED,
     INPUT,

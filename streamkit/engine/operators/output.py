@@ -11,7 +11,7 @@ from streamkit.engine.context import Context, log_timestamps, runs
 from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.rows import has_order, in_canonical_order, is_null_key, plain, rows_of, without_null_keys
-from streamkit.log.keys import partitions_of_rows
+from streamkit.log.values.keys import partitions_of_rows
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.program import Emit, Output, Send, Write
 

@@ -26,7 +26,7 @@ from streamkit.engine.rows import (
     without_deletions,
     without_null_keys,
 )
-from streamkit.log.keys import encode_keys
+from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, ORDER_COLUMNS, TIMESTAMP
 from streamkit.plan.program import GlobalJoin, Materialize, Store, TableJoin
 from streamkit.state.key import state_keys

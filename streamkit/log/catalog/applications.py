@@ -1,0 +1,219 @@
+"""Applications in the catalog: generations, stores, and where each application stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamkit.errors import ConfigError
+from streamkit.log.catalog import topics
+from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.database.database import Row, Transaction
+from streamkit.log.topic.topic import Topic
+from streamkit.names import check_name
+
+KEY_HASH = "murmur2"
+UNSET = 0  # key groups of an application that was reset
+NO_TOKEN = ""  # the token of epoch 0, which nobody committed
+
+
+@dataclass(frozen=True)
+class StoreDeclaration:
+    """A store that a program has, and its changelog topic, which is created unless it exists as declared."""
+
+    name: str
+    changelog: Topic
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """What the catalog keeps of a store: a number that never changes, and its changelog topic."""
+
+    name: str
+    number: int
+    changelog_topic_id: int
+
+
+@dataclass(frozen=True)
+class ApplicationState:
+    """
+    Where an application stands: its newest generation, and what its last committed epoch left.
+
+    `epoch` is 0 and `token` empty before the first commit. `positions` has the next offset to read by topic id and
+    partition; a missing one is 0. `program_hash` is that of the start before, or of this one if there was none.
+    """
+
+    id: int
+    name: str
+    generation: int
+    epoch: int
+    token: str
+    stream_time_ms: int | None
+    tasks: int
+    key_groups: int
+    program_hash: str
+    drained: bool
+    metrics: dict[str, Any]
+    positions: Offsets
+    stores: dict[str, StoreState]
+
+
+def start(
+    transaction: Transaction,
+    name: str,
+    *,
+    tasks: int | None,
+    default_tasks: int,
+    key_groups: int,
+    program_hash: str,
+    program: str,
+    stores: Sequence[StoreDeclaration],
+    inputs: Mapping[int, bool],
+    now_ms: int,
+) -> ApplicationState:
+    """
+    Begin a new generation of an application, which fences all older ones, and return its state.
+
+    The first start stores the number of tasks (`default_tasks` unless given) and of key groups; later ones keep the tasks
+    unless given. `inputs` are the ids of the topics it reads, and whether each epoch reads them from the beginning: retention
+    asks for them. ConfigError if key groups or hash differ from what is stored.
+    """
+    if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
+        _create(transaction, name, default_tasks, key_groups, program_hash)
+    before = get(transaction, name)
+    _check_keys(transaction, before, key_groups)
+    chosen = before.tasks if tasks is None else _check_tasks(tasks)
+    transaction.execute(
+        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = ? WHERE id = ?",
+        (chosen, program_hash, program, before.id),
+    )
+    _declare_inputs(transaction, before.id, inputs)
+    for store in stores:
+        _declare_store(transaction, before.id, store, now_ms)
+    state = get(transaction, name)
+    return replace(state, program_hash=before.program_hash)
+
+
+def _create(transaction: Transaction, name: str, tasks: int, key_groups: int, program_hash: str) -> None:
+    transaction.execute(
+        "INSERT INTO application (name, generation, epoch, token, tasks, key_groups, key_hash, program_hash, program, drained, metrics) "
+        "VALUES (?, 0, 0, ?, ?, ?, ?, ?, '', 0, '{}')",
+        (name, NO_TOKEN, _check_tasks(tasks), key_groups, KEY_HASH, program_hash),
+    )
+
+
+def _check_tasks(tasks: int) -> int:
+    if type(tasks) is not int or tasks < 1:
+        raise ConfigError(f"tasks={tasks!r}; expected a whole number of at least 1")
+    return tasks
+
+
+def _check_keys(transaction: Transaction, state: ApplicationState, key_groups: int) -> None:
+    if state.key_groups == UNSET:
+        transaction.execute("UPDATE application SET key_groups = ?, key_hash = ? WHERE id = ?", (key_groups, KEY_HASH, state.id))
+    ((found_groups, found_hash),) = transaction.execute("SELECT key_groups, key_hash FROM application WHERE id = ?", (state.id,))
+    if (found_groups, found_hash) != (key_groups, KEY_HASH):
+        raise ConfigError(
+            f"application {state.name} keeps its state in {found_groups} key groups by {found_hash}; this start asks for {key_groups} by {KEY_HASH}: "
+            "they are fixed at the first start, so keep them or reset the application"
+        )
+
+
+def _declare_inputs(transaction: Transaction, application_id: int, inputs: Mapping[int, bool]) -> None:
+    transaction.execute("DELETE FROM application_input WHERE application_id = ?", (application_id,))
+    transaction.execute_many(
+        "INSERT INTO application_input (application_id, topic_id, is_whole) VALUES (?, ?, ?)",
+        [(application_id, topic_id, int(is_whole)) for topic_id, is_whole in inputs.items()],
+    )
+
+
+def _declare_store(transaction: Transaction, application_id: int, store: StoreDeclaration, now_ms: int) -> None:
+    topic = topics.create(transaction, store.changelog, now_ms)
+    found = transaction.execute(
+        "SELECT changelog_topic_id FROM application_store WHERE application_id = ? AND name = ?", (application_id, store.name)
+    )
+    if found and found[0][0] != topic.id:
+        raise ConfigError(
+            f"store {store.name} has the topic with id {found[0][0]} as its changelog; found {topic.name} with id {topic.id}: reset the application"
+        )
+    if not found:
+        transaction.execute(
+            "INSERT INTO application_store (application_id, name, number, changelog_topic_id) "
+            "SELECT ?, ?, coalesce(max(number) + 1, 0), ? FROM application_store WHERE application_id = ?",
+            (application_id, store.name, topic.id, application_id),
+        )
+
+
+def get(transaction: Transaction, name: str) -> ApplicationState:
+    """The state of an application; ConfigError, which lists those that exist, if there is none of that name."""
+    for state in _states(transaction, "WHERE name = ?", (name,)):
+        return state
+    existing = [state.name for state in every(transaction)]
+    raise ConfigError(
+        f"application {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: start it first"
+    )
+
+
+def program_of(transaction: Transaction, name: str) -> str:
+    """The program of the newest generation, as JSON text; ConfigError as `get`."""
+    rows = transaction.execute("SELECT program FROM application WHERE id = ?", (get(transaction, name).id,))
+    return str(rows[0][0])
+
+
+def every(transaction: Transaction) -> list[ApplicationState]:
+    """The states of all applications, by name."""
+    return _states(transaction, "ORDER BY name", ())
+
+
+def _states(transaction: Transaction, clause: str, parameters: Sequence[Any]) -> list[ApplicationState]:
+    rows = transaction.execute(
+        "SELECT id, name, generation, epoch, token, stream_time_ms, tasks, key_groups, program_hash, drained, metrics "
+        f"FROM application {clause}",
+        parameters,
+    )
+    return [_state(transaction, row) for row in rows]
+
+
+def _state(transaction: Transaction, row: Row) -> ApplicationState:
+    application_id, name, generation, epoch, token, stream_time_ms, tasks, key_groups, program_hash, drained, metrics = row
+    return ApplicationState(
+        application_id, name, generation, epoch, token, stream_time_ms, tasks, key_groups, program_hash, bool(drained),
+        json.loads(metrics), positions_of(transaction, application_id), _stores(transaction, application_id),
+    )  # fmt: skip
+
+
+def _stores(transaction: Transaction, application_id: int) -> dict[str, StoreState]:
+    statement = "SELECT name, number, changelog_topic_id FROM application_store WHERE application_id = ? ORDER BY number"
+    return {row[0]: StoreState(row[0], row[1], row[2]) for row in transaction.execute(statement, (application_id,))}
+
+
+def positions_of(transaction: Transaction, application_id: int) -> Offsets:
+    """The next offset an application reads, by topic id and partition."""
+    positions: Offsets = {}
+    statement = (
+        "SELECT topic_id, partition, next_offset FROM application_position WHERE application_id = ? ORDER BY topic_id, partition"
+    )
+    for topic_id, partition, offset in transaction.execute(statement, (application_id,)):
+        positions.setdefault(topic_id, {})[partition] = offset
+    return positions
+
+
+def reset(transaction: Transaction, name: str) -> tuple[str, ...]:
+    """
+    Forget where an application stands, and its stores with their internal changelog topics; its next start begins anew.
+
+    The generation stays and grows, so that a run of before is fenced. Returns the slabs that nothing refers to any more.
+    """
+    state = get(transaction, name)
+    for table in ("application_position", "application_store", "epoch"):
+        transaction.execute(f"DELETE FROM {table} WHERE application_id = ?", (state.id,))
+    transaction.execute(
+        "UPDATE application SET generation = generation + 1, epoch = 0, token = ?, stream_time_ms = NULL, drained = 0, "
+        "metrics = '{}', key_groups = ? WHERE id = ?",
+        (NO_TOKEN, UNSET, state.id),
+    )
+    changelogs = {store.changelog_topic_id for store in state.stores.values()}
+    owned = [topic.name for topic in topics.every(transaction) if topic.internal and topic.id in changelogs]
+    return tuple(path for topic in owned for path in topics.delete(transaction, topic))

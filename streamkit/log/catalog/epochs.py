@@ -1,0 +1,214 @@
+"""The commit of an epoch: the one transaction in which everything an application did becomes visible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamkit.errors import EpochFailedError, FencedError
+from streamkit.failpoints import reach
+from streamkit.log.catalog import manifest
+from streamkit.log.catalog.applications import positions_of
+from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.database.database import Transaction
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.reference import SlabReference
+from streamkit.names import application_writer
+
+HISTORY_EPOCHS = 10_000
+
+
+@dataclass(frozen=True)
+class EpochCommit:
+    """
+    What one epoch of an application did: which input it read, what it wrote, and where stream time stands after it.
+
+    `before` and `after` are positions by topic id and partition; partitions that were not read may be left out. `purged_below`
+    is that of the inputs when they were looked up.
+    `metrics` may hold numbers, which add up over epochs, dicts of them, and other values, of which the newest counts.
+    """
+
+    application_id: int
+    generation: int
+    epoch: int
+    token: str
+    before: Offsets
+    after: Offsets
+    stream_time_ms: int | None
+    drained: bool
+    slabs: tuple[SlabReference, ...]
+    metrics: Mapping[str, Any]
+    timestamp_ms: int
+    purged_below: Offsets = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """A committed epoch, as the catalog remembers it."""
+
+    epoch: int
+    generation: int
+    token: str
+    stream_time_ms: int | None
+    timestamp_ms: int
+    metrics: dict[str, Any]
+
+
+def commit(transaction: Transaction, epoch: EpochCommit) -> tuple[Extent, ...]:
+    """
+    Check every claim of the epoch, then make all of it visible; returns the new extents.
+
+    FencedError if a newer generation has started, EpochFailedError if anything else is not as the epoch assumes. An epoch
+    that is committed already, under the same token, is left alone.
+    """
+    if token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token:
+        return tuple(extent for slab in epoch.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
+    totals = _check_turn(transaction, epoch)
+    _check_slabs(epoch)
+    _check_positions(transaction, epoch)
+    extents = manifest.adopt(transaction, epoch.slabs)
+    _move_positions(transaction, epoch)
+    _record(transaction, epoch, totals)
+    reach("commit.before_commit")
+    return extents
+
+
+def commit_stamped(transaction: Transaction, epoch: EpochCommit, now_ms: int) -> tuple[Extent, ...]:
+    """`commit`; its rows count as appended now."""
+    return manifest.stamped(transaction, commit(transaction, epoch), epoch.slabs, now_ms)
+
+
+def _check_turn(transaction: Transaction, epoch: EpochCommit) -> dict[str, Any]:
+    rows = transaction.execute("SELECT name, generation, epoch, metrics FROM application WHERE id = ?", (epoch.application_id,))
+    if not rows:
+        raise EpochFailedError(f"the application with id {epoch.application_id} does not exist; start it first")
+    name, generation, committed, metrics = rows[0]
+    if generation != epoch.generation:
+        raise FencedError(
+            f"application {name}: generation {epoch.generation} cannot commit, generation {generation} has started since; "
+            "this run must stop, and what it staged is void"
+        )
+    if epoch.epoch != committed + 1:
+        raise EpochFailedError(
+            f"application {name}: epoch {epoch.epoch} cannot be committed, epoch {committed} was the last; expected {committed + 1}"
+        )
+    totals: dict[str, Any] = json.loads(metrics)
+    return totals
+
+
+def _check_slabs(epoch: EpochCommit) -> None:
+    expected = (application_writer(epoch.application_id), epoch.generation, epoch.epoch)
+    for slab in epoch.slabs:
+        if (slab.writer, slab.generation, slab.step) != expected or slab.path != slab.name.path:
+            raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, generation, epoch) {expected}")
+
+
+def _check_positions(transaction: Transaction, epoch: EpochCommit) -> None:
+    stored = positions_of(transaction, epoch.application_id)
+    for topic_id in epoch.before.keys() | epoch.after.keys():
+        _check_first_reads(transaction, epoch, topic_id, stored.get(topic_id, {}))
+        ends = manifest.end_offsets(transaction, topic_id)
+        before, after = epoch.before.get(topic_id, {}), epoch.after.get(topic_id, {})
+        for partition in before.keys() | after.keys():
+            found = stored.get(topic_id, {}).get(partition, 0)
+            _check_position(topic_id, partition, (found, before.get(partition), after.get(partition, found)), ends.get(partition))
+
+
+def _check_first_reads(transaction: Transaction, epoch: EpochCommit, topic_id: int, stored: Mapping[int, int]) -> None:
+    """
+    Partitions that this epoch is the first to read have lost no deletion since it was planned.
+
+    It may have read a record without the deletion behind it, which compaction leaves for applications that have begun to read.
+    """
+    planned = epoch.purged_below.get(topic_id, {})
+    for partition, purged in manifest.purged_below(transaction, topic_id).items():
+        is_first = not stored.get(partition, 0) and epoch.after.get(topic_id, {}).get(partition, 0)
+        if is_first and purged != planned.get(partition, 0):
+            raise EpochFailedError(
+                f"topic id {topic_id}, partition {partition}: compaction dropped deletions up to offset {purged} after the application's first "
+                "epoch was planned; plan it again"
+            )
+
+
+def _check_position(topic_id: int, partition: int, positions: tuple[int, int | None, int], end: int | None) -> None:
+    found, before, after = positions
+    place = f"topic id {topic_id}, partition {partition}"
+    if end is None:
+        raise EpochFailedError(
+            f"{place} does not exist; the topic was deleted, or deleted and created anew, since the epoch was planned"
+        )
+    if found != before:
+        raise EpochFailedError(
+            f"{place}: the epoch starts at offset {before}, the catalog stands at {found}; plan the epoch again"
+        )
+    if not found <= after <= end:
+        raise EpochFailedError(f"{place}: the epoch ends at offset {after}; expected one from {found} to {end}")
+
+
+def _move_positions(transaction: Transaction, epoch: EpochCommit) -> None:
+    transaction.execute_many(
+        "INSERT INTO application_position (application_id, topic_id, partition, next_offset) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (application_id, topic_id, partition) DO UPDATE SET next_offset = excluded.next_offset, "
+        "previous_offset = application_position.next_offset, replay_offset = application_position.previous_offset",
+        [
+            (epoch.application_id, topic_id, partition, offset)
+            for topic_id, partitions in epoch.after.items()
+            for partition, offset in partitions.items()
+        ],
+    )
+
+
+def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]) -> None:
+    place = (epoch.application_id, epoch.epoch)
+    metrics = json.dumps(dict(epoch.metrics))
+    transaction.execute(
+        "INSERT INTO epoch (application_id, epoch, generation, token, stream_time_ms, timestamp_ms, metrics) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*place, epoch.generation, epoch.token, epoch.stream_time_ms, epoch.timestamp_ms, metrics),
+    )
+    sums = json.dumps(added(totals, epoch.metrics))
+    transaction.execute(
+        "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
+        (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),
+    )
+    oldest = epoch.epoch - HISTORY_EPOCHS
+    transaction.execute("DELETE FROM epoch WHERE application_id = ? AND epoch <= ?", (epoch.application_id, oldest))
+
+
+def added(totals: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The totals after one more epoch: numbers add up, dicts are added key by key, of anything else the newest counts."""
+    result = dict(totals)
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            before = result.get(name)
+            result[name] = added(before if isinstance(before, Mapping) else {}, value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            result[name] = result.get(name, 0) + value
+        else:
+            result[name] = value
+    return result
+
+
+def token_of(transaction: Transaction, application_id: int, epoch: int) -> str | None:
+    """The token under which an epoch was committed; None if it was not, or is too old to be remembered."""
+    rows = transaction.execute("SELECT token FROM epoch WHERE application_id = ? AND epoch = ?", (application_id, epoch))
+    return rows[0][0] if rows else None
+
+
+def tokens_since(transaction: Transaction, application_id: int, since: int) -> dict[int, str]:
+    """The tokens of the committed epochs from `since` on, by epoch."""
+    return dict(
+        transaction.execute(
+            "SELECT epoch, token FROM epoch WHERE application_id = ? AND epoch >= ? ORDER BY epoch", (application_id, since)
+        )
+    )
+
+
+def last(transaction: Transaction, application_id: int, count: int) -> list[EpochRecord]:
+    """The last committed epochs, oldest first."""
+    rows = transaction.execute(
+        "SELECT epoch, generation, token, stream_time_ms, timestamp_ms, metrics FROM epoch WHERE application_id = ? ORDER BY epoch DESC LIMIT ?",
+        (application_id, count),
+    )
+    return [EpochRecord(row[0], row[1], row[2], row[3], row[4], json.loads(row[5])) for row in reversed(rows)]

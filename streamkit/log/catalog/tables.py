@@ -1,0 +1,183 @@
+"""The tables of the catalog, and the version of the whole log's format."""
+
+from __future__ import annotations
+
+from streamkit.errors import FormatVersionError
+from streamkit.log.catalog import history
+from streamkit.log.database.database import Database, Transaction
+from streamkit.names import fresh_token
+
+FORMAT_VERSION = 3
+
+TABLES = (
+    """
+    CREATE TABLE log (
+        id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, settled INTEGER NOT NULL,
+        replication_factor INTEGER NOT NULL DEFAULT 1, min_insync_replicas INTEGER NOT NULL DEFAULT 1
+    )
+    """,
+    "CREATE TABLE storage_root (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, token TEXT NOT NULL)",
+    """
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY CHECK (id = 1), log_id TEXT NOT NULL, timeline INTEGER NOT NULL, commits INTEGER NOT NULL, token TEXT NOT NULL
+    )
+    """,
+    # AUTOINCREMENT: the id of a deleted topic never comes back, so a topic created anew is another topic.
+    """
+    CREATE TABLE topic (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, declaration TEXT NOT NULL, created_ms INTEGER NOT NULL,
+        layout INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    """
+    CREATE TABLE topic_schema (
+        topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, version INTEGER NOT NULL, schema TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, PRIMARY KEY (topic_id, version)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE topic_partition (
+        topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE, partition INTEGER NOT NULL,
+        next_offset INTEGER NOT NULL CHECK (next_offset >= 0), start_offset INTEGER NOT NULL DEFAULT 0,
+        cleaned_offset INTEGER NOT NULL DEFAULT 0, purged_below INTEGER NOT NULL DEFAULT 0,
+        horizon_offset INTEGER NOT NULL DEFAULT 0, horizon_ms INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (topic_id, partition), CHECK (start_offset <= next_offset)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE slab (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, writer TEXT NOT NULL,
+        size INTEGER NOT NULL, checksum INTEGER NOT NULL, appended_ms INTEGER NOT NULL DEFAULT 0,
+        first_appended_ms INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    "CREATE INDEX slab_by_writer ON slab (writer)",
+    """
+    CREATE TABLE extent (
+        topic_id INTEGER NOT NULL, partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+        slab_id INTEGER NOT NULL REFERENCES slab (id), position INTEGER NOT NULL, length INTEGER NOT NULL,
+        min_timestamp INTEGER NOT NULL, max_timestamp INTEGER NOT NULL, rows INTEGER NOT NULL,
+        PRIMARY KEY (topic_id, partition, base_offset),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE,
+        CHECK (rows >= 1 AND base_offset + rows <= next_offset)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX extent_by_slab ON extent (slab_id)",
+    "CREATE TABLE trash (path TEXT PRIMARY KEY, dropped_ms INTEGER NOT NULL)",
+    """
+    CREATE TABLE application (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        token TEXT NOT NULL, stream_time_ms INTEGER, tasks INTEGER NOT NULL, key_groups INTEGER NOT NULL, key_hash TEXT NOT NULL,
+        program_hash TEXT NOT NULL, program TEXT NOT NULL, drained INTEGER NOT NULL, metrics TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE application_position (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL, previous_offset INTEGER NOT NULL DEFAULT 0,
+        replay_offset INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (application_id, topic_id, partition)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE application_input (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        is_whole INTEGER NOT NULL, PRIMARY KEY (application_id, topic_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE pin (
+        token TEXT NOT NULL, topic_id INTEGER NOT NULL, partition INTEGER NOT NULL, first_offset INTEGER NOT NULL,
+        PRIMARY KEY (token, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE application_store (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, name TEXT NOT NULL,
+        number INTEGER NOT NULL, changelog_topic_id INTEGER NOT NULL,
+        PRIMARY KEY (application_id, name), UNIQUE (application_id, number)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE epoch (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, epoch INTEGER NOT NULL,
+        generation INTEGER NOT NULL, token TEXT NOT NULL, stream_time_ms INTEGER, timestamp_ms INTEGER NOT NULL, metrics TEXT NOT NULL,
+        PRIMARY KEY (application_id, epoch)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE producer (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL,
+        seen_ms INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    """
+    CREATE TABLE producer_sequence (
+        producer_id INTEGER NOT NULL REFERENCES producer (id) ON DELETE CASCADE,
+        topic_id INTEGER NOT NULL REFERENCES topic (id) ON DELETE CASCADE,
+        sequence INTEGER NOT NULL, offsets TEXT NOT NULL, PRIMARY KEY (producer_id, topic_id, sequence)
+    ) WITHOUT ROWID
+    """,
+    "CREATE TABLE identity (id INTEGER PRIMARY KEY CHECK (id = 1), token TEXT NOT NULL, is_claimed INTEGER NOT NULL)",
+    "CREATE TABLE consumer_group (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, assignor TEXT NOT NULL)",
+    """
+    CREATE TABLE group_member (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, member_id TEXT NOT NULL, instance_id TEXT,
+        client TEXT NOT NULL, session_timeout_ms INTEGER NOT NULL, joined INTEGER NOT NULL,
+        PRIMARY KEY (group_id, member_id), UNIQUE (group_id, instance_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE group_subscription (
+        group_id INTEGER NOT NULL, member_id TEXT NOT NULL, topic TEXT NOT NULL, PRIMARY KEY (group_id, member_id, topic),
+        FOREIGN KEY (group_id, member_id) REFERENCES group_member (group_id, member_id) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    # One owner a partition, by the primary key. Owner and target are members; the target is null when nobody subscribes any more.
+    """
+    CREATE TABLE group_assignment (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, owner TEXT NOT NULL, target TEXT, PRIMARY KEY (group_id, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE group_offset (
+        group_id INTEGER NOT NULL REFERENCES consumer_group (id) ON DELETE CASCADE, topic_id INTEGER NOT NULL,
+        partition INTEGER NOT NULL, next_offset INTEGER NOT NULL CHECK (next_offset >= 0), committed_ms INTEGER NOT NULL,
+        PRIMARY KEY (group_id, topic_id, partition),
+        FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
+    ) WITHOUT ROWID
+    """,
+)
+
+
+def prepare(database: Database) -> None:
+    """Create the tables of a new catalog, or check that this StreamKit can use those that are there; else FormatVersionError."""
+    with database.read() as transaction:
+        if _is_prepared(transaction):
+            return
+    with database.write() as transaction:
+        if not _is_prepared(transaction):
+            for statement in TABLES:
+                transaction.execute(statement)
+            transaction.execute("INSERT INTO log (id, format, settled) VALUES (1, ?, 0)", (FORMAT_VERSION,))
+            history.begin(transaction, fresh_token())
+
+
+def _is_prepared(transaction: Transaction) -> bool:
+    if not transaction.has_table("log"):
+        return False
+    check_format(transaction)
+    return True
+
+
+def check_format(transaction: Transaction) -> None:
+    """FormatVersionError if this StreamKit cannot use the catalog."""
+    ((version,),) = transaction.execute("SELECT format FROM log")
+    if version > FORMAT_VERSION:
+        raise FormatVersionError(f"the log has format {version}; this StreamKit uses format {FORMAT_VERSION}: upgrade StreamKit")
+    if version < FORMAT_VERSION:
+        raise FormatVersionError(
+            f"the log has format {version}, from before the first release; this StreamKit uses format {FORMAT_VERSION}: load the data into a new log"
+        )

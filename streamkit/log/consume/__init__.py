@@ -1,0 +1,3 @@
+"""Reading: snapshots, consumers, groups and pins."""
+
+from __future__ import annotations

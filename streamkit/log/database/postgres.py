@@ -1,0 +1,369 @@
+"""
+The catalog's database on a PostgreSQL server, through psycopg, for a log that several hosts share.
+
+Writers take an advisory lock of their log before anything else and hold it to the end of their transaction, so each
+statement of theirs sees all that was committed before, and nothing changes under them. Readers wait for nobody.
+
+A commit whose answer was lost may still be on its way. Its session holds the writer's lock until it has ended, one way or
+the other: `settle` ends it, takes the lock, and from then on what can be read is final.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn, Ping, TransactionStatus
+from psycopg.raw_cursor import RawCursor
+from psycopg.sql import Identifier
+from psycopg.types.numeric import Int8Dumper
+
+from streamkit.errors import ConfigError, CorruptionError, StorageFullError, StreamKitError
+from streamkit.log.database.address import Address
+from streamkit.log.database.database import ConnectionLostError, OutcomeUnknownError, Row
+from streamkit.log.database.dialect import for_postgres
+
+LOCK_TIMEOUT_MS = 30_000  # for the writer before
+STATEMENT_TIMEOUT_MS = 60_000
+IDLE_TIMEOUT_MS = 30_000  # within a transaction: a process that was stopped or cut off must not keep all others from writing
+OPEN_TIMEOUT_S = 5.0  # for a server that does not answer the first time
+PING_TIMEOUT_S = 2
+RECONNECT_TIMEOUT_S = 30.0  # for a server that starts again
+RECONNECT_PAUSE_S = 0.1
+FINAL_REFUSALS = 3  # one after the other, of a server that says each time that it takes connections
+CONNECTION: dict[str, Any] = {  # unless the URL says otherwise: a server or a host that has gone is noticed in half a minute
+    "application_name": "streamkit", "connect_timeout": 10, "client_encoding": "utf8", "tcp_user_timeout": 30_000,
+    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
+}  # fmt: skip
+_SNAPSHOT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_SESSION_START = b"SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"  # pids come again
+_END_SESSION = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2"
+_HINTS = {
+    "25006": "it takes no writes; name the primary server",
+    "42501": "grant the user the right to create and use the schema",
+    "53300": "raise max_connections, or end processes that have the log open",
+    "55P03": "another process is writing; run again",
+    "57014": "it took too long; run again",
+}
+
+
+def _end_snapshot(connection: psycopg.Connection[Row]) -> None:
+    """End a transaction that only read: if the server is lost now, nothing is in doubt, and it can be run again."""
+    connection.execute(b"COMMIT", prepare=False)
+
+
+class PostgresTransaction:
+    """Statements on one connection between BEGIN and COMMIT. One that fails takes the whole transaction back."""
+
+    def __init__(self, connection: psycopg.Connection[Row], schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        found = for_postgres(statement)
+        cursor = self._connection.execute(found.text, found.parameters(parameters) or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def execute_many(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once per row of parameters, all of them in one go."""
+        found = for_postgres(statement)
+        self._connection.cursor().executemany(found.text, [found.parameters(tuple(row)) for row in parameters])
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name in the log's schema."""
+        # Not to_regclass: what it remembers of the time before the writer's lock may be out of date.
+        return bool(self.execute("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?", (self._schema, name)))
+
+    def newest_id(self, table: str) -> int:
+        """The greatest id that the table ever gave to a row, or to one that was never committed."""
+        statement = "SELECT coalesce(max(last_value), 0) FROM pg_sequences WHERE schemaname = ? AND sequencename = ?"
+        ((newest,),) = self.execute(statement, (self._schema, f"{table}_id_seq"))
+        return int(newest)
+
+
+def connect(address: Address) -> psycopg.Connection[Row]:
+    """A new session, set up for the log's schema; psycopg's errors as they are."""
+    connection: psycopg.Connection[Row] = psycopg.connect(conninfo(address), autocommit=True, cursor_factory=RawCursor)
+    try:
+        _adapt(connection)
+        connection.execute(_settings(address.schema))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def conninfo(address: Address, **changes: Any) -> str:
+    """What libpq is told, password included."""
+    return make_conninfo("", **(CONNECTION | conninfo_to_dict(address.server) | changes))
+
+
+class PostgresDatabase:
+    """
+    A schema of a PostgreSQL database as a Database; one transaction at a time in a process, any number of processes and hosts.
+
+    The schema is created if it is missing. ConfigError if the server cannot be reached or lets nobody in.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._begin_write = f"BEGIN; SELECT pg_advisory_xact_lock({_lock_number(address.schema)})".encode()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._is_closed = False
+        self._unsettled: tuple[int, str] | None = None  # the session whose commit raised
+        self._session = (0, "")
+        self._connection: psycopg.Connection[Row] | None = None
+        try:
+            self._connect_patiently(OPEN_TIMEOUT_S)
+        except psycopg.Error as error:
+            raise ConfigError(f"{self._place} cannot be opened: {words_of(error)}; mend the URL, or start the server") from None
+        with self._translated():
+            self._create_schema()
+
+    def __repr__(self) -> str:
+        return f"PostgresDatabase({self.address.text!r})"
+
+    @contextmanager
+    def write(self) -> Iterator[PostgresTransaction]:
+        """A transaction that may write; waits for the writer before it, on whichever host."""
+        with self._transaction(self._begin_write, self._commit) as transaction:
+            yield transaction
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresTransaction]:
+        """A transaction that sees one snapshot; never waits for a writer."""
+        with self._transaction(_SNAPSHOT, _end_snapshot) as transaction:
+            yield transaction
+
+    def settle(self) -> None:
+        """
+        Connect anew and wait until the session whose commit raised has ended, so that its outcome is final.
+
+        A server that starts again is waited for.
+        """
+        self._check_owner()
+        with self._lock, self._translated():
+            self._check_open()
+            connection = self._reconnect()
+            if self._unsettled is not None:
+                connection.execute(_END_SESSION, self._unsettled)
+            connection.execute(self._begin_write, prepare=False)
+            connection.execute(b"ROLLBACK", prepare=False)
+            self._unsettled = None
+
+    def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            self._is_closed = True
+            self._disconnect()
+
+    @contextmanager
+    def _transaction(self, begin: bytes, end: Callable[[psycopg.Connection[Row]], None]) -> Iterator[PostgresTransaction]:
+        self._check_owner()  # before the lock, which a thread may have held that a fork left behind
+        with self._lock, self._translated():
+            self._check_open()
+            if self._unsettled is not None:
+                self.settle()
+            try:
+                connection = self._begun(begin)
+                yield PostgresTransaction(connection, self.address.schema)
+                end(connection)
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _begun(self, begin: bytes) -> psycopg.Connection[Row]:
+        connection = self._connection
+        if connection is not None:
+            try:
+                connection.execute(begin, prepare=False)
+            except psycopg.Error:
+                if not connection.closed:
+                    raise
+            else:
+                return connection
+        # The server may have started again since the last transaction; this one has done nothing yet.
+        connection = self._reconnect()
+        connection.execute(begin, prepare=False)
+        return connection
+
+    def _commit(self, connection: psycopg.Connection[Row]) -> None:
+        try:
+            done = connection.execute(b"COMMIT", prepare=False).statusmessage
+        except psycopg.Error as error:
+            self._mark_unsettled()
+            raise OutcomeUnknownError(self._translate(error)) from error
+        except BaseException:
+            self._mark_unsettled()
+            raise
+        if done != "COMMIT":
+            raise StreamKitError(f"a statement failed, and so {self._place} took the whole transaction back; run again")
+
+    def _mark_unsettled(self) -> None:
+        self._unsettled = self._session
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        with suppress(psycopg.Error):
+            connection.execute(b"ROLLBACK", prepare=False)
+        if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
+            self._disconnect()
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        self._disconnect()
+        connection = connect(self.address)
+        ((start,),) = connection.execute(_SESSION_START).fetchall()
+        self._connection, self._session = connection, (connection.info.backend_pid, start)
+        return connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _reconnect(self) -> psycopg.Connection[Row]:
+        """Connect, once a server that starts again lets us."""
+        try:
+            return self._connect_patiently(RECONNECT_TIMEOUT_S)
+        except psycopg.OperationalError as error:
+            raise StreamKitError(
+                f"{self._place} cannot be reached: {words_of(error)}; run again when the server is back"
+            ) from None
+
+    def _connect_patiently(self, patience_s: float) -> psycopg.Connection[Row]:
+        """
+        Connect; a server that does not answer gets so much time, one that is starting what it needs, a refusal is final.
+
+        The refusal of a server that is there may have come just before it was ready, and it may have failed again and be
+        back before it is asked: only one that is repeated at once, without a server that is away in between, is taken for one.
+        """
+        start, refusals = time.monotonic(), 0
+        while True:
+            try:
+                return self._connect()
+            except psycopg.OperationalError:
+                state = self._state()
+                refusals = refusals + 1 if state == Ping.OK else 0
+                limit_s = RECONNECT_TIMEOUT_S if state == Ping.REJECT else patience_s
+                if refusals == FINAL_REFUSALS or time.monotonic() - start >= limit_s:
+                    raise
+            if not refusals:
+                time.sleep(RECONNECT_PAUSE_S)
+
+    def _state(self) -> Ping:
+        return Ping(PGconn.ping(conninfo(self.address, connect_timeout=PING_TIMEOUT_S).encode()))
+
+    def _create_schema(self) -> None:
+        find, create = "SELECT 1 FROM pg_namespace WHERE nspname = ?", f"CREATE SCHEMA {_quoted(self.address.schema)}"
+        with self.read() as transaction:
+            if transaction.execute(find, (self.address.schema,)):
+                return
+        with self.write() as transaction:
+            if not transaction.execute(find, (self.address.schema,)):
+                transaction.execute(create)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: psycopg.Error) -> Exception:
+        state, words = error.sqlstate or "", words_of(error)
+        if state == "53100":
+            return StorageFullError(f"no room for {self._place}: {words}; nothing became visible, free disk space and run again")
+        if state in ("XX001", "XX002"):
+            return CorruptionError(f"{self._place} is damaged: {words}; restore it from a copy")
+        if state in ("25006", "42501"):
+            return ConfigError(f"{self._place} cannot be used: {words}; {_HINTS[state]}")
+        if state in _HINTS:
+            return StreamKitError(f"{self._place}: {words}; {_HINTS[state]}")
+        if _is_lost(error):
+            return ConnectionLostError(f"the connection to {self._place} was lost: {words}; run again")
+        return StreamKitError(f"{self._place} failed: {type(error).__name__}: {words}")
+
+    @property
+    def _place(self) -> str:
+        return f"the catalog {self.address.text}"
+
+    def _check_owner(self) -> None:
+        if self._process != os.getpid():
+            raise StreamKitError(f"{self._place} was opened by process {self._process}; open the log anew in this process")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StreamKitError(f"{self._place} is closed; open the log again")
+        connection = self._connection
+        if connection is not None and connection.info.transaction_status in (
+            TransactionStatus.INTRANS,
+            TransactionStatus.INERROR,
+        ):
+            raise StreamKitError(f"{self._place}: a transaction cannot begin inside another one")
+
+
+def words_of(error: psycopg.Error) -> str:
+    """What the server or libpq said, in one line."""
+    said = [error.diag.message_primary, error.diag.message_detail] if error.diag.message_primary else [str(error)]
+    return " ".join(" ".join(part for part in said if part).split())
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    """Whether the session has ended: cut off (no state), ended by the server, or for having stood still too long."""
+    state = error.sqlstate
+    return isinstance(error, psycopg.OperationalError) if state is None else state.startswith(("08", "57P")) or state == "25P03"
+
+
+def _lock_number(schema: str) -> int:
+    """The advisory lock of a log's writers; PostgreSQL keeps those of different databases apart."""
+    return int.from_bytes(hashlib.sha256(f"streamkit log {schema}".encode()).digest()[:8], "big", signed=True)
+
+
+def _quoted(schema: str) -> str:
+    """The schema's name as SQL takes it, also where that is a word of SQL's own."""
+    return Identifier(schema).as_string(None)
+
+
+def _settings(schema: str) -> bytes:
+    return f"""
+        SET search_path TO {_quoted(schema)};
+        SET lock_timeout TO {LOCK_TIMEOUT_MS};
+        SET statement_timeout TO {STATEMENT_TIMEOUT_MS};
+        SET idle_in_transaction_session_timeout TO {IDLE_TIMEOUT_MS};
+        SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+    """.encode()
+
+
+class _TruthDumper(Int8Dumper):
+    """Truth values are 0 and 1 in the catalog, as in SQLite."""
+
+    def dump(self, obj: Any) -> bytes:
+        return b"1" if obj else b"0"
+
+
+class _NumericLoader(Loader):
+    """Sums of integers are integers, as in SQLite."""
+
+    def load(self, data: Any) -> int | float:
+        text = bytes(data).decode()
+        return float(text) if "." in text else int(text)
+
+
+def _adapt(connection: psycopg.Connection[Row]) -> None:
+    connection.adapters.register_dumper(int, Int8Dumper)  # of whatever size, so that a statement is prepared once
+    connection.adapters.register_dumper(bool, _TruthDumper)
+    connection.adapters.register_loader("numeric", _NumericLoader)

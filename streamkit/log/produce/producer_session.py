@@ -1,0 +1,148 @@
+"""A producer's side towards storage and catalog: it stages drafts as slabs, and commits them once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamkit.clock import Clock
+from streamkit.errors import (
+    EpochFailedError,
+    FencedError,
+    OffsetOutOfRangeError,
+    OutcomeUnknownError,
+    StreamKitError,
+    TopicNotFoundError,
+)
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.producers import ProducerCommit, ProducerState, Ranges, first_offsets
+from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.produce.draft import Draft
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.topic import Topic
+from streamkit.names import SlabName, fresh_token, producer_writer
+
+_DECIDED = (FencedError, EpochFailedError, TopicNotFoundError, OffsetOutOfRangeError)  # raised where no such commit was found
+# By then the next instance may have committed, and the rows may have been merged and their slab deleted: nothing is left to tell.
+_LOST = "its last commit, whose outcome was unknown, is not found; read the topic to see whether its rows are there nevertheless"
+IDLE_MS = 3_600_000  # after so long a producer without a name opens anew, lest it is retired as silent with a commit on its way
+
+
+class ProducerSession:
+    """One opening of a producer after the other: its epoch, its steps, the sequences it committed. Used by one thread at a time."""
+
+    def __init__(self, storage: Storage, catalog: Catalog, clock: Clock, name: str | None) -> None:
+        self.name = name
+        self._storage = storage
+        self._catalog = catalog
+        self._clock = clock
+        self._state: ProducerState | None = None
+        self._seen_ms = 0
+        self._sequences: dict[int, int] = {}
+
+    def open(self) -> ProducerState:
+        """The producer as it was opened; the first time this opens it, and collects what older instances of the name left."""
+        if self._state is None:
+            self._state = self._catalog.open_producer(self.name)
+            self._seen_ms = self._clock.now_ms()
+            if self.name is not None:
+                collect_orphans(
+                    self._storage, self._catalog, producer_writer(self._state.id), self._state.epoch, self._state.step
+                )
+        return self._state
+
+    def last_sequence(self, topic: Topic) -> int:
+        """The newest sequence committed to a topic; -1 if there is none."""
+        if topic.id not in self._sequences:
+            committed = self._catalog.last_sequence(self.open().id, topic.id)
+            self._sequences[topic.id] = -1 if committed is None else committed
+        return self._sequences[topic.id]
+
+    def sequence_offsets(self, topic: Topic, sequence: int) -> Ranges | None:
+        """The offsets that a sequenced batch got, if they are remembered; ConfigError if its number was left out."""
+        return self._catalog.sequence_offsets(self.open().id, topic.id, sequence)
+
+    def stage(self, draft: Draft) -> None:
+        """Write the rows of a draft that are in no slab yet to one, durably; an error leaves them in the draft."""
+        if not draft.slabs and self.name is None and self._clock.now_ms() - self._seen_ms > IDLE_MS:
+            self._state = None
+        frames = draft.frames(self._clock.now_ms())
+        if frames:
+            state = self.open()
+            name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
+            draft.staged(write_slab(self._storage, name, frames, draft.compressions()))
+
+    def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
+        """
+        Make a staged draft visible; returns the first offset it got in each topic partition.
+
+        The same draft may be committed again after any error, to the same effect. Unless that is OutcomeUnknownError, nothing
+        of it is visible; a FencedError that comes after that one leaves it open, and says so. TopicNotFoundError names the
+        topics that were deleted meanwhile.
+        """
+        if draft.commit is None:
+            draft.commit = self._prepared(draft)
+        was_uncertain, draft.is_uncertain = draft.is_uncertain, True
+        try:
+            extents = self._catalog.commit_batches(draft.commit)
+        except OutcomeUnknownError:
+            raise
+        except StreamKitError as error:
+            if was_uncertain and not isinstance(error, _DECIDED):
+                raise OutcomeUnknownError(error) from error
+            draft.is_uncertain = False
+            if was_uncertain and isinstance(error, FencedError):
+                raise FencedError(f"{error}; {_LOST}") from error
+            if isinstance(error, EpochFailedError):
+                self._check_topics(draft)
+            raise
+        self._advance(draft, draft.commit)
+        return self._placed(draft.commit, first_offsets(extents))
+
+    def drop(self, draft: Draft) -> None:
+        """Forget a draft; its slabs go, unless it may have been committed: then this opening of the producer ends instead."""
+        if draft.is_uncertain:
+            self._state = None
+        else:
+            for slab in draft.slabs:
+                self._storage.delete(slab.path)
+        self._sequences.clear()
+
+    def _check_topics(self, draft: Draft) -> None:
+        """TopicNotFoundError if topics of the draft were deleted: no later attempt finds them, so it is none of EpochFailedError."""
+        standing = {topic_id for topic_id, _ in self._catalog.offset_bounds(draft.topics)}
+        gone = [topic.name for topic in draft.topics.values() if topic.id not in standing]
+        others = [topic.name for topic in draft.topics.values() if topic.id in standing]
+        if gone:
+            company = f", nor of those for {', '.join(others)} that were in the same commit: send these again" if others else ""
+            raise TopicNotFoundError(
+                f"topic {', '.join(gone)} was deleted, or deleted and created anew, after rows were sent to it; nothing of them becomes "
+                f"visible{company}"
+            )
+
+    def _prepared(self, draft: Draft) -> ProducerCommit:
+        state = self.open()
+        return ProducerCommit(
+            state.id, state.epoch, state.step + 1, fresh_token(), tuple(draft.slabs), draft.sequences(), tuple(draft.group_commits.values())
+        )  # fmt: skip
+
+    def _placed(self, commit: ProducerCommit, bases: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
+        """
+        The first offset in each topic partition; where rows were merged since, as far as their sequences are remembered.
+
+        They were if the outcome of the commit was unknown before.
+        """
+        for batch in commit.sequences:
+            if any((batch.topic_id, partition) not in bases for partition in batch.parts):
+                ranges = self._catalog.sequence_offsets(commit.producer_id, batch.topic_id, batch.sequence) or {}
+                bases |= {
+                    (batch.topic_id, partition): first - batch.parts[partition][0] for partition, (first, _) in ranges.items()
+                }
+        return bases
+
+    def _advance(self, draft: Draft, commit: ProducerCommit) -> None:
+        state = self.open()
+        self._state = ProducerState(state.id, state.name, state.epoch, commit.step)
+        self._seen_ms = self._clock.now_ms()
+        for batch in commit.sequences:
+            self._sequences[batch.topic_id] = batch.sequence

@@ -1,0 +1,3 @@
+"""Check, backup, rebuild and repair of a log."""
+
+from __future__ import annotations

@@ -1,0 +1,243 @@
+"""
+Values to the types of a schema, without loss: what is refused is named by its row.
+
+Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
+What Arrow takes on trust is looked at first: that texts are UTF-8, decimals within their precision, indexes within their dictionary.
+A timestamp without zone counts as UTC. A date that no timestamp can hold is refused: its column may become one.
+Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
+such columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import SchemaError
+from streamkit.log.slab.frame import HEADERS_TYPE
+from streamkit.log.values.validation import validate_column
+from streamkit.names import HEADERS
+from streamkit.schema import Column
+
+DAYS_MAX = ((1 << 63) - 1) // 86_400_000_000  # from 1970, of what a timestamp in microseconds can hold
+_REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def convert_arrow(column: Column, values: pa.Array, first_row: int = 0) -> pa.Array:
+    """An Arrow array in the type of a column; SchemaError names the first row that does not fit."""
+    target = column.arrow.type
+    return _with_row(column, values, lambda part: _cast(_sound(part), target, is_loose=False), first_row)
+
+
+def convert_python(column: Column, values: Any) -> pa.Array:
+    """A pandas Series or a list in the type of a column, NaN of a Series as null; SchemaError names the first row that does not fit."""
+    target = column.arrow.type
+    if not len(values):
+        return pa.array([], target)  # whatever type pandas gives to nothing
+    convert = _mixed_times if _is_mixed(column, values) else _python_cast
+    return _with_row(column, values, lambda part: convert(part, target), 0)
+
+
+def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
+    """Headers as they are stored, from an Arrow array or from lists of pairs of a name and bytes; SchemaError as above."""
+    what, expected = HEADERS, "pairs of a name and bytes"
+    if isinstance(values, pa.Array):
+        return _naming_row(what, expected, values, lambda part: _named(_sound(part).cast(HEADERS_TYPE)), first_row)
+    return _naming_row(what, expected, list(values), lambda part: _named(pa.array(map(_pairs, part), HEADERS_TYPE)), first_row)
+
+
+def _with_row(column: Column, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
+    return _naming_row(column.name, column.type, values, convert, first_row)
+
+
+def _naming_row(name: str, expected: str, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
+    try:
+        return convert(values)
+    except _REFUSED as error:
+        if not len(values):
+            raise SchemaError(f"column {name!r}: found no rows of {values.type}, expected {expected}; {error}") from error
+        row = _first_refused(values, convert)
+        value, kind = _shown(values, row)
+        raise SchemaError(
+            f"row {first_row + row}, column {name!r}: found {value} ({kind}), expected {expected}; {_reason(error, expected)}",
+            (first_row + row,),
+        ) from error
+
+
+def _first_refused(values: Any, convert: Callable[[Any], pa.Array]) -> int:
+    sound, refused = 0, len(values)
+    while refused - sound > 1:
+        middle = (sound + refused) // 2
+        try:
+            convert(values[:middle])
+            sound = middle
+        except _REFUSED:
+            refused = middle
+    return sound
+
+
+def _shown(values: Any, row: int) -> tuple[str, str]:
+    value = values[row] if isinstance(values, pa.Array | list) else _element(values, row)
+    kind = str(value.type) if isinstance(value, pa.Scalar) else type(value).__name__
+    text = repr(_python(value) if isinstance(value, pa.Scalar) else value)
+    return text if len(text) <= 80 else f"{text[:77]}...", kind
+
+
+def _element(series: Any, row: int) -> Any:
+    try:
+        return series.iloc[row]
+    except (UnicodeDecodeError, pa.ArrowException):
+        return _array(series.iloc[row : row + 1])[0]
+
+
+def _python(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return _looked_up(value).as_buffer().to_pybytes()
+    except pa.ArrowIndexError:
+        return value.index.as_py()
+    except (OverflowError, ValueError, LookupError):  # a time beyond Python's, or of a zone that it does not know
+        return _python(value.value) if isinstance(value, pa.DictionaryScalar) else getattr(value, "value", value.type)
+
+
+def _looked_up(value: pa.Scalar) -> pa.Scalar:
+    return value.value if isinstance(value, pa.DictionaryScalar) else value
+
+
+def _reason(error: BaseException, expected: str) -> str:
+    """Why a value was refused; in our words where the library speaks of its own types."""
+    reason = str(error).splitlines()[0]
+    if "UTF8" in reason:
+        return "it is not UTF-8"
+    if isinstance(error, OverflowError) or "was truncated" in reason:
+        return f"it is no whole number that fits {expected}"
+    return reason
+
+
+def _array(values: Any) -> pa.Array:
+    """A Series or a list in the type that Arrow finds for it."""
+    array = pa.array(values, from_pandas=not isinstance(values, list))
+    if pa.types.is_timestamp(array.type) and (isinstance(values, list) or values.dtype == object):
+        _check_no_nanoseconds(values)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _check_no_nanoseconds(values: Iterable[Any]) -> None:
+    """ValueError for a time of pandas that Arrow, which takes it for a datetime, would cut."""
+    if any(getattr(value, "nanosecond", 0) > 0 for value in values):
+        raise ValueError("it has nanoseconds, and a column has microseconds")
+
+
+def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
+    return _cast(_sound(_array(values)), target, is_loose=True)
+
+
+def _is_mixed(column: Column, values: Any) -> bool:
+    """Whether a list has times of numpy, which Arrow takes beside no others."""
+    is_time = column.type == "date" or column.type.startswith("timestamp")
+    return is_time and isinstance(values, list) and any(isinstance(value, np.datetime64) for value in values)
+
+
+def _mixed_times(values: list[Any], target: pa.DataType) -> pa.Array:
+    of_numpy = [value if isinstance(value, np.datetime64) else None for value in values]
+    others = [None if isinstance(value, np.datetime64) else value for value in values]
+    return pc.coalesce(_python_cast(of_numpy, target), _python_cast(others, target))
+
+
+def _sound(values: pa.Array) -> pa.Array:
+    """The array without a dictionary, if all its values are what their type promises; ArrowInvalid or ValueError else."""
+    if pa.types.is_dictionary(values.type):
+        _check_indexes(values)
+        values = values.dictionary_decode()
+    validate_column(values)
+    return values
+
+
+def _check_indexes(values: pa.DictionaryArray) -> None:
+    bounds = pc.min_max(values.indices).as_py()
+    if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(values.dictionary):
+        raise ValueError(f"its index is outside of its dictionary of {len(values.dictionary)} values")
+
+
+def _pairs(headers: Any) -> Any:
+    """The headers of a row, if they are none or pairs of a name and bytes or null."""
+    if headers is not None and not (isinstance(headers, list | tuple | np.ndarray) and all(map(_is_header, headers))):
+        raise TypeError("a header is a text and bytes, or a text and None")
+    return headers
+
+
+def _is_header(header: Any) -> bool:
+    name, value = (header.get("key"), header.get("value")) if isinstance(header, dict) else header
+    return isinstance(name, str) and isinstance(value, bytes | bytearray | memoryview | None)
+
+
+def _named(headers: pa.Array) -> pa.Array:
+    if headers.flatten().field("key").null_count:
+        raise ValueError("a header has no name")
+    return headers
+
+
+def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
+    source = values.type
+    if source == target:
+        return _within_times(values) if pa.types.is_date(target) else values
+    if pa.types.is_null(source):
+        return pa.nulls(len(values), target)
+    if not _is_allowed(source, target, is_loose=is_loose):
+        raise TypeError(f"there is no conversion without loss from {source} to {target}")
+    if pa.types.is_integer(source) and pa.types.is_decimal(target):
+        values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
+    cast = pc.cast(values, target)
+    if pa.types.is_float32(target) and pa.types.is_float64(source):
+        _check_finite(values, cast)
+    return _within_times(cast) if pa.types.is_date(target) else cast
+
+
+def _within_times(dates: pa.Array) -> pa.Array:
+    """The dates; ValueError if one of them is one that no timestamp can hold."""
+    bounds = pc.min_max(dates.view(pa.int32()))
+    if dates.null_count < len(dates) and not -DAYS_MAX <= bounds["min"].as_py() <= bounds["max"].as_py() <= DAYS_MAX:
+        raise ValueError(f"no timestamp can hold it; a date lies at most {DAYS_MAX} days before or after 1970-01-01")
+    return dates
+
+
+def _check_finite(doubles: pa.Array, floats: pa.Array) -> None:
+    """ValueError if a double became infinite."""
+    if not pc.is_inf(floats).equals(pc.is_inf(doubles)):
+        raise ValueError("it is beyond the greatest float, 3.4028234663852886e+38")
+
+
+def _is_allowed(source: pa.DataType, target: pa.DataType, *, is_loose: bool) -> bool:
+    for is_source, is_target in (_ALLOWED + _LOOSE) if is_loose else _ALLOWED:
+        if is_source(source) and is_target(target):
+            return is_loose or is_source is not pa.types.is_floating or bool(source.bit_width <= target.bit_width)
+    are_times = bool(pa.types.is_timestamp(source) and pa.types.is_timestamp(target))
+    return are_times and (source.tz is None or target.tz is not None)
+
+
+def _is_text(source: pa.DataType) -> bool:
+    return any(is_kind(source) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def _is_bytes(source: pa.DataType) -> bool:
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+    return any(is_kind(source) for is_kind in kinds)
+
+
+_Check: TypeAlias = Callable[[pa.DataType], bool]
+_ALLOWED: tuple[tuple[_Check, _Check], ...] = (
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_integer, pa.types.is_floating),
+    (pa.types.is_integer, pa.types.is_decimal),
+    (pa.types.is_floating, pa.types.is_floating),
+    (pa.types.is_decimal, pa.types.is_decimal),
+    (pa.types.is_date, pa.types.is_date),
+    (_is_text, pa.types.is_string),
+    (_is_bytes, pa.types.is_binary),
+)
+_LOOSE: tuple[tuple[_Check, _Check], ...] = ((pa.types.is_floating, pa.types.is_integer),)

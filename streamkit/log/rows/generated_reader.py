@@ -1,0 +1,127 @@
+"""
+A function that reads the plain rows of one topic, written and compiled for the types of its columns.
+
+A row is looked at by Python whatever we do; a loop over its columns costs more than what it does for each of them. Written out
+column by column, the same checks take less than half of the time: 0.6 instead of 1.5 microseconds for four columns.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from streamkit.log.rows.record_size import fixed_bytes
+from streamkit.log.topic.topic import Topic
+from streamkit.schema import Column, to_arrow
+
+Values: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
+Read: TypeAlias = Callable[[dict[str, Any], int], tuple[Values, int] | None]
+
+_UNFIT = -(1 << 62)  # no row can make up for it
+_INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
+_EXACT_IN_DOUBLE = 1 << 53
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_CONDITIONS = {  # of a value, for its column's type: nothing that fulfils them can fail when it is converted
+    "boolean": "type({0}) is bool",
+    **{name: f"type({{0}}) is int and {-(1 << (bits - 1))} <= {{0}} < {1 << (bits - 1)}" for name, bits in _INTEGER_BITS.items()},
+    "float": f"type({{0}}) is float and (abs({{0}}) < {_INFINITE_IN_FLOAT!r} or not isfinite({{0}}))",
+    "double": f"type({{0}}) is float or type({{0}}) is int and {-_EXACT_IN_DOUBLE} <= {{0}} <= {_EXACT_IN_DOUBLE}",
+    "string": "type({0}) is str",
+    "binary": "type({0}) is bytes",
+    "date": "type({0}) is date",
+    "timestamp": "type({0}) is datetime",
+    "timestamp_ntz": "type({0}) is datetime and {0}.tzinfo is None",
+    "decimal": "type({0}) is Decimal and fits({0}, type_of_{0})",
+}
+_TIMELY = "(earliest < {0} < latest if {0}.tzinfo is None else earliest_utc < {0} < latest_utc)"
+_LENGTHS = {"string": "len({0}) if {0}.isascii() else utf8_length({0})", "binary": "len({0})"}
+
+
+def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> Read:
+    """
+    A function from a row and its time to its values and its size in bytes; None for a row that must go the long way.
+
+    That is one with other columns, with a null where none may be, with a value of another type than its column suggests, beyond
+    its range, not between `earliest_ms` and `latest_ms` if a column has its event time, or in all larger than `max.message.bytes`; and any row of a
+    topic with a format.
+    """
+    if topic.format is not None:
+        return lambda row, time_ms: None
+    values = {f"v{number}": column for number, column in enumerate(topic.schema)}
+    namespace: dict[str, Any] = {
+        "date": dt.date, "datetime": dt.datetime, "Decimal": decimal.Decimal, "isfinite": math.isfinite,
+        "fits": _fits, "utf8_length": _utf8_length, "fixed": fixed_bytes(topic.schema), "limit": topic.max_message_bytes,
+        "earliest": _moment(earliest_ms).replace(tzinfo=None), "earliest_utc": _moment(earliest_ms),
+        "latest": _moment(latest_ms).replace(tzinfo=None), "latest_utc": _moment(latest_ms),
+        **{f"name_of_{value}": column.name for value, column in values.items()},
+        **{f"type_of_{value}": to_arrow(column.type) for value, column in values.items()},
+    }  # fmt: skip
+    exec(_source(topic, values), namespace)  # noqa: S102  its text has no more in it than numbers and names of our own types
+    read: Read = namespace["read"]
+    return read
+
+
+def _source(topic: Topic, values: dict[str, Column]) -> str:
+    event_time = None if topic.is_stamped_on_append else topic.timestamp
+    optional = {value for value, column in values.items() if column.nullable and column.name != topic.timestamp}
+    conditions = [_condition(value, column, optional) for value, column in values.items()]
+    conditions += [_TIMELY.format(value) for value, column in values.items() if column.name == event_time]
+    if topic.is_compacted:
+        keys = [f"{value} is None" for value, column in values.items() if column.name in topic.key]
+        conditions.append(f"not ({' and '.join(keys)})")
+    return "\n".join(
+        [
+            "def read(row, time_ms):",
+            f"    if len(row) != {len(values)}:",
+            "        return None",
+            "    try:",
+            *(f"        {value} = row[name_of_{value}]" for value in values),
+            "    except KeyError:",
+            "        return None",
+            f"    if not ({' and '.join(conditions)}):",
+            "        return None",
+            "    size = fixed",
+            *(_size(value, column, optional) for value, column in values.items() if column.type in _LENGTHS),
+            f"    return (({', '.join(values)}, time_ms), size) if 0 < size <= limit else None",
+        ]
+    )
+
+
+def _condition(value: str, column: Column, optional: Collection[str]) -> str:
+    name = "decimal" if column.type.startswith("decimal") else column.type
+    condition = _CONDITIONS[name].format(value)
+    return f"({condition} or {value} is None)" if value in optional else f"({condition})"
+
+
+def _size(value: str, column: Column, optional: Collection[str]) -> str:
+    length = _LENGTHS[column.type].format(value)
+    return f"    size += 0 if {value} is None else {length}" if value in optional else f"    size += {length}"
+
+
+def _moment(time_ms: int) -> dt.datetime:
+    """A time in ms, in UTC; the first or the last that there is, for one beyond it."""
+    try:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=time_ms)
+    except OverflowError:
+        utc = dt.timezone.utc
+        return dt.datetime.max.replace(tzinfo=utc) if time_ms > 0 else dt.datetime.min.replace(tzinfo=utc)
+
+
+def _utf8_length(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return _UNFIT
+
+
+def _fits(value: Any, target: pa.DataType) -> bool:
+    try:
+        pa.scalar(value, target)
+    except (pa.ArrowException, ValueError, TypeError):
+        return False
+    return True

@@ -1,0 +1,3 @@
+"""Slabs and the frames in them: bytes, checks, references and extents."""
+
+from __future__ import annotations

@@ -1,0 +1,248 @@
+"""
+The slab: one immutable file that one attempt wrote, with frames for any number of topic partitions.
+
+Layout: a 64-byte header, the frames, a footer that lists them, a 24-byte trailer that finds the footer. A reference is
+handed out only when the file and its name are durable.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
+from streamkit.failpoints import reach
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.frame import Declared, Payload, check, decode, encode, header, padding
+from streamkit.log.slab.reference import FrameReference, SlabReference, footer_bytes
+from streamkit.log.storage.storage import Part, Storage
+from streamkit.names import OFFSET, SlabName, fresh_token
+
+RESTORE = "restore it from a backup, or run `streamkit storage repair` if the log has several storage roots"
+MAGIC = b"SKS1"
+VERSION = 1
+HEADER_SIZE = 64
+_HEADER = struct.Struct("<4sH2x16s36x")
+_TRAILER = struct.Struct("<QIII4s")
+_CHECKSUM = struct.Struct("<I")
+FrameInput = tuple[int, int, pa.RecordBatch]
+
+
+class SlabMissingError(CorruptionError):
+    """A slab is not there: it was lost, or it left the manifest and has been deleted since."""
+
+
+# What befalls a reader whose slab has been deleted since: a root that fails cannot tell that it has no copy either.
+GONE = (SlabMissingError, StorageFailedError)
+
+
+def write_slab(
+    storage: Storage, name: SlabName, frames: Iterable[FrameInput], compressions: Mapping[int, str] | None = None
+) -> SlabReference:
+    """
+    Write frames of (topic id, partition, rows) to a new slab durably, and return its reference.
+
+    Batches are as in `frame.encode`; those without rows are left out. `compressions` gives none, lz4 or zstd by topic id.
+    If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
+    StorageFullError if there is no room; nothing is left behind.
+    """
+    chosen = compressions or {}
+    payloads = [
+        encode(topic_id, partition, batch, chosen.get(topic_id, "none"))
+        for topic_id, partition, batch in frames
+        if batch.num_rows
+    ]
+    return stage_slab(storage, name, lambda: payloads)
+
+
+def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
+    """
+    Write encoded frames to a new slab durably, each as it comes, and return its reference; errors as in `write_slab`.
+
+    `payloads` gives them all, and gives them again if a write fails.
+    """
+    try:
+        return _stage(storage, name, payloads)
+    except StorageFullError:
+        raise
+    except OSError:
+        # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
+        reach("slab.write_failed")
+        return _stage(storage, replace(name, token=fresh_token()), payloads)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The bytes of a slab in order, from the beginning whenever they are asked for; what is `written` are the frames of the last time."""
+
+    name: SlabName
+    payloads: Callable[[], Iterable[Payload]]
+    written: list[FrameReference]
+
+    def __iter__(self) -> Iterator[Part]:
+        self.written.clear()
+        return _parts(self.name, self.payloads(), self.written)
+
+
+def _stage(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
+    parts = _Parts(name, payloads, [])
+    size = storage.create(name.path, parts)
+    frames = tuple(parts.written)
+    checksum = google_crc32c.value(footer_bytes(name, frames))
+    return SlabReference(name.path, size, checksum, name.writer, name.generation, name.step, name.token, frames)
+
+
+def _reference(payload: Payload, position: int) -> FrameReference:
+    return FrameReference(
+        payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
+        payload.min_timestamp, payload.max_timestamp, payload.checksum,
+    )  # fmt: skip
+
+
+def _parts(name: SlabName, payloads: Iterable[Payload], written: list[FrameReference]) -> Iterator[Part]:
+    """The bytes of a slab in order; the references of its frames go to `written` on the way."""
+    token = bytes.fromhex(name.token)
+    yield pack_header(token)
+    position = HEADER_SIZE
+    for payload in payloads:
+        yield header(payload, len(written), position, token).pack()
+        yield payload.data
+        yield padding(payload.data.size)
+        written.append(_reference(payload, position))
+        position += payload.frame_length
+    footer = footer_bytes(name, tuple(written))
+    yield footer
+    yield _TRAILER.pack(position, len(footer), google_crc32c.value(footer), 0, MAGIC)
+
+
+def pack_header(token: bytes) -> bytes:
+    """The 64 bytes at the head of a slab."""
+    body = _HEADER.pack(MAGIC, VERSION, token)
+    return body + _CHECKSUM.pack(google_crc32c.value(body))
+
+
+def read_reference(storage: Storage, path: str) -> SlabReference:
+    """The reference of a slab, from its own footer; CorruptionError if no copy of the file is there, whole and unchanged."""
+    failure = None
+    for file in storage.copies(path):
+        try:
+            return reference_in(file, path)
+        except CorruptionError as error:
+            failure = failure or error
+    raise failure or SlabMissingError(f"the slab {path} is missing; {RESTORE}")
+
+
+def reference_in(file: pa.Buffer, path: str) -> SlabReference:
+    """The reference of the slab whose bytes these are, from its footer; CorruptionError if they were cut or changed."""
+    name = SlabName.parse(path)
+    if name is None:
+        raise CorruptionError(f"{path} is not the path of a slab; expected slabs/WRITER/GENERATION/STEP-TOKEN.slab")
+    head = pack_header(bytes.fromhex(name.token))
+    if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != head:
+        raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
+    footer, checksum = _read_footer(file, path)
+    frames = _frames_of(footer, path)
+    if footer != footer_bytes(name, frames):
+        raise CorruptionError(f"the footer of {path} names another writer, generation or step; restore the slab from a copy")
+    return SlabReference(path, file.size, checksum, name.writer, name.generation, name.step, name.token, frames)
+
+
+def check_slab(file: pa.Buffer, path: str) -> None:
+    """CorruptionError unless every checksum in a slab is right: header, frames and footer."""
+    for frame in reference_in(file, path).frames:
+        check(
+            file,
+            Extent(
+                frame.topic_id, frame.partition, 0, frame.rows, path, frame.position, frame.length,
+                frame.min_timestamp, frame.max_timestamp, frame.rows,
+            ),
+        )  # fmt: skip
+
+
+def _frames_of(footer: bytes, path: str) -> tuple[FrameReference, ...]:
+    try:
+        return tuple(FrameReference.from_json(frame) for frame in json.loads(footer)["frames"])
+    except (ValueError, LookupError, TypeError, RecursionError, EpochFailedError) as error:
+        raise CorruptionError(f"the footer of {path} lists no frames: {error}; restore the slab from a copy") from error
+
+
+def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
+    position, length, checksum, zero, magic = _TRAILER.unpack(file.slice(file.size - _TRAILER.size).to_pybytes())
+    if magic != MAGIC or zero or position + length + _TRAILER.size != file.size:
+        raise CorruptionError(
+            f"the slab {path} does not end with a trailer that fits its {file.size} bytes; restore it from a copy"
+        )
+    footer = file.slice(position, length).to_pybytes()
+    if google_crc32c.value(footer) != checksum:
+        raise CorruptionError(f"the checksum of the footer of {path} does not match; restore the slab from a copy")
+    return footer, checksum
+
+
+def verify_slab(storage: Storage, reference: SlabReference) -> None:
+    """Check that the slab of a reference exists and ends in the footer that the reference states; else EpochFailedError."""
+    try:
+        found = read_reference(storage, reference.path)
+    except CorruptionError as error:
+        raise EpochFailedError(f"a staged slab is not whole: {error}") from error
+    if found != reference:
+        raise EpochFailedError(f"the staged slab {reference.path} is not the one its writer reported; run the epoch again")
+
+
+def read_frame(
+    storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Declared | None = None
+) -> pa.RecordBatch:
+    """
+    The rows of one frame, memory-mapped: without a copy when it is not compressed.
+
+    `columns` and `topic` as in `frame.decode`. Where a copy is missing or damaged, the next one is read. SlabMissingError if
+    there is no such file, CorruptionError if any check fails, SchemaError for rows in wider types than the topic has.
+    """
+    failure = None
+    for file in storage.copies(extent.path):
+        try:
+            return decode(file, extent, columns, topic)
+        except CorruptionError as error:
+            failure = failure or error
+    raise failure or _missing(extent, topic)
+
+
+def _missing(extent: Extent, topic: Declared | None) -> SlabMissingError:
+    message = (
+        f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
+        f"{topic.name if topic else extent.topic_id} is missing; {RESTORE}"
+    )
+    if topic is None:
+        return SlabMissingError(message)
+    return SlabMissingError(message, topic.name, extent.partition, extent.base_offset, extent.next_offset)
+
+
+def read_rows(
+    storage: Storage,
+    extent: Extent,
+    start: int,
+    end: int,
+    columns: Sequence[str] | None = None,
+    topic: Declared | None = None,
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """
+    The rows of one frame at the offsets from `start` to before `end`, and the offset of each; see `read_frame`.
+
+    Offsets without a row, which compaction leaves, are passed over.
+    """
+    if extent.is_dense:
+        first = min(max(start, extent.base_offset), extent.next_offset)
+        following = max(min(end, extent.next_offset), first)
+        batch = read_frame(storage, extent, columns, topic).slice(first - extent.base_offset, following - first)
+        return batch, np.arange(first, following, dtype=np.int64)
+    batch = read_frame(storage, extent, None if columns is None else [*columns, OFFSET], topic)
+    offsets = batch[OFFSET].to_numpy()
+    first, following = (int(row) for row in np.searchsorted(offsets, (start, end)))
+    wanted = [name for name in batch.schema.names if name != OFFSET]
+    return batch.select(wanted).slice(first, following - first), offsets[first:following]

@@ -1,0 +1,3 @@
+"""Where files lie: one folder, memory, or copies on several storage roots."""
+
+from __future__ import annotations

@@ -1,0 +1,64 @@
+"""An alteration: what is to change of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.topic.evolution import check_evolution
+from streamkit.log.topic.settings import Scalar, check_config, check_setting_name, check_settings
+from streamkit.log.topic.topic import Topic, check_compaction, check_partitions
+from streamkit.schema import Schema, check_user_schema
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """New values for parts of a topic; None leaves a part as it is, a setting of None goes back to its default."""
+
+    partitions: int | None = None
+    config: Mapping[str, Scalar | None] = field(default_factory=dict)
+    schema: Schema | None = None
+
+    def applied_to(self, topic: Topic) -> Topic:
+        """The topic after the alteration; ConfigError or SchemaError if the topic itself does not allow it."""
+        if topic.internal:
+            raise ConfigError(
+                f"topic {topic.name} is a changelog that belongs to an application, which alone declares it; expected a topic of yours"
+            )
+        return check_compaction(
+            replace(
+                topic,
+                partitions=self._partitions(topic),
+                config=self._config(topic),
+                schema=self._schema(topic),
+                version=topic.version + (self._schema(topic) != topic.schema),
+            )
+        )
+
+    def _partitions(self, topic: Topic) -> int:
+        if self.partitions is None:
+            return topic.partitions
+        partitions = check_partitions(topic.name, self.partitions)
+        if partitions < topic.partitions:
+            raise ConfigError(
+                f"topic {topic.name} has {topic.partitions} partitions; found partitions={partitions}, expected more: "
+                "removing a partition would remove its rows"
+            )
+        return partitions
+
+    def _config(self, topic: Topic) -> tuple[tuple[str, str], ...]:
+        check_config(self.config)
+        given = check_settings({name: value for name, value in self.config.items() if value is not None})
+        named = {check_setting_name(name) for name in self.config}
+        kept = [(name, value) for name, value in topic.config if name not in named]
+        return tuple(sorted((*kept, *given)))
+
+    def _schema(self, topic: Topic) -> Schema:
+        if self.schema is None or self.schema == topic.schema:
+            return topic.schema
+        if topic.format is not None:
+            raise SchemaError(f"topic {topic.name} has the format {topic.format.name}, whose schema is fixed: {topic.schema}")
+        wanted = check_user_schema(self.schema)
+        check_evolution(topic, wanted)
+        return wanted

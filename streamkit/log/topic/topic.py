@@ -1,0 +1,196 @@
+"""A topic as a value: name, schema, key, partitions and settings. Its offsets are the catalog's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, Format
+from streamkit.log.topic.settings import (
+    CLEANUP_POLICY,
+    COMPRESSION_TYPE,
+    MAX_COMPACTION_LAG_MS,
+    MAX_MESSAGE_BYTES,
+    MIN_COMPACTION_LAG_MS,
+    SETTINGS,
+    TIMESTAMP_TYPE,
+    Scalar,
+    check_settings,
+)
+from streamkit.log.values.whole_number import whole_number
+from streamkit.names import check_name
+from streamkit.schema import Schema, check_user_schema
+
+UNCREATED = 0  # the id of a topic that the catalog does not know yet
+PARTITIONS_MAX = 10_000
+_TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """
+    A topic: rows of `schema`, keyed by the columns `key`, spread over partitions by the columns `partition_by`.
+
+    `timestamp` names the column that holds the event time, if one does. `config` holds the settings that were given,
+    as sorted pairs of texts. `internal` topics belong to an application. `version` counts the schemas that the topic has
+    had. With a `format` the topic is opaque: its schema is `key binary, value binary`, and the format says what they mean.
+    """
+
+    id: int
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    timestamp: str | None
+    partitions: int
+    config: tuple[tuple[str, str], ...] = ()
+    partition_by: tuple[str, ...] = ()
+    internal: bool = False
+    version: int = 1
+    format: Format | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that are no key columns."""
+        return tuple(name for name in self.schema.names if name not in self.key)
+
+    @property
+    def compression(self) -> str:
+        return self.setting(COMPRESSION_TYPE)
+
+    @property
+    def max_message_bytes(self) -> int:
+        return int(self.setting(MAX_MESSAGE_BYTES))
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.setting(CLEANUP_POLICY)
+
+    @property
+    def has_retention(self) -> bool:
+        return "delete" in self.setting(CLEANUP_POLICY)
+
+    @property
+    def is_stamped_on_append(self) -> bool:
+        return self.setting(TIMESTAMP_TYPE) == "LogAppendTime"
+
+    def setting(self, name: str) -> str:
+        """The value of a setting, or its default."""
+        return dict(self.config).get(name, SETTINGS[name].default)
+
+    def with_id(self, topic_id: int) -> Topic:
+        """The topic as the catalog knows it."""
+        return replace(self, id=topic_id)
+
+    @property
+    def declaration(self) -> Topic:
+        """The topic as it could be declared anew: without what the catalog gave it."""
+        return replace(self, id=UNCREATED, version=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """The topic as plain dicts, lists and scalars."""
+        return {
+            "id": self.id, "name": self.name, "schema": self.schema.ddl(), "key": list(self.key), "timestamp": self.timestamp,
+            "partitions": self.partitions, "config": dict(self.config), "partition_by": list(self.partition_by), "internal": self.internal,
+            "version": self.version, "format": None if self.format is None else [self.format.name, self.format.schema],
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Topic:
+        """The inverse of `to_json`."""
+        return cls(
+            value["id"], value["name"], Schema.from_ddl(value["schema"]), tuple(value["key"]), value["timestamp"], value["partitions"],
+            tuple(sorted(value["config"].items())), tuple(value["partition_by"]), value["internal"],
+            value["version"], None if value["format"] is None else Format(*value["format"]),
+        )  # fmt: skip
+
+
+def declare_topic(
+    name: str,
+    schema: str | Schema | Any = None,
+    key: str | Sequence[str] | None = None,
+    timestamp: str | None = None,
+    partitions: int = 4,
+    config: Mapping[str, Scalar] | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    internal: bool = False,
+    format: Format | None = None,
+) -> Topic:
+    """
+    A topic that is not created yet, every part checked.
+
+    `schema` is SQL text, a Schema or an Arrow schema; a topic with a `format` takes none, and has the key `key`. SchemaError
+    for a column that is not there or of the wrong type, ConfigError for a bad name, number of partitions or setting.
+    """
+    check_name(name, "topic")
+    if format is not None:
+        schema, key = _check_opaque(name, format, schema, key)
+    elif schema is None:
+        raise SchemaError(
+            f'topic {name}: found neither schema= nor format=; expected columns, as in schema="user string", or a format'
+        )
+    parsed = check_user_schema(Schema.parse(schema))
+    keys = _check_columns(name, parsed, "key", key)
+    chosen = _check_columns(name, parsed, "partition_by", partition_by) or keys
+    if not set(chosen) <= set(keys):
+        raise SchemaError(
+            f"topic {name}: partition_by {list(chosen)} must be among the key columns {list(keys)}, or a key would be split"
+        )
+    topic = Topic(
+        UNCREATED, name, parsed, keys, _check_timestamp(name, parsed, timestamp),
+        check_partitions(name, partitions), check_settings(config), chosen, internal, 1, format,
+    )  # fmt: skip
+    return check_compaction(topic)
+
+
+def check_compaction(topic: Topic) -> Topic:
+    """The topic, if it can be compacted or need not; else ConfigError."""
+    if topic.is_compacted and not topic.key:
+        raise ConfigError(
+            f"topic {topic.name}: {CLEANUP_POLICY}=compact keeps the newest row per key, and the topic has no key; give key="
+        )
+    least, most = (int(topic.setting(name)) for name in (MIN_COMPACTION_LAG_MS, MAX_COMPACTION_LAG_MS))
+    if least > most:
+        raise ConfigError(
+            f"topic {topic.name}: found {MIN_COMPACTION_LAG_MS}={least} and {MAX_COMPACTION_LAG_MS}={most}; expected the first to be at most "
+            "the second"
+        )
+    return topic
+
+
+def _check_opaque(name: str, format: Format, schema: Any, key: str | Sequence[str] | None) -> tuple[Schema, str]:
+    if schema is not None:
+        raise SchemaError(f"topic {name}: format {format.name} fixes the schema ({OPAQUE_SCHEMA}); leave schema= out")
+    if key not in (None, KEY, [KEY], (KEY,)):
+        raise SchemaError(f"topic {name}: format {format.name} fixes the key column {KEY!r}; found key={key!r}, leave key= out")
+    return OPAQUE_SCHEMA, KEY
+
+
+def _check_columns(name: str, schema: Schema, what: str, columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    if not isinstance(columns, str | list | tuple | None):
+        raise SchemaError(f"topic {name}: found {what}={columns!r}; expected the name of a column, or a list of names")
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns or ())
+    for column in chosen:
+        if column not in schema:
+            raise SchemaError(f"topic {name}: the {what} column {column!r} does not exist; the schema has {schema}")
+    if len(set(chosen)) < len(chosen):
+        raise SchemaError(f"topic {name}: {what} names a column twice: {list(chosen)}")
+    return chosen
+
+
+def _check_timestamp(name: str, schema: Schema, column: str | None) -> str | None:
+    if column is None:
+        return None
+    if column not in schema:
+        raise SchemaError(f"topic {name}: the timestamp column {column!r} does not exist; the schema has {schema}")
+    if schema[column].type not in _TIMESTAMP_COLUMNS:
+        raise SchemaError(
+            f"topic {name}: the timestamp column {column!r} is {schema[column].type}; expected {' or '.join(_TIMESTAMP_COLUMNS)}"
+        )
+    return column
+
+
+def check_partitions(name: str, partitions: int) -> int:
+    """The number of partitions, if a topic can have so many; else ConfigError."""
+    return whole_number(f"topic {name}: partitions", partitions, 1, PARTITIONS_MAX)

@@ -1,0 +1,330 @@
+"""
+Keys as bytes: the order-preserving encoding, and the hash that places a key in a partition and a key group.
+
+The bytes are stated in ARCHITECTURE.md, "Keys". A null is its tag byte alone. -0.0 is kept as 0.0 and every NaN as one, here and in
+`partition_bytes`, because equal keys have to meet; Kafka's own serialiser would tell these apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import CorruptionError
+from streamkit.log.values.columns import (
+    BYTES_TYPES,
+    DECIMAL,
+    Mask,
+    canonical,
+    checked,
+    fixed_array,
+    fixed_dtype,
+    fixed_values,
+    valid_rows,
+)
+from streamkit.log.values.slices import Fixed, Part, Positions, Slices, gather, join, overlapping, unless
+
+KAFKA_TYPES = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"))  # Kafka has a serialiser
+MURMUR_SEED, MURMUR_FACTOR, MURMUR_SHIFT = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(24)
+_REST_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)  # by the number of bytes after the last whole word
+_REST_FACTORS = np.array([1, MURMUR_FACTOR, MURMUR_FACTOR, MURMUR_FACTOR], np.uint32)
+_ORDERED_DECIMAL = np.dtype([("high", ">u8"), ("low", ">u8")])
+_SIGN = np.uint64(1 << 63)
+_PADDING = 16  # bytes after the last key, so that any fixed value can be read before it is known to be there
+
+
+def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
+    """
+    Encode rows of key columns so that byte order is value order, column by column, null first and NaN last.
+
+    Takes at least one column of any flat type, dictionary-encoded or sliced or not; the result has no nulls.
+    Raises SchemaError for a nested column, OverflowError when the keys together exceed 2 GiB.
+    """
+    return join(key_parts(columns))
+
+
+def decode_keys(encoded: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
+    """Return the columns behind encoded keys, one per Spark type; CorruptionError where bytes are no key of these types."""
+    return decode_key_slices(Slices.of(encoded), types)
+
+
+def key_parts(columns: Sequence[pa.Array]) -> list[Part]:
+    """The encoding of the columns as parts, for those who put something before the key."""
+    if not columns:
+        raise ValueError("a key needs at least one column, found none")
+    return [part for column in columns for part in _column_parts(column)]
+
+
+def decode_key_slices(keys: Slices, types: Sequence[str]) -> list[pa.Array]:
+    """As `decode_keys`, from slices of a buffer."""
+    data = np.concatenate([keys.data, np.zeros(_PADDING, np.uint8)])
+    positions, ends = keys.starts, keys.ends
+    columns = []
+    for type_name in types:
+        column, positions = _decode_column(data, positions, ends, type_name)
+        columns.append(column)
+    _require(positions == ends, "bytes after the last column")
+    return columns
+
+
+def partition_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
+    """
+    Return the bytes that the partitioner hashes: Kafka's serialisation of one column, `encode_keys` of several or of other types.
+
+    A row is null where all columns are.
+    """
+    valid = _not_all_null(columns)
+    parts = _kafka_parts(columns[0]) if len(columns) == 1 else None
+    encoded = join(parts or key_parts(columns))
+    return encoded if valid is None else gather(Slices.of(encoded), valid)
+
+
+def murmur2(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Hash each value as Kafka's default partitioner does (murmur2, 32 bits, Kafka's seed); a null hashes to 0."""
+    hashes = _murmur2(Slices.of(values)).view(np.int32)
+    if values.null_count:
+        hashes[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return hashes
+
+
+def partitions(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]:
+    """The partition of each row's key among `count`, where any Kafka client would put it; -1 for a null key."""
+    if count < 1:
+        raise ValueError(f"keys are spread over at least one place, found {count}")
+    if len(columns) == 1 and _is_small_dictionary(columns[0]):
+        of_entries = partitions([_with_null(columns[0].dictionary)], count)
+        return of_entries.take(_codes(columns[0]))
+    encoded = partition_bytes(columns)
+    places = _places(encoded, count)
+    if encoded.null_count:
+        places[encoded.is_null().to_numpy(zero_copy_only=False)] = -1
+    return places
+
+
+def partitions_of_rows(
+    rows: pa.RecordBatch, key: Sequence[str], partition_by: Sequence[str], count: int
+) -> npt.NDArray[np.int32]:
+    """
+    The partition of each row among `count`, by the part of its key that chooses one; -1 for a null key.
+
+    Where that part is null and the key is not, its encoding is hashed instead, so that the rows of a key stay together.
+    """
+    places = partitions([rows.column(name) for name in partition_by], count)
+    if set(partition_by) != set(key) and (places < 0).any():
+        has_key = _not_all_null([rows.column(name) for name in key])
+        places[(places < 0) & (True if has_key is None else has_key)] = _place_of_null(len(partition_by), count)
+    return places
+
+
+def _place_of_null(columns: int, count: int) -> int:
+    return int(_places(encode_keys([pa.nulls(1)] * columns), count)[0])
+
+
+def _places(encoded: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
+    places: npt.NDArray[np.int32] = (murmur2(encoded) & np.int32(0x7FFFFFFF)) % np.int32(count)
+    return places
+
+
+def key_groups(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]:
+    """The key group of each row's key among `count`, by the partitioner's hash; -1 for a null key."""
+    return partitions(columns, count)
+
+
+def _column_parts(column: pa.Array) -> list[Part]:
+    if _is_small_dictionary(column):
+        return [Slices.of(encode_keys([_with_null(column.dictionary)])).take(_codes(column))]
+    column, type_name = canonical(column)
+    if type_name == "void":
+        return [np.zeros(len(column), np.uint8)]
+    body: list[Part]
+    if type_name in BYTES_TYPES:
+        body = [_escaped(column), np.zeros(len(column), np.uint16)]
+    else:
+        body = [_ordered(fixed_values(column, type_name), type_name)]
+    valid = valid_rows(column)
+    if valid is None:
+        return [np.ones(len(column), np.uint8), *body]
+    return [valid.view(np.uint8), *(unless(part, valid) for part in body)]
+
+
+def _is_small_dictionary(column: pa.Array) -> bool:
+    """Whether it pays to encode the dictionary instead of the rows."""
+    return pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column)
+
+
+def _with_null(dictionary: pa.Array) -> pa.Array:
+    return pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
+
+
+def _codes(column: pa.DictionaryArray) -> npt.NDArray[Any]:
+    """The row's place in `_with_null(dictionary)`."""
+    codes: npt.NDArray[Any] = column.indices.cast(pa.int64()).fill_null(len(column.dictionary)).to_numpy()
+    return codes
+
+
+def _escaped(column: pa.Array) -> Slices:
+    """The bytes of each row with 0x00 as 0x00 0xFF."""
+    slices = Slices.of(column)
+    if slices.data.all():
+        return slices
+    return Slices.of(pc.replace_substring(column.cast(pa.binary()), pattern=b"\x00", replacement=b"\x00\xff"))
+
+
+def _ordered(values: Fixed, type_name: str) -> Fixed:
+    """Values of fixed width as unsigned big-endian numbers in the same order."""
+    if type_name == "boolean":
+        return values
+    if type_name.startswith("decimal"):
+        return _ordered_decimals(values)
+    width = values.dtype.itemsize
+    flipped: Fixed = np.array(1 << (width * 8 - 1), f"u{width}")  # the sign
+    if values.dtype.kind == "f":
+        values = _one_zero_one_nan(values)
+        flipped = (values.view(f"i{width}") >> (width * 8 - 1)).view(flipped.dtype) | flipped  # of a negative number all bits
+    ordered: Fixed = values.view(flipped.dtype) ^ flipped
+    return ordered.byteswap()
+
+
+def _ordered_decimals(values: Fixed) -> Fixed:
+    ordered = np.empty(len(values), _ORDERED_DECIMAL)
+    ordered["high"], ordered["low"] = values["high"].view(np.uint64) ^ _SIGN, values["low"]
+    return ordered
+
+
+def _unordered(ordered: Fixed, type_name: str) -> Fixed:
+    """The inverse of `_ordered`."""
+    if type_name == "boolean":
+        return ordered
+    if type_name.startswith("decimal"):
+        return _unordered_decimals(ordered.view(_ORDERED_DECIMAL))
+    dtype = np.dtype(fixed_dtype(type_name))
+    unsigned, flipped = ordered.byteswap(), np.array(1 << (dtype.itemsize * 8 - 1), ordered.dtype)
+    if dtype.kind == "f":
+        flipped = np.where(unsigned & flipped, flipped, ~np.zeros_like(flipped))
+    values: Fixed = (unsigned ^ flipped).view(dtype)
+    return values
+
+
+def _unordered_decimals(ordered: Fixed) -> Fixed:
+    values = np.empty(len(ordered), DECIMAL)
+    values["low"] = ordered["low"]
+    values["high"] = (ordered["high"].astype(np.uint64) ^ _SIGN).view(np.int64)
+    return values
+
+
+def _one_zero_one_nan(values: Fixed) -> Fixed:
+    with np.errstate(invalid="ignore"):  # a signalling NaN signals here
+        unified: Fixed = values + values.dtype.type(0.0)  # -0.0 + 0.0 is 0.0
+    unified[np.isnan(unified)] = np.nan
+    return unified
+
+
+def _decode_column(
+    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, type_name: str
+) -> tuple[pa.Array, Positions]:
+    _require(positions < ends, f"the end where a {type_name} should begin")
+    tags = data[positions]
+    _require(tags <= (0 if type_name == "void" else 1), f"a tag that is neither null nor value before a {type_name}")
+    valid, positions = tags.view(np.bool_), positions + 1
+    if type_name == "void":
+        return pa.nulls(len(tags)), positions
+    if type_name in BYTES_TYPES:
+        return _decode_bytes(data, positions, ends, type_name, valid)
+    return _decode_fixed(data, positions, ends, type_name, valid)
+
+
+def _decode_fixed(
+    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, type_name: str, valid: Mask
+) -> tuple[pa.Array, Positions]:
+    dtype = np.dtype(fixed_dtype(type_name))
+    after = positions + dtype.itemsize * valid
+    _require(after <= ends, f"the end inside a {type_name}")
+    ordered = overlapping(data, dtype.itemsize)[positions]
+    if type_name == "boolean":
+        _require((ordered <= 1) | ~valid, "a boolean that is neither 0 nor 1")
+    column = fixed_array(_unordered(ordered, type_name), type_name, valid)
+    return checked(column, type_name) if dtype == DECIMAL else column, after
+
+
+def _decode_bytes(
+    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, type_name: str, valid: Mask
+) -> tuple[pa.Array, Positions]:
+    terminators = np.flatnonzero(overlapping(data, 2) == 0)  # the padding ends with one
+    ends_of_value = np.where(valid, terminators[np.searchsorted(terminators, positions)], positions)
+    after = ends_of_value + 2 * valid
+    _require(after <= ends, f"no end of a {type_name}")
+    column = gather(Slices(data, positions, ends_of_value - positions), valid)
+    escaped = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+    if not escaped.all():
+        _require(~_has_stray_zero(column), f"0x00 inside a {type_name} not followed by 0xFF")
+        column = pc.replace_substring(column, pattern=b"\x00\xff", replacement=b"\x00")
+    return checked(column, type_name), after
+
+
+def _has_stray_zero(column: pa.BinaryArray) -> Mask:
+    zeros, escapes = (pc.count_substring(column, pattern=pattern).fill_null(0).to_numpy() for pattern in (b"\x00", b"\x00\xff"))
+    stray: Mask = zeros != escapes
+    return stray
+
+
+def _require(holds: Mask, found: str) -> None:
+    if not holds.all():
+        raise CorruptionError(f"found {found} in the key of row {int(np.argmin(holds))}; expected a key as encode_keys writes it")
+
+
+def _not_all_null(columns: Sequence[pa.Array]) -> Mask | None:
+    """Which rows have a value in some column; None when all have."""
+    valid: Mask | None = None
+    for column in columns:
+        mask = valid_rows(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+        if mask is None:
+            return None
+        valid = mask if valid is None else valid | mask
+    return valid
+
+
+def _kafka_parts(column: pa.Array) -> list[Part] | None:
+    """What Kafka's own serialiser makes of a column; None if it has none for the type."""
+    column, type_name = canonical(column)
+    if type_name not in KAFKA_TYPES:
+        return None
+    if type_name in BYTES_TYPES:
+        return [Slices.of(column)]
+    values = fixed_values(column, type_name)
+    return [(_one_zero_one_nan(values) if values.dtype.kind == "f" else values).byteswap()]
+
+
+def _murmur2(rows: Slices) -> npt.NDArray[np.uint32]:
+    word_counts = rows.lengths >> 2
+    if len(rows) == 0 or word_counts.min() == word_counts.max():
+        return _murmur2_sorted(rows, word_counts)
+    narrow = np.uint16 if word_counts.max() < 1 << 16 else np.int64  # 16 bits are sorted in linear time
+    order = np.argsort(word_counts.astype(narrow), kind="stable")
+    hashes = np.empty(len(rows), np.uint32)
+    hashes[order] = _murmur2_sorted(rows.take(order), word_counts[order])
+    return hashes
+
+
+def _murmur2_sorted(rows: Slices, word_counts: Positions) -> npt.NDArray[np.uint32]:
+    """The hashes of rows in ascending order of their whole words: those that have one more are then always the last ones."""
+    words = overlapping(np.concatenate([rows.data, np.zeros(_PADDING, np.uint8)]), 4)
+    hashes = rows.lengths.astype(np.uint32) ^ MURMUR_SEED
+    for word in range(int(word_counts[-1]) if len(rows) else 0):
+        begin = np.searchsorted(word_counts, word, side="right")
+        mixed = words[rows.starts[begin:] + 4 * word] * MURMUR_FACTOR
+        mixed ^= mixed >> MURMUR_SHIFT
+        mixed *= MURMUR_FACTOR
+        hashes[begin:] *= MURMUR_FACTOR
+        hashes[begin:] ^= mixed
+    rest_bytes = rows.lengths & 3
+    hashes ^= words[rows.starts + 4 * word_counts] & _REST_MASKS[rest_bytes]
+    hashes *= _REST_FACTORS[rest_bytes]
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= MURMUR_FACTOR
+    hashes ^= hashes >> np.uint32(15)
+    return hashes

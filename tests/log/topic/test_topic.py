@@ -1,0 +1,99 @@
+"""Promises of topics and their settings as values."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.topic.settings import SETTINGS, check_settings
+from streamkit.log.topic.topic import Topic, declare_topic
+
+SCHEMA = "user string, n int not null, ts timestamp"
+
+
+def test_a_topic_survives_its_travel():
+    """A topic says the same after JSON."""
+    topic = declare_topic("t", SCHEMA, ["user", "n"], "ts", 3, {"retention.ms": 5}, "user", internal=True).with_id(4)
+
+    assert Topic.from_json(json.loads(json.dumps(topic.to_json()))) == topic
+
+
+def test_what_is_not_said_has_defaults():
+    """Without a word a topic has four partitions, is partitioned by its key, kept for a week, not compressed."""
+    topic = declare_topic("t", SCHEMA, key="user")
+
+    assert (topic.partitions, topic.partition_by, topic.values, topic.timestamp) == (4, ("user",), ("n", "ts"), None)
+    assert (topic.setting("retention.ms"), topic.compression, topic.is_compacted) == ("604800000", "none", False)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "reason"),
+    [
+        ({"name": "a/b"}, ConfigError, "topic name 'a/b'"),
+        ({"schema": ""}, SchemaError, "schema is empty"),
+        ({"schema": "_offset int"}, SchemaError, "StreamKit's own"),
+        ({"key": "nobody"}, SchemaError, "key column 'nobody' does not exist; the schema has user string"),
+        ({"key": ["user", "user"]}, SchemaError, "twice"),
+        ({"timestamp": "when"}, SchemaError, "timestamp column 'when' does not exist"),
+        ({"timestamp": "n"}, SchemaError, "is int; expected timestamp"),
+        ({"partitions": 0}, ConfigError, "partitions=0"),
+        ({"partitions": "4"}, ConfigError, "partitions='4'"),
+        ({"partitions": 10_001}, ConfigError, "from 1 to 10000"),
+        ({"partition_by": "n"}, SchemaError, "must be among the key columns"),
+        ({"config": {"retention": 1}}, ConfigError, "no setting 'retention'; expected one of cleanup.policy"),
+        ({"key": None, "config": {"cleanup.policy": "compact"}}, ConfigError, "the topic has no key"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, error, reason):
+    """A declaration that means nothing says which part, and what there is instead."""
+    with pytest.raises(error, match=reason):
+        declare_topic(**({"name": "t", "schema": SCHEMA, "key": "user"} | change))
+
+
+def test_numbers_of_partitions_may_be_numpys():
+    """What Python takes for an index is a whole number, and the topic keeps it as Python's own."""
+    found = declare_topic("t", SCHEMA, partitions=np.int64(3))  # type: ignore[arg-type]
+
+    assert found.partitions == 3 and type(found.partitions) is int
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "canonical"),
+    [
+        ("cleanup.policy", "compact, delete", "compact,delete"),
+        ("cleanup.policy", "delete,compact", "compact,delete"),
+        ("cleanup.policy", "delete,delete", "delete"),
+        ("retention.ms", 3_600_000, "3600000"),
+        ("retention.ms", "-1", "-1"),
+        ("retention.ms", " 10\n", "10"),
+        ("compression.type", "zstd", "zstd"),
+        ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
+    ],
+)
+def test_settings_have_one_form(name, value, canonical):
+    """A setting reads the same however it was written."""
+    assert check_settings({name: value}) == ((name, canonical),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "shred"), ("retention.ms", -2), ("retention.ms", "1h"), ("segment.bytes", 10), ("delete.retention.ms", -1),
+        ("retention.ms", "1 0"), ("retention.ms", "1_000"), ("retention.ms", "٣"), ("min.cleanable.dirty.ratio", "0.0_1"),
+        ("compression.type", "gzip"), ("message.timestamp.type", "Never"), ("max.message.bytes", True), ("min.compaction.lag.ms", 1.5),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(name, value):
+    """The message says what is expected of the setting."""
+    with pytest.raises(ConfigError, match=f"{name} cannot be .*; expected"):
+        check_settings({name: value})
+
+
+def test_defaults_pass_their_own_checks():
+    """No default is out of range."""
+    assert dict(check_settings({setting.name: setting.default for setting in SETTINGS.values()})) == {
+        setting.name: setting.default for setting in SETTINGS.values()
+    }
