@@ -137,6 +137,13 @@ def test_statement_that_no_journal_can_hold_is_refused(folder):
             is_change(statement)
 
 
+def wait_until(holds, seconds=120):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"it did not hold within {seconds} s"
+        time.sleep(0.01)
+
+
 @pytest.mark.timeout(3_600)
 def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
     """Several processes commit and are killed in the midst; the catalog rebuilt from their journals alone is the one they left."""
@@ -147,7 +154,8 @@ def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
         with open_log(folder) as log:
             busy.create_topics(log)
         workers = [busy.start_process(folder, seed) for seed in range(3)]
-        time.sleep(0.7)
+        with open_log(folder) as log:
+            wait_until(lambda log=log: log.catalog.standing().commits > 40)
         for worker in workers:
             worker.send_signal(signal.SIGKILL)
         for worker in workers:

@@ -149,7 +149,7 @@ def test_poll_waits_for_rows(log):
     with log.consumer("u") as consumer:
         started = time.monotonic()
         assert consumer.poll(0.12) is None
-        assert 0.12 <= time.monotonic() - started < 2
+        assert 0.12 <= time.monotonic() - started < 20
         thread = threading.Timer(0.1, lambda: produce(log, "u", [5]))
         thread.start()
         assert numbers_of([consumer.poll(20)]) == [5]
