@@ -2,18 +2,24 @@
 Which tests run, in which order, and which share a worker.
 
 All tests that use the session of Spark share one worker, since a run has one JVM; every other test goes to whoever is free. What is long
-comes first, so that no worker is alone with it in the end. Of the bugs that a harness is shown to catch, a run takes one, unless the
-harness or what it guards has changed since all were caught, its file is named, or it is torture.
+comes first, so that no worker is alone with it in the end. Of the bugs that a harness is shown to catch, a run takes one, and of the
+catalogs SQLite's, unless the harness or what it guards has changed since all were taken, its file is named, or it is torture.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 SESSION = "spark"
+PLACES = {"place", "shared_place"}
 
 
 def needs_session(item: pytest.Item) -> bool:
@@ -21,11 +27,36 @@ def needs_session(item: pytest.Item) -> bool:
     return SESSION in getattr(item, "fixturenames", ()) or item.get_closest_marker(SESSION) is not None
 
 
-def share_a_worker(items: Iterable[pytest.Item]) -> None:
-    """Tests that use the session of Spark go to one worker."""
-    for item in items:
-        if needs_session(item):
-            item.add_marker(pytest.mark.xdist_group(SESSION))
+def write_session_tests(file: Path, items: Iterable[pytest.Item]) -> None:
+    """Write down, for the scheduler, which tests use the session; every worker writes the same."""
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    part.write_text(json.dumps([item.nodeid for item in items if needs_session(item)]), encoding="utf-8")
+    part.replace(file)
+
+
+def read_session_tests(file: Path) -> frozenset[str]:
+    return frozenset(json.loads(file.read_text(encoding="utf-8")))
+
+
+def scope_of(nodeid: str, with_session: frozenset[str]) -> str:
+    """What is run by one worker: all tests with the session, else the test alone."""
+    return SESSION if nodeid in with_session else nodeid
+
+
+class OneSessionScheduling(LoadScopeScheduling):
+    """Tests that use the session are one scope; every other test is its own. Scopes begin in the order of their first tests."""
+
+    def __init__(self, config: pytest.Config, log: Any, session_tests: Path) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+        self._file = session_tests
+
+    @cached_property
+    def _with_session(self) -> frozenset[str]:
+        return read_session_tests(self._file)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid, self._with_session)
 
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -45,6 +76,18 @@ def further_bugs(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]
             further.append(item)
         seen.add(function)
     return further
+
+
+def further_catalogs(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Item]:
+    """The tests whose place is one of PostgreSQL, but for those marked `every_catalog`, save in files of which all are taken."""
+    return [
+        item
+        for item in items
+        if "postgres" in (params := getattr(getattr(item, "callspec", None), "params", {})).values()
+        and not PLACES.isdisjoint(params)
+        and item.get_closest_marker("every_catalog") is None
+        and not takes_all(item.path)
+    ]
 
 
 def named_files(arguments: Iterable[str], folder: Path) -> set[Path]:

@@ -36,7 +36,7 @@ def main() -> int:
         "-q",
         "-p",
         "no:cacheprovider",
-        "--all-bugs",
+        "--all",
         "--durations=0",
         "-n",
         str(options.workers),

@@ -2,7 +2,8 @@
 What shows that nothing is lost: the harnesses, what each guards, and for which text of both all seeded bugs were last caught.
 
 A run of `python -m tests.torture` that passes writes that down, in `caught.json`: a digest for each harness. The ordinary suite takes one
-seeded bug of each test whose harness has the digest written down, and all of the others, so that what was changed is shown again.
+seeded bug of each test whose harness has the digest written down, and all of the others, so that what was changed is shown again. So it
+is with `catalogs`: its tests run on every catalog, or most of them on SQLite alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "loss": "tests/log/rescue/test_fsck.py tests/log/rescue/test_backup.py tests/log/rescue/test_backup_target.py tests/log/catalog/test_journal.py "
     "tests/log/rescue/test_rebuild.py tests/log/test_salvage.py tests/crash/test_rebuild.py tests/log/rescue/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
     "postgres": "tests/crash/test_postgres.py",
+    "catalogs": "tests/log/catalog/test_epochs.py tests/log/catalog/test_gap.py "
+    "tests/log/catalog/test_pins.py tests/log/catalog/test_replacements.py "
+    "tests/log/catalog/test_retention.py tests/log/consume/test_consumer.py "
+    "tests/log/consume/test_group_commits.py tests/log/consume/test_groups.py "
+    "tests/log/maintenance/test_merge.py tests/log/maintenance/test_orphans.py "
+    "tests/log/maintenance/test_trash.py tests/log/produce/test_producer.py "
+    "tests/log/produce/test_sequences.py tests/log/produce/test_silent_producers.py "
+    "tests/log/test_log.py tests/log/test_statistics.py "
+    "tests/log/topic/test_alteration.py tests/log/topic/test_declaration.py",
     "siege": "tests/history tests/log/database/test_contention.py",
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",
     "simulation": "tests/simulation",
@@ -41,6 +51,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "faults": f"{LOG}/storage {LOG}/produce",
     "loss": f"{LOG}/rescue {LOG}/salvage.py",
     "postgres": f"{LOG}/database",
+    "catalogs": f"{LOG}/database",
     "siege": f"{LOG}/catalog {LOG}/produce {LOG}/consume {LOG}/database",
     "engine": "streamkit/engine state",
     "simulation": f"{LOG}/catalog {LOG}/produce {LOG}/consume {LOG}/maintenance",

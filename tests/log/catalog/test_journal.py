@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import signal
-import time
+from functools import partial
 
 import pytest
 
@@ -19,6 +19,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.rescue.copies import catalog_copies
 from streamkit.log.rescue.rebuild import rebuild
 from tests.log import busy
+from tests.waiting import wait_until
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 
@@ -137,11 +138,8 @@ def test_statement_that_no_journal_can_hold_is_refused(folder):
             is_change(statement)
 
 
-def wait_until(holds, seconds=120):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"it did not hold within {seconds} s"
-        time.sleep(0.01)
+def has_commits(log, count):
+    return log.catalog.standing().commits > count
 
 
 @pytest.mark.timeout(3_600)
@@ -155,7 +153,7 @@ def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
             busy.create_topics(log)
         workers = [busy.start_process(folder, seed) for seed in range(3)]
         with open_log(folder) as log:
-            wait_until(lambda log=log: log.catalog.standing().commits > 40)
+            wait_until(partial(has_commits, log, 40))
         for worker in workers:
             worker.send_signal(signal.SIGKILL)
         for worker in workers:

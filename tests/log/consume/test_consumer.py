@@ -53,6 +53,7 @@ def partition_order(tables):
     return found
 
 
+@pytest.mark.every_catalog
 @pytest.mark.parametrize("maximum", [1, 3, 7, 10, 64, 1000])
 def test_every_row_comes_once_and_in_order(log, maximum):
     """Tables of any size, cut inside frames, add up to the partitions: each offset once, in order, with its row."""
