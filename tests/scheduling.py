@@ -64,12 +64,22 @@ def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return sorted(items, key=lambda item: (not needs_session(item), item.get_closest_marker("slow") is None))
 
 
+def parameters_of(item: pytest.Item) -> dict[str, Any]:
+    """The parameters of a test by their names; none if it has none."""
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def places_of(item: pytest.Item) -> list[str]:
+    """The kinds of place that a test is for."""
+    return [value for name, value in parameters_of(item).items() if name in PLACES]
+
+
 def further_bugs(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Item]:
     """The tests of a parameter `bug` but for the first bug of each function, save in files of which all are taken."""
     seen: set[tuple[Path, str]] = set()
     further: list[pytest.Item] = []
     for item in items:
-        if not isinstance(item, pytest.Function) or "bug" not in getattr(getattr(item, "callspec", None), "params", ()):
+        if not isinstance(item, pytest.Function) or "bug" not in parameters_of(item):
             continue
         function = (item.path, item.originalname)
         if function in seen and not takes_all(item.path):
@@ -83,10 +93,7 @@ def further_catalogs(items: Iterable[pytest.Item], takes_all: Callable[[Path], b
     return [
         item
         for item in items
-        if "postgres" in (params := getattr(getattr(item, "callspec", None), "params", {})).values()
-        and not PLACES.isdisjoint(params)
-        and item.get_closest_marker("every_catalog") is None
-        and not takes_all(item.path)
+        if "postgres" in places_of(item) and item.get_closest_marker("every_catalog") is None and not takes_all(item.path)
     ]
 
 
