@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from contextlib import suppress
 
 import pytest
 
@@ -113,11 +114,8 @@ def test_state_is_converted_once(log):
 def test_a_start_that_dies_loses_nothing(log, uninterrupted, point):
     """A start that dies at any point, twice, and then comes to its end gives what an uninterrupted run gives."""
     for _ in range(2):
-        with armed(point, die):
-            try:
-                begin(log)
-            except DiedError:
-                pass
+        with armed(point, die), suppress(DiedError):
+            begin(log)
     finish(log)
 
     assert outcome_of(log) == uninterrupted[1]
