@@ -8,12 +8,8 @@ trying all of them. Nothing here knows of epochs but `end_epoch`, of tasks, of b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import pyarrow as pa
-
-from streamkit.log.values.keys import encode_keys, murmur2
 
 NO_TIME = -(2**63)
 Row = dict[str, Any]
@@ -54,11 +50,15 @@ class Waiting:
     rows: Sequence[tuple[int, int, Row, bool]]
 
 
-def canonical_order(waiting: Iterable[Waiting], stream_time: int = NO_TIME) -> list[Record]:
-    """Every record by (order key, input, partition, offset); the order key is the partition's largest event time so far."""
+def canonical_order(waiting: Iterable[Waiting], reached_before: Mapping[int, int] | None = None) -> list[Record]:
+    """
+    Every record by (order key, input, partition, offset).
+
+    The order key is the partition's largest event time so far, and never below what its own input had reached before.
+    """
     records = []
     for lane in waiting:
-        reached = stream_time
+        reached = (reached_before or {}).get(lane.input, NO_TIME)
         for offset, timestamp, row, deleted in lane.rows:
             reached = max(reached, timestamp)
             records.append(Record(reached, lane.input, lane.partition, offset, timestamp, row, deleted))
@@ -75,10 +75,11 @@ class Windows:
     retention: int = 0
 
     def starts(self, timestamp: int) -> Iterator[int]:
-        """The windows that hold a time, oldest first; those before time 0 hold only times before it."""
+        """The windows that hold a time, oldest first; no window crosses time 0."""
         oldest = (timestamp - self.size) // self.advance * self.advance
         for start in range(oldest, timestamp + 1, self.advance):
-            if start <= timestamp < start + self.size and (start >= 0 or timestamp < 0):
+            crosses = start < 0 < start + self.size
+            if start <= timestamp < start + self.size and not crosses:
                 yield start
 
     def closes_at(self, start: int) -> int:
@@ -158,7 +159,7 @@ class Aggregation:
         """The final results of the windows that close at a moment, in the order in which they are handed on."""
         closing = [place for place in self.open if place[1] is not None and self._window.closes_at(place[1]) == moment]
         self.open -= set(closing)
-        return [self._result(place) for place in sorted(closing, key=_rank)]
+        return [self._result(place) for place in sorted(closing, key=_by_window_and_key)]
 
     def latest(self) -> list[Emitted]:
         """The newest result of each group since the last call."""
@@ -223,10 +224,10 @@ FUNCTIONS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def _rank(place: tuple[Key, int | None]) -> int:
-    """Results of one moment are handed on in the order of the hash of key and window, so that it depends on nothing else."""
-    columns = [pa.array([value]) if value is not None else pa.array([None], pa.string()) for value in place[0]]
-    return int(murmur2(encode_keys([*columns, pa.array([place[1]], pa.int64())]))[0])
+def _by_window_and_key(place: tuple[Key, int | None]) -> Any:
+    """Results of one moment are handed on by window, then by key, null first."""
+    key, start = place
+    return (start, [(value is not None, value) for value in key])
 
 
 class Interpreter:
@@ -242,7 +243,8 @@ class Interpreter:
         self.aggregations: list[Aggregation] = []
         self.tables: list[Table] = []
         self.global_rows: dict[str, dict[Key, Row]] = {}
-        self.stream_time = NO_TIME
+        self.stream_time = NO_TIME  # of the operators: tables do not move it
+        self.reached: dict[int, int] = {}  # by input, tables too
         self.null_keys = 0
 
     def process(self, record: Record) -> None:
@@ -264,15 +266,17 @@ class Interpreter:
         position = 0
         for size in epochs:
             for record in records[position : position + size]:
-                self.advance(record.order)
+                self.reached[record.input] = max(self.reached.get(record.input, NO_TIME), record.order)
+                if record.input not in self.table_inputs:
+                    self.advance(record.order)
                 if not record.deleted or record.input in self.table_inputs:  # a tombstone says nothing to a stream
-                    self.process(record)
+                    self.process(replace(record, order=self.stream_time))
             position += size
             self.end_epoch()
         assert position == len(records), f"the epochs took {position} of {len(records)} records"
 
     def advance(self, order: int) -> None:
-        """Move stream time on, and close windows moment by moment."""
+        """Move stream time on, and close windows moment by moment, before the record that moved it is processed."""
         self.stream_time = max(self.stream_time, order)
         while moments := [m for one in self.aggregations if (m := one.closing(order)) is not None]:
             for aggregation in self.aggregations:

@@ -105,7 +105,7 @@ def test_records_that_arrive_later_count_from_the_stream_time_reached(programs: 
                 append(log, "customers", data.customers(10))
             lanes = waiting(log, case.inputs, since)
             claims = execute(log, programs[case_name], Run(tasks=2, records_max=11, splits=2, drain=False))
-            expected.run(canonical_order(lanes, expected.stream_time), [claim.end.records for claim in claims])
+            expected.run(canonical_order(lanes, expected.reached), [claim.end.records for claim in claims])
             since = {topic: log.end_offsets(topic) for topic in case.inputs}
         check(log, case, expected)
 

@@ -13,7 +13,7 @@ from streamkit.engine.local import run_next
 from streamkit.engine.start import start
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.log.log import Log
-from tests.engine.engine_run import Run, append, execute, fresh_log, ran, stored, values
+from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values
 
 pytestmark = pytest.mark.usefixtures("spark")
 TOPICS = {"clicks": "user string, n bigint"}
@@ -150,9 +150,22 @@ def failing(log: Log, app: sk.Topology, message: str) -> None:
     assert before == (log.catalog.application(app.name), {name: log.end_offsets(name) for name in log.topics(internal=True)})
 
 
-@pytest.mark.parametrize("mode", ["every", "latest", "final"])
+@pytest.mark.parametrize("records_max", [1, 2, None])
+def test_a_newest_sum_that_does_not_fit_is_null_and_counted(records_max: int | None) -> None:
+    """Which sums are the newest of an epoch depends on the cut; so one out of range fails nothing, and the last is the same whatever the cut."""
+    app = sk.Topology("summing")
+    app.stream("clicks").group_by_key().agg(total=F.sum("n"), store="sums").emit("latest").to("out")
+    rows = {"clicks": [{"user": "a", "n": n, "ts": ts} for ts, n in enumerate([BIGINT_MAX, 1, 1, -2])]}
+    with ran(app, TOPICS, rows, Run(records_max=records_max)) as log:
+        totals = [total for (total,) in values(log, "out", "total")]
+        assert totals == {1: [BIGINT_MAX, None, None, BIGINT_MAX], 2: [None, BIGINT_MAX], None: [BIGINT_MAX]}[records_max]
+        assert metric(log, "summing", "overflow") == totals.count(None)
+        assert [row["total"] for row in stored(log, "summing", "sums")] == [BIGINT_MAX]
+
+
+@pytest.mark.parametrize("mode", ["every", "final"])
 def test_a_sum_that_does_not_fit_commits_nothing(mode: str) -> None:
-    """A sum past the largest bigint is an EvaluationError where it is a result: of a record, of an epoch's end, of a window that closes."""
+    """A sum past the largest bigint is an EvaluationError where it is a result: of a record, or of a window that closes."""
     app = sk.Topology("summing")
     window = sk.tumbling("1 hour", grace="0 ms")
     app.stream("clicks").group_by_key().windowed_by(window).agg(total=F.sum("n"), store="sums").emit(mode).to("out")
