@@ -28,7 +28,9 @@ def is_earlier(application: ApplicationState) -> bool:
     return application.epoch > 0 and application.metrics.get(METRIC) != STATE_FORMAT
 
 
-def decode_states(values: pa.BinaryArray, aggregates: Sequence[TypedAggregate], is_earlier: bool) -> tuple[pa.Array, list[pa.Array]]:
+def decode_states(
+    values: pa.BinaryArray, aggregates: Sequence[TypedAggregate], is_earlier: bool
+) -> tuple[pa.Array, list[pa.Array]]:
     """The largest event time of each stored group, and the state columns of all aggregates, one after the other, as they are now."""
     columns_of = earlier_columns if is_earlier else state_columns
     timestamps, *states = decode_rows(values, ["bigint", *(column.type for one in aggregates for column in columns_of(one))])

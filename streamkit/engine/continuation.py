@@ -60,6 +60,7 @@ def _check_definitions(program: Program, before: Program, known: ApplicationStat
         if found := differences(held, made):
             raise OrphanedStateError(
                 f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-                f"{'; '.join(map(str, found))}. Declare it as before, with columns of the types as before; or run the changed topology under another application "
-                f"name; or start from scratch with `streamkit apps reset {program.application}`"
+                f"{'; '.join(map(str, found))}. Declare it as before, with columns of the types as before; or run the changed "
+                "topology under another application name; or start from scratch with "
+                f"`streamkit apps reset {program.application}`"
             )

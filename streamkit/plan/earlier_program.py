@@ -32,7 +32,7 @@ def _upgraded(program: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_group(operator: Mapping[str, Any]) -> bool:
-    return operator["kind"] == "project" and operator["id"].endswith(GROUP_SUFFIX)
+    return bool(operator["kind"] == "project" and operator["id"].endswith(GROUP_SUFFIX))
 
 
 def _with_window(aggregate: Mapping[str, Any], operators: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,7 @@ def topology() -> sk.Topology:
     return app
 
 
-def totals_of(*columns: str) -> dict[str, object]:
+def totals_of(*columns: str) -> dict[str, Any]:
     return {f"{column}_{function}": getattr(F, function)(column) for column in columns for function in ("sum", "avg", "count")}
 
 
