@@ -93,7 +93,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 def layout_of(store: Store) -> Layout:
     """The layout of a store's keys."""
-    return LAYOUTS["key" if store.window_size_ms is None else "window"]
+    return LAYOUTS[store.layout]
 
 
 def _moments(times: Numbers) -> pa.Array:

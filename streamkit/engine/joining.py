@@ -16,7 +16,7 @@ from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Store
-from streamkit.state.key import state_keys
+from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows
 
 Indices = npt.NDArray[np.int64]
@@ -61,7 +61,8 @@ def committed_rows(
     first = np.full(len(encoded.dictionary), -1, np.int64)
     first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
     owners = rows.take(pa.array(first))
-    wanted = state_keys(context.store_number(store.name), numbers(owners, KEY_GROUP), key_columns(store, owners, on), None)
+    columns = key_columns(store, owners, on)
+    wanted = layout_of(store).keys(context.store_number(store.name), numbers(owners, KEY_GROUP), columns)
     order = pc.sort_indices(wanted)
     values = context.committed_state().get(wanted.take(order))
     position = np.full(len(encoded.dictionary) + 1, -1, np.int64)

@@ -28,7 +28,8 @@ def _upgraded(program: Mapping[str, Any]) -> dict[str, Any]:
     operators = {operator["id"]: operator for operator in program["operators"]}
     kept = [one for one in operators.values() if one["kind"] in _KEEPERS or _is_group(one)]
     upgraded = [_with_window(one, operators) if one["kind"] == "aggregate" else one for one in kept]
-    return {**program, "format": PROGRAM_FORMAT, "operators": upgraded}
+    stores = [{**store, "layout": "key" if store["window_size_ms"] is None else "window"} for store in program["stores"]]
+    return {**program, "format": PROGRAM_FORMAT, "operators": upgraded, "stores": stores}
 
 
 def _is_group(operator: Mapping[str, Any]) -> bool:

@@ -43,7 +43,11 @@ class Input:
 
 @dataclass(frozen=True)
 class Store:
-    """State behind an operator: rows of `key` (and window) columns to `value` columns, with a changelog topic."""
+    """
+    State behind an operator: rows of `key` (and window) columns to `value` columns, with a changelog topic.
+
+    `layout` names how its keys are made (see `streamkit.state.layout`), by which operators, views and commands read and write it.
+    """
 
     name: str
     number: int  # unique in the program; the catalog's own numbers replace it at start
@@ -52,6 +56,7 @@ class Store:
     value: Schema
     window_size_ms: int | None = None
     retention_ms: int | None = None
+    layout: str = "key"
 
 
 @dataclass(frozen=True)

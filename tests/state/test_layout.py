@@ -105,11 +105,11 @@ def test_a_view_shows_where_windows_start_and_end() -> None:
     assert LAYOUTS["key"].shown(()) == {}
 
 
-@pytest.mark.parametrize("size_ms", [None, 60_000])
-def test_a_store_with_windows_has_the_layout_window(size_ms: int | None) -> None:
-    """The layout follows from the store."""
-    store = Store("s", 0, 1, Schema.parse("k string"), Schema.parse("n int"), size_ms)
-    assert layout_of(store) is LAYOUTS["window" if size_ms else "key"]
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_store_names_its_layout(name: str) -> None:
+    """The program says how the keys of a store are made."""
+    store = Store("s", 0, 1, Schema.parse("k string"), Schema.parse("n int"), layout=name)
+    assert layout_of(store) is LAYOUTS[name]
 
 
 def test_what_does_not_fit_a_layout_is_refused() -> None:

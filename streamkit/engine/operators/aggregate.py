@@ -29,7 +29,7 @@ from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
-from streamkit.state.key import range_prefix, split_state_keys, state_keys
+from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 Numbers = npt.NDArray[np.int64]
@@ -117,8 +117,14 @@ def _stored(operator: Aggregate, keys: pa.BinaryArray, groups: Groups, context: 
     return state.get(keys.filter(pa.array(known))).take(pa.array(places, mask=~known))
 
 
+def _state_keys(operator: Aggregate, groups: Groups, context: Context) -> pa.BinaryArray:
+    times = () if groups.windows is None else (groups.windows,)
+    layout = layout_of(context.store(operator.store))
+    return layout.keys(context.store_number(operator.store), groups.key_groups, groups.keys, times)
+
+
 def _sorted(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups]:
-    keys = state_keys(context.store_number(operator.store), groups.key_groups, groups.keys, groups.windows)
+    keys = _state_keys(operator, groups, context)
     order = pc.sort_indices(keys)
     return keys.take(order), groups.take(order.to_numpy().astype(np.int64))
 
@@ -185,7 +191,7 @@ def _rank_of_code(
 ) -> Numbers:
     """Where each group stands among the sorted state keys."""
     unsorted = rows.take(first)
-    own = state_keys(context.store_number(operator.store), unsorted.key_groups, unsorted.keys, unsorted.windows)
+    own = _state_keys(operator, unsorted, context)
     return _numpy(pc.index_in(own, value_set=keys))
 
 
@@ -268,7 +274,7 @@ def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int)
         return []
     first = NO_TIME if before == NO_TIME else before - wait + 1
     last = now - wait + 1
-    return [(range_prefix(group, number, first), range_prefix(group, number, last)) for group in context.groups]
+    return layout_of(context.store(operator.store)).ranges(number, context.groups, first, last)
 
 
 def _groups_between(operator: Aggregate, window: Windowing, updated: _Updated, context: Context, wait: int) -> Groups | None:
@@ -288,7 +294,7 @@ def _groups_between(operator: Aggregate, window: Windowing, updated: _Updated, c
 
 def _stored_groups(operator: Aggregate, keys: pa.BinaryArray, values: pa.BinaryArray, context: Context) -> Groups:
     types = [column.type for column in context.store(operator.store).key]
-    key_groups, windows, columns = split_state_keys(keys, types, windowed=True)
+    key_groups, (windows,), columns = layout_of(context.store(operator.store)).split(keys, types)
     timestamps, states = _decoded(operator, values)
     return Groups(columns, windows, timestamps, states, key_groups)
 

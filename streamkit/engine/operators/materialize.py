@@ -15,7 +15,7 @@ from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.program import Store
-from streamkit.state.key import state_keys
+from streamkit.state.layout import layout_of
 from streamkit.state.row import encode_rows
 
 
@@ -37,7 +37,7 @@ def materialize(operator: Materialize, inputs: Sequence[Rows], context: Context)
 
 def _record(store: Store, newest: pa.RecordBatch, context: Context) -> None:
     key_columns = [newest[name] for name in store.key.names]
-    keys = state_keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns, None)
+    keys = layout_of(store).keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns)
     values = encode_rows([newest[TIMESTAMP], *(newest[name] for name in store.value.names)])
     values = pc.if_else(newest[DELETED], pa.scalar(None, pa.binary()), values)
     order = pc.sort_indices(keys)

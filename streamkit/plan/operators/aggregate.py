@@ -253,4 +253,4 @@ def _add_store(
 ) -> None:
     value = make_schema([column for one in aggregates for column in building.state_columns(one)], node.at)
     size_ms, retention_ms = (window.size_ms, window.retention_ms) if window else (None, None)
-    building.add_store(Store(name, 0, UNSTAGED, key, value, size_ms, retention_ms))
+    building.add_store(Store(name, 0, UNSTAGED, key, value, size_ms, retention_ms, "window" if window else "key"))
