@@ -137,10 +137,10 @@ class StoreView:
 
     def _whole(self, work: Callable[[StoreView], Result]) -> Result:
         """
-        What `work` finds in one snapshot of the catalog, by a view that has it.
+        The result of `work` on this view with one snapshot of the catalog.
 
         A running application may outrun the snapshot: it moves a local store on, or slabs are merged and deleted after a while.
-        Then all is read again by a new snapshot; at last by the changelogs alone, which are never ahead.
+        Then all is read again with a new snapshot. The last attempt reads only the changelogs, which are never ahead.
         """
         for _ in range(ATTEMPTS - 1):
             try:
@@ -177,7 +177,7 @@ class StoreView:
         return pa.Table.from_batches([self._rows(keys, values) for keys, values in found])
 
     def _first(self, count: int) -> pa.Table:
-        """The first rows of a scan, at most `count`: it reads no key group and no task behind those that have them."""
+        """The first rows of a scan, at most `count`: it stops reading at the key group that has enough."""
         found = self.schema.empty_table()
         for task in range(self._snapshot.application.tasks):
             if found.num_rows < count:
@@ -204,7 +204,7 @@ class StoreView:
 
     def _read(self, parts: Sequence[Groups], look: Callable[[TaskState, Groups], Result]) -> list[Result]:
         """
-        What a look at the state of each of these ranges of key groups finds.
+        The result of `look` at the state of each range of key groups.
 
         Local stores are opened before the first look: what is open stays as it is, and the application moves the others on.
         """
@@ -213,7 +213,7 @@ class StoreView:
             return [self._looked(state, groups, look) for state, groups in zip(states, parts, strict=True)]
 
     def _looked(self, state: TaskState | None, groups: Groups, look: Callable[[TaskState, Groups], Result]) -> Result:
-        """A look at a state; at the changelogs alone where there is no local store, or it turns out to be damaged."""
+        """The result of `look` at a state; at the changelogs if there is no local store, or it turns out to be damaged."""
         if state is not None:
             try:
                 return look(state, groups)
@@ -295,7 +295,7 @@ def _milliseconds(moment: Any) -> int:
 
 
 def _datetime(moment: Any) -> dt.datetime:
-    """Whatever names a moment; TypeError, ValueError or OverflowError for anything else."""
+    """The datetime that a text, datetime or date names; TypeError, ValueError or OverflowError if it names none."""
     match moment:
         case str():
             return dt.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", moment))
