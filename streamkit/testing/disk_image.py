@@ -61,7 +61,7 @@ class Image:
         return cls(files, tuple(sorted(folders)))
 
     def write(self, folder: str) -> None:
-        """Make a real folder anew, with this and nothing else in it."""
+        """Replace a real folder by one with this and nothing else in it."""
         shutil.rmtree(folder, ignore_errors=True)
         for path in (".", *self.folders):
             os.makedirs(os.path.join(folder, path), mode=0o700, exist_ok=True)

@@ -110,7 +110,7 @@ class ForgetfulDisk:
         self.trace.append(Operation("truncate", file=file, offset=size))
 
     def before_sync(self, path: str, file: int) -> None:
-        """A file is about to be synced; OSError if that shall fail."""
+        """Called before a file is synced; OSError if the sync is to fail."""
         if self._sync_fails is not None and self._sync_fails(path):
             self.trace.append(Operation("failed_sync", file=file))
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
@@ -279,7 +279,7 @@ class ForgetfulStorage(FileStorage):
             super().delete(path)
 
     def lose_power(self, random: Random) -> Image:
-        """Leave below the root what a disk may hold whose power failed now."""
+        """Change the root to what its disk may hold if the power fails now."""
         image = self.disk.image(random)
         image.write(self.root)
         self.__init__(self.root)  # type: ignore[misc]
