@@ -1,4 +1,4 @@
-"""Analysis: every name and type is judged by Spark before anything runs, and errors say what to mend and where."""
+"""Analysis: every name and type is judged by Spark before anything runs, and errors say what to fix and where."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_aggregates_have_types_and_arguments(analyzer):
     ],
 )
 def test_other_aggregates_are_refused(analyzer, column, message):
-    """What is no single supported aggregate is refused with the user's line."""
+    """Anything but a single supported aggregate is refused with the user's line."""
     with pytest.raises(TopologyError, match=message) as caught:
         analyzer.aggregates(SCHEMA, [("r", column.expression)], LINE)
     assert caught.value.at == LINE

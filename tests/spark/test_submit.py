@@ -87,7 +87,7 @@ def test_executor_killed_between_the_kernels(archive, bare_python, few_flights, 
     """
     Two executors share a log; one is killed when its first kernel is done and the other executor has used what it sent.
 
-    The kernel runs again elsewhere, and stages its slab anew. One of the two slabs is adopted, and nothing differs.
+    The kernel runs again elsewhere, and stages its slab again. One of the two slabs is adopted, and nothing differs.
     """
     log = few_flights()
     fault_folder = fault(state__before_open=faults.kill_executor, kernel__finished=faults.note_finished)

@@ -18,6 +18,7 @@ from streamkit.failpoints import armed
 from streamkit.log.catalog import epochs
 from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
 from streamkit.state import view
+from streamkit.state.task_state import TaskState
 from tests.engine.engine_run import append, fresh_log
 
 KEYS = range(40)
@@ -213,12 +214,12 @@ def test_a_notebook_shows_the_first_rows():
 
 def test_a_notebook_reads_no_more_than_it_shows(shared, monkeypatch):
     """The first rows of a large store cost as little as those of a small one: no key group is read after ten rows."""
-    original, read = view.TaskState.scan, []
+    original, read = TaskState.scan, []
 
     def scan(self, ranges):
         read.append(original(self, ranges))
         return read[-1]
 
-    monkeypatch.setattr(view.TaskState, "scan", scan)
+    monkeypatch.setattr(TaskState, "scan", scan)
     shared.view()._repr_html_()
     assert sum(len(keys) for keys, _ in read[:-1]) < view.ROWS_SHOWN <= sum(len(keys) for keys, _ in read)
