@@ -54,7 +54,8 @@ def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
         pairs = [(name, name) for name in (on if isinstance(on, Iterable) and not isinstance(on, Column) else [on])]
     if not all(isinstance(name, str) for pair in pairs for name in pair):
         raise TopologyError(
-            f"on={on!r} is not a column; expected a name, a list of names, or {{stream column: table column}}", user_location()
+            f"on={on!r} is not a column name; expected a name, a list of names, or {{stream column: table column}}",
+            user_location(),
         )
     return tuple(pairs)
 

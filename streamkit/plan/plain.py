@@ -20,8 +20,9 @@ def to_plain(value: Any) -> Any:
     """
     The value as JSON can hold it.
 
-    A value that has a `to_json` of its own is written by that. A schema is its SQL text; another dataclass a dict of its fields, with its `kind` if it has one; a tuple is a list. The keys
-    of a mapping are text, as JSON has them; a named tuple is the list of its values, which must be scalars.
+    A value that has a `to_json` of its own is written by that. A schema is its SQL text; another dataclass is a dict of its
+    fields, with its `kind` if it has one; a tuple is a list. The keys of a mapping are text, as JSON has them; a named tuple is
+    the list of its values, which must be scalars.
     """
     if isinstance(value, Schema):
         return value.ddl()

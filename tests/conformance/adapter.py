@@ -211,7 +211,6 @@ class Adapter:
             )
         return joined.select(v=_joiner(node["joiner"]))
 
-
     def _table_table_join(self, node: Json) -> Table:
         left, right = self.built[node["left"]], self.built[node["right"]]
         if any(other["op"] == "window" for other in self.case["topology"]["nodes"]):
