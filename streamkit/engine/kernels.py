@@ -1,20 +1,23 @@
 """
 The kernels: for every record of an operator, the function that runs it.
 
-All have one signature: the operator, a batch for each of its inputs (None where nothing came), and the context. A kernel
-gives a batch or None; one whose operator has several outputs gives them by the names of its ports (empty for the main one). Readers, stages and
-global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in the file that has the
-name of the record's file in `streamkit.plan.operators`.
+All have one signature: the operator, a batch for each of its inputs (None if nothing came), and the context. A kernel
+returns a batch or None; if its operator has several outputs, a mapping from the names of its ports (empty for the main one).
+Readers, stages and global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in
+the file that has the name of the record's file in `streamkit.plan.operators`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
+from streamkit.engine.blame import with_record
+from streamkit.errors import EvaluationError
 from streamkit.plan.operator import PORT, Operator
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ class Kernel:
     How an operator runs.
 
     `gathers` is how many rows a reader collects for one call (None: it calls for each batch). `runs_empty` says that the
-    operator has something to do where no rows came.
+    operator runs even if no rows came.
     """
 
     function: Function
@@ -65,19 +68,25 @@ def kernel_of(operator: Operator) -> Kernel:
 
 
 def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows]:
-    """Run an operator on what is there of its inputs; its outputs, by their names as inputs of others."""
+    """Run an operator on those of its inputs that are there; return its outputs under the names by which others take them."""
     inputs = [results.get(name) for name in operator.inputs]
     found = kernel_of(operator)
     if not found.runs_empty and all(rows is None for rows in inputs):
         return {}
-    result = found.function(operator, inputs, context)
+    try:
+        result = found.function(operator, inputs, context)
+    except EvaluationError as error:
+        alone = replace(context, counts=Counter(), sent=[], frames=[])
+        raise with_record(
+            error, operator, context.program, inputs, lambda rows: found.function(operator, (rows,), alone)
+        ) from error
     if isinstance(result, Mapping):
         return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
     return {operator.id: result}
 
 
 def run_alone(operator: Operator, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Run an operator that looks at nothing but rows, such as stand between the topic of a global table and its join."""
+    """Run an operator that needs only rows and no context, as between the topic of a global table and its join."""
     result = kernel_of(operator).function(operator, (rows,), cast("Context", None))
     assert isinstance(result, pa.RecordBatch), f"{operator.kind} {operator.id!r} gives no rows of its own"
     return result

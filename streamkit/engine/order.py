@@ -28,7 +28,8 @@ class Backlog:
     """
     What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
 
-    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition ends, which lies behind the last frame if compaction has taken the last record away.
+    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition
+    ends; it lies behind the last frame if compaction has removed the last record.
     """
 
     input: int
@@ -44,7 +45,7 @@ class Backlog:
 
     @property
     def records(self) -> int:
-        """How many records wait; of a frame with holes that was begun, all are counted."""
+        """How many records wait; all records of a frame count if it has holes, even if an earlier epoch took some."""
         begun = sum(
             self.start - extent.base_offset for extent in self.extents[:1] if extent.is_dense and extent.base_offset < self.start
         )

@@ -61,7 +61,7 @@ class Rows:
         return self._by_dictionary(expression) or self._by_row(expression)
 
     def value_where(self, expression: TypedExpression, mask: pa.BooleanArray) -> Datum:
-        """As `value`, but only rows where the mask is true are computed, if others could raise; those hold anything."""
+        """As `value`, but if a row could raise, only rows where the mask is true are computed; the others hold anything."""
         if not can_fail(expression) or mask.true_count == self.count:
             return self.value(expression)
         if not mask.true_count:
@@ -155,9 +155,7 @@ def _failure(
         for argument, value in zip(expression.arguments, arguments)
         if argument.name != "literal"
     ]
-    return EvaluationError(
-        f"{typed_text(expression)} failed at row {row}{' with ' + ', '.join(found) if found else ''}: {reason}"
-    )
+    return EvaluationError(f"{typed_text(expression)} failed{' with ' + ', '.join(found) if found else ''}: {reason}")
 
 
 def _first_failure(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> int:

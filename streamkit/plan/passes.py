@@ -16,7 +16,7 @@ PASSES: tuple[Pass, ...] = (assign_stages, insert_exchanges, push_partial_aggreg
 
 
 def assemble(plan: Plan) -> Program:
-    """The program of a plan that went through all passes, its invariants checked."""
+    """The program of a plan that went through all passes; its invariants are checked."""
     program = Program(
         application=plan.application,
         inputs=plan.inputs,
@@ -25,6 +25,7 @@ def assemble(plan: Plan) -> Program:
         stores=tuple(replace(store, number=number) for number, store in enumerate(plan.stores)),
         outputs=plan.outputs,
         stages=plan.stages,
+        lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
     )
     check_program(program)
     return program

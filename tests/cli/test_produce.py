@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import fcntl
 import io
 import json
 import signal
+import struct
 import subprocess
 import sys
-import time
+import termios
 import uuid
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import ConfigError, FencedError, SchemaError
+from tests.waiting import wait_until
 
 UTC = dt.timezone.utc
 PRODUCE = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce"]
@@ -226,6 +229,11 @@ def test_an_id_fences(streamkit, root, topic, tmp_path):
             old.flush()
 
 
+def unread_bytes(pipe):
+    """How much of what was written to a pipe nobody has read."""
+    return struct.unpack("i", fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4))[0]
+
+
 def test_a_pipe_is_written_as_it_comes(root, topic):
     """Lines of standard input are visible soon after they were written, while the pipe is open; a bad one ends the command."""
     with subprocess.Popen(
@@ -234,10 +242,7 @@ def test_a_pipe_is_written_as_it_comes(root, topic):
         assert process.stdin is not None and process.stderr is not None
         process.stdin.write('{"name": "a", "n": 1}\n')
         process.stdin.flush()
-        for _ in range(300):
-            if read(root, "plain"):
-                break
-            time.sleep(0.05)
+        wait_until(lambda: read(root, "plain"))
         assert read(root, "plain") == [{"name": "a", "n": 1}]
         process.stdin.write('{"name": "a", "n": "x"}\n')
         process.stdin.close()
@@ -272,13 +277,12 @@ def test_an_interrupt_writes_what_has_come(root, topic, number):
     command = [*PRODUCE, "plain", "-", "--format", "json", "--log", str(root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stderr is not None
-        for n in (1, 2):
-            process.stdin.write(f'{{"name": "a", "n": {n}}}\n')
-            process.stdin.flush()
-            deadline = time.monotonic() + 60
-            while n == 1 and not read(root, "plain") and time.monotonic() < deadline:
-                time.sleep(0.05)
-        time.sleep(0.3)  # within the second that records wait for each other
+        process.stdin.write('{"name": "a", "n": 1}\n')
+        process.stdin.flush()
+        wait_until(lambda: read(root, "plain"))
+        process.stdin.write('{"name": "a", "n": 2}\n')
+        process.stdin.flush()
+        wait_until(lambda: unread_bytes(process.stdin) == 0)
         process.send_signal(number)
         assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]

@@ -102,7 +102,7 @@ def test_constants_arrive_whole(typed, column, value, type):
         (F.expr("a + > 1"), r"(?i)syntax error.* in a \+ > 1"),
         (F.expr("upper(c, c)"), r"upper.*requires 1 parameter.*in upper\(c, c\)"),
         (F.expr(" "), "not empty"),
-        (F.sum("a"), r"sum\(a\) has an aggregate; aggregates belong into group_by"),
+        (F.sum("a"), r"sum\(a\) has an aggregate; expected aggregates only in group_by"),
         (F.sum("a") + F.col("b"), "has an aggregate"),
     ],
 )

@@ -12,14 +12,11 @@ from pathlib import Path
 import pytest
 
 from streamkit.spark.main import main
-from streamkit.spark.run import run
 from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
 from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of
 from topologies import flight_delays
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore:the session lacks")]
 
 FILE = Path(flight_delays.__file__)
 WAIT_SECONDS = 200
@@ -69,7 +66,8 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
     assert log.catalog.applications() == []
 
 
-def test_signals(spark, few_flights, started, tmp_path):
+@pytest.mark.slow
+def test_signals(few_flights, started, tmp_path):
     """
     SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
 
@@ -85,7 +83,7 @@ def test_signals(spark, few_flights, started, tmp_path):
         assert process.wait(WAIT_SECONDS) == 128 + number
         assert outliving(others, 20) == []
     assert "Traceback" not in (tmp_path / "output.txt").read_text()
-    assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
+    assert started(sys.executable, str(FILE), "--log", log.root, "--drain").wait(WAIT_SECONDS) == 0
     assert_equals_pandas(log, flights_of(3))
 
 

@@ -1,4 +1,4 @@
-"""Filter: what a condition alone decides, row by row."""
+"""Filter: keeps the rows for which a condition is true."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> p
 
 
 def _with_deletions(operator: Filter, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of a table, those that are not kept turned into deletions, of which nothing but the key is left to compute from."""
+    """The rows of a table; those that are not kept become deletions, which hold only the key."""
     kept = of_live_rows(batch, lambda live: mask(operator.predicate, live)).fill_null(False)
     if kept.true_count == batch.num_rows:
         return batch

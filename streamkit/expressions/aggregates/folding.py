@@ -1,10 +1,9 @@
-"""Several aggregates at once: their states from rows, together by group or row by row, and their results."""
+"""Several aggregates at once: their states from rows, merged by group or row by row, and their results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import EvaluationError
@@ -67,13 +66,13 @@ def running(codes: Codes, largest: Sequence[pa.Array], aggregates: Aggregates, s
     """
     As the columns of `fold`, but after each row of its group, rows taken in order; `codes` number the groups.
 
-    Adds one row after the other, so that it does not matter where a run was cut if it goes on from the state that was reached.
+    Adds one row after the other, so the results are the same if a run is cut and goes on from the state it had reached.
     """
     return _accumulated(largest, aggregates, states, within_groups(codes))
 
 
 def subtract(aggregate: TypedAggregate, left: States, right: States) -> list[pa.Array]:
-    """The first states without the second, row by row; EvaluationError if the function has no way back."""
+    """The first states without the second, row by row; EvaluationError if the function cannot subtract."""
     function = AGGREGATES[aggregate.function]
     if function.subtract is None:
         able = ", ".join(name for name, other in AGGREGATES.items() if other.subtract)
@@ -86,7 +85,7 @@ def result(aggregate: TypedAggregate, states: States) -> pa.Array:
     found = result_or_null(aggregate, states)
     if found.overflowed is not None:
         raise EvaluationError(
-            f"found {found.found} for {aggregate.name} = {_text(aggregate)} (row {int(np.argmax(found.overflowed))}); "
+            f"found {found.found} for {aggregate.name} = {_text(aggregate)}; "
             f"expected a value that fits its type {aggregate.type}: {_way_out(aggregate.type)}"
         )
     return found.values
