@@ -197,7 +197,7 @@ def test_a_view_is_one_line(shared):
     assert repr(shared.view("hourly")) == "StoreView('app', 'hourly': key k; windows of 1 hour; columns n)"
 
 
-def test_a_notebook_shows_the_first_rows():
+def test_a_notebook_shows_the_first_rows(monkeypatch):
     """Ten rows and no more, those with which `to_arrow` begins, times as text; after a reset the columns alone."""
     with fresh_log() as log:
         counting = Counting(log)
@@ -208,6 +208,9 @@ def test_a_notebook_shows_the_first_rows():
         assert "<th>k</th><th>window_start</th><th>window_end</th><th>n</th>" in shown
         start, end = "1970-01-01 00:00:00+00:00", "1970-01-01 01:00:00+00:00"
         assert all(f"<tr><td>{row['k']}</td><td>{start}</td><td>{end}</td><td>1</td></tr>" in shown for row in rows)
+        for count in range(1, view.ROWS_SHOWN):  # a key group may hold more rows than are still wanted
+            monkeypatch.setattr(view, "ROWS_SHOWN", count)
+            assert hourly._repr_html_().count("<tr>") == 1 + count
         log.catalog.reset_application("app")
         assert hourly._repr_html_() == shown[: shown.index("</tr>")] + "</tr></table></div>"
 

@@ -52,7 +52,7 @@ EVERYTHING = Interval()
 
 @dataclass(frozen=True)
 class Condition:
-    """An Arrow expression, and by column the interval outside of which it does not hold; times are in ms since 1970."""
+    """An Arrow expression, and by column the interval in which it can hold; times are in ms since 1970."""
 
     expression: pc.Expression
     intervals: Mapping[str, Interval] = field(default_factory=dict)

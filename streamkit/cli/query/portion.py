@@ -21,7 +21,7 @@ Following = dict[TopicPartition, int]
 
 @dataclass(frozen=True)
 class Portion:
-    """Some records, and the offsets behind them and behind those that nobody wanted, by partition."""
+    """Some records, and by partition the offset behind them and behind records that were not wanted."""
 
     records: list[dict[str, Any]]
     following: Following = field(default_factory=dict)
