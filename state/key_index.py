@@ -55,7 +55,11 @@ class KeyIndex:
 
 @dataclass(frozen=True, eq=False)
 class _Slots:
-    """Keys by slots: `mask` are the bits of a hash that choose a slot, `order` and `hashes` the keys slot by slot, `starts` where slots begin."""
+    """
+    Keys by slots: `order` has their positions slot by slot, `hashes` their hashes, `starts` where each slot begins.
+
+    `mask` are the bits of a hash that choose a slot.
+    """
 
     mask: np.uint32
     order: Places

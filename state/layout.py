@@ -49,7 +49,11 @@ class Layout:
         key_columns: Sequence[pa.Array],
         times: Sequence[npt.NDArray[Any]] = (),
     ) -> pa.BinaryArray:
-        """The state keys of rows: key group, key columns and times (ms) of each. ValueError as in `join_keys`, or if the number of times is wrong."""
+        """
+        The state keys of rows: key group, key columns and times (ms) of each.
+
+        ValueError as in `join_keys`, or if the number of times is wrong.
+        """
         if len(times) != self.before + self.after:
             raise ValueError(f"found {len(times)} times; expected {self.before + self.after} in a key of layout {self.name!r}")
         return join_keys(store_number, key_groups, key_columns, times[: self.before], times[self.before :])
