@@ -135,7 +135,7 @@ def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> 
 
 
 def _changelog(program: Program, store: str) -> Topic:
-    """The changelog of a store; as in Kafka Streams its segments are small, and young too, so that compaction in the background comes soon."""
+    """The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon."""
     name = changelog_topic(program.application, store)
     config: dict[str, Scalar] = {
         "cleanup.policy": "compact",
