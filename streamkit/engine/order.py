@@ -76,8 +76,8 @@ def cut(
     """
     Cut the first `records_max` records off the merged backlogs; all of them if there are no more.
 
-    With `is_between_keys`, all records of the last order key are taken, however many: so two backlogs of one partition, which
-    a topic has that is read as a stream and as a table, end at the same offset.
+    With `is_between_keys`, all records of the last order key are taken, however many. So if a topic is read as a stream and as a
+    table, the two backlogs of a partition end at the same offset.
 
     Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
