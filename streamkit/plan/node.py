@@ -36,12 +36,14 @@ class Node:
     Any step; `name` overrides the generated one.
 
     `shape` says how a flowchart draws the step. `is_settled_per_epoch` says that its newest results stand at the end of an epoch.
+    `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own.
     """
 
     kind: ClassVar[str] = ""
     shape: ClassVar[str] = BOX
     is_sink: ClassVar[bool] = False
     is_settled_per_epoch: ClassVar[bool] = False
+    kept_variant: ClassVar[str] = ""
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
 
