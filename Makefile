@@ -37,7 +37,7 @@ lint: $(STAMP) ## ruff: rules and format
 	@$(IN) ruff check .
 	@$(IN) ruff format --check .
 
-format: $(STAMP) ## let ruff mend what it can
+format: $(STAMP) ## let ruff fix what it can
 	@$(IN) ruff check --fix .
 	@$(IN) ruff format .
 

@@ -39,10 +39,11 @@ class Changes:
     What committed changelogs hold, for stores to catch up with.
 
     `ends` are the changelogs' ends after the committed epoch. `extents` cover them from `starts` on; what came before is
-    in the files `plan_files`, oldest first. `tokens` tell which attempt was committed, of recent epochs and of the first one of each
-    generation: a store that names another is not trusted. `generation_start` is the first epoch of the generation that committed
-    `epoch`, and its token: by it a store is known once `epoch` is forgotten. Nor is a store trusted that stands below
-    `purged_below`: deletions that it lacks have left the changelog.
+    in the files `plan_files`, oldest first.
+    `tokens` name the committed attempt of recent epochs and of the first epoch of each generation. A store with another token is
+    not trusted. `generation_start` is the first epoch, with its token, of the generation that committed `epoch`. It identifies a
+    store after the token of `epoch` is forgotten.
+    A store below `purged_below` is not trusted either: it lacks deletions that have left the changelog.
     """
 
     epoch: int

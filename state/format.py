@@ -20,7 +20,7 @@ from streamkit.plan.expression import TypedAggregate
 from streamkit.state.row import decode_rows
 
 METRIC = "state_format"  # in the metrics of an epoch
-STATE_FORMAT = "2"  # text, for of what is no number the newest counts
+STATE_FORMAT = "2"  # text: of entries that are not numbers, the newest counts
 
 
 def is_earlier(application: ApplicationState) -> bool:

@@ -8,7 +8,7 @@ Keys of a store: where a row of state lies in RocksDB.
     8 bytes   each time behind the key, likewise
 
 So byte order is the order of key groups, then stores, then the times before the key, then keys, then the times behind them.
-Which times a store's keys have, its layout says (`streamkit.state.layout`).
+The layout of a store says which times its keys have (`streamkit.state.layout`).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def join_keys(
     after: Sequence[npt.NDArray[Any]] = (),
 ) -> pa.BinaryArray:
     """
-    Make the keys under which a store keeps its rows, of key columns and the times (ms) before and behind them.
+    Make the keys under which a store keeps its rows, from key columns and the times (ms) before and behind them.
 
-    Raises ValueError for a key group or store number that does not fit 16 bits; a null key has none (-1) and no state.
+    Raises ValueError if a key group or store number does not fit 16 bits. A null key has the key group -1, and no state.
     """
     prefix = np.empty(len(key_groups), np.dtype([*_PREFIX.descr, *_times(len(before)).descr]))
     _check_numbers(key_groups, "key group")
@@ -61,9 +61,9 @@ def split_keys(
     keys: pa.BinaryArray, types: Sequence[str], before: int = 0, after: int = 0
 ) -> tuple[Numbers, tuple[Numbers, ...], list[pa.Array]]:
     """
-    Return key groups, the times (ms) before and behind the key, so many of each, and the key columns.
+    Return key groups, the times (ms) before and behind the key, and the key columns.
 
-    CorruptionError for what is no such key.
+    `before` and `after` say how many times there are. CorruptionError if bytes are not such a key.
     """
     rows, dtype = Slices.of(keys), np.dtype([*_PREFIX.descr, *_times(before).descr])
     behind = _times(after)
@@ -82,14 +82,14 @@ def split_keys(
 def state_keys(
     store_number: int, key_groups: npt.NDArray[Any], columns: Sequence[pa.Array], window_start: npt.NDArray[Any] | None = None
 ) -> pa.BinaryArray:
-    """`join_keys` of a store with windows, `window_start` in ms, or without."""
+    """As `join_keys`, for a store with windows (`window_start` in ms) or without."""
     return join_keys(store_number, key_groups, columns, () if window_start is None else (window_start,))
 
 
 def split_state_keys(
     keys: pa.BinaryArray, types: Sequence[str], windowed: bool
 ) -> tuple[Numbers, Numbers | None, list[pa.Array]]:
-    """`split_keys` of a store with windows or without; None for their starts if there are none."""
+    """As `split_keys`, for a store with windows or without; the starts are None if there are no windows."""
     key_groups, times, columns = split_keys(keys, types, before=int(windowed))
     return key_groups, times[0] if windowed else None, columns
 

@@ -28,7 +28,7 @@ class KeyIndex:
     keys: pa.BinaryArray
 
     def find(self, wanted: pa.BinaryArray) -> Places:
-        """For each wanted key its first position among the keys, -1 where it is not; a null is not among them."""
+        """The first position of each wanted key among the keys; -1 if it is not there, or null."""
         slots, hashes = self._slots, _hashes(wanted)
         own = hashes & slots.mask
         places, ends = slots.starts[own], slots.starts[own + 1]
@@ -55,7 +55,11 @@ class KeyIndex:
 
 @dataclass(frozen=True, eq=False)
 class _Slots:
-    """`mask` is the bits of a hash that choose a slot; slot by slot, the positions of keys, ascending, and their hashes; `starts` of slots."""
+    """
+    Keys by slots: `order` has their positions slot by slot, `hashes` their hashes, `starts` where each slot begins.
+
+    `mask` are the bits of a hash that choose a slot.
+    """
 
     mask: np.uint32
     order: Places

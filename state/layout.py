@@ -31,10 +31,10 @@ UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 @dataclass(frozen=True)
 class Layout:
     """
-    The layout of a store's keys: how many times stand `before` and `after` the key columns, ms all of them.
+    The layout of a store's keys: how many times (ms) stand `before` and `after` the key columns.
 
-    `columns` are the names under which a view shows the times. One more than there are times is the end of the window: it is
-    not in the key, for all windows of the store have one size.
+    `columns` are the names under which a view shows the times. A name more than there are times is that of the window's end,
+    which is not in the key: all windows of a store have one size.
     """
 
     name: str
@@ -49,13 +49,17 @@ class Layout:
         key_columns: Sequence[pa.Array],
         times: Sequence[npt.NDArray[Any]] = (),
     ) -> pa.BinaryArray:
-        """The state keys of rows: key group, key columns and times (ms) of each. ValueError as `join_keys`, or for other times."""
+        """
+        The state keys of rows: key group, key columns and times (ms) of each.
+
+        ValueError as in `join_keys`, or if the number of times is wrong.
+        """
         if len(times) != self.before + self.after:
             raise ValueError(f"found {len(times)} times; expected {self.before + self.after} in a key of layout {self.name!r}")
         return join_keys(store_number, key_groups, key_columns, times[: self.before], times[self.before :])
 
     def split(self, keys: pa.BinaryArray, types: Sequence[str]) -> tuple[Numbers, tuple[Numbers, ...], list[pa.Array]]:
-        """Key groups, times (ms) and key columns, of these types, of state keys; CorruptionError for what is no such key."""
+        """Key groups, times (ms) and key columns of state keys; CorruptionError if bytes are not such a key."""
         return split_keys(keys, types, self.before, self.after)
 
     def ranges(

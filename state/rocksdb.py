@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 POSITION_KEY = b"\xff\xff!position"  # above every key group, so that no scan of one meets it
 BLOCK_BYTES = 16 * 1024
-DAMAGED = "DAMAGED"  # the name of an empty file that says so; RocksDB leaves files alone whose names are none of its own
+DAMAGED = "DAMAGED"  # an empty file that marks a damaged store; RocksDB ignores names other than its own
 _RESTORED = "it is discarded and restored from its changelog when the application opens it again"
 
 
@@ -103,7 +103,7 @@ class RocksStore:
             self._database.close()
 
     def _check_end(self, last: Key | None, start: Key, bounded: ReadOptions) -> None:
-        """Raise unless nothing comes after the last pair: `items` ends without a word at a block that cannot be read."""
+        """Raise if more comes after the last pair: `items` ends without an error at a block that cannot be read."""
         iterator = self._database.iter(bounded)
         try:
             iterator.seek(start if last is None else last)
@@ -117,7 +117,7 @@ class RocksStore:
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
-        """Name what RocksDB raises. It looks into its files only when they are read, so damage is remembered for the next opening."""
+        """Raise RocksDB's errors as StreamKit's. Damage is found only when files are read, so it is remembered for the next opening."""
         try:
             yield
         except Exception as error:  # rocksdict raises plain Exception for everything

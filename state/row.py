@@ -33,7 +33,7 @@ _FORMAT, _NULLS = "format", "nulls"  # fields of the fixed part; columns are fie
 
 def encode_rows(columns: Sequence[pa.Array], rows: int | None = None) -> pa.BinaryArray:
     """
-    Encode rows of value columns, one binary value each, none null; `rows` is needed only where there is no column.
+    Encode rows of value columns as one binary value each, never null; `rows` is needed only if there are no columns.
 
     Raises SchemaError for a nested column, OverflowError when the rows together exceed 2 GiB.
     """
@@ -57,7 +57,7 @@ def decode_rows(values: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
     """
     Return the columns behind encoded rows, one per Spark type; a null value gives a row of nulls.
 
-    Raises CorruptionError for bytes that are no row of these types, FormatVersionError for a row of another format.
+    Raises CorruptionError if bytes are not a row of these types, FormatVersionError if a row has another format.
     """
     if values.null_count:
         found = values.is_valid().to_numpy(zero_copy_only=False)

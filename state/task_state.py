@@ -162,7 +162,7 @@ def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, m
         return TaskState(store, {}, catch_up(storage, store, position, share, changes))
     except BaseException as error:
         store.close()
-        if isinstance(error, CorruptionError) and is_damaged(folder):  # the store, that is, and not a changelog
+        if isinstance(error, CorruptionError) and is_damaged(folder):  # the store is damaged, and no changelog
             return open_state(storage, folder, share, changes, memory_bytes)
         raise
 

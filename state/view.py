@@ -7,15 +7,16 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from streamkit.errors import ConfigError, CorruptionError
+from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
+from streamkit.html_table import html_table
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.slab import GONE
@@ -23,6 +24,7 @@ from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.whole_number import as_whole_number
+from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, Store
 from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key_group import task_of_key_group
@@ -39,6 +41,7 @@ Groups: TypeAlias = range  # the method `range` hides the type inside the class
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _LOGGER = logging.getLogger(__name__)
 ATTEMPTS = 4  # to read a store beside an application that runs
+ROWS_SHOWN = 10  # in a notebook
 
 
 class OpenLog(Protocol):
@@ -70,8 +73,8 @@ class StoreView:
     A store of an application, read from outside; each call sees the newest committed epoch, whole.
 
     Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their
-    start, `window_start=`. Times are datetimes, ISO 8601 text or milliseconds since 1970, UTC unless they have a zone; ConfigError
-    for what is no time.
+    start, `window_start=`. Times are datetimes, ISO 8601 text or milliseconds since 1970, UTC unless they have a zone;
+    ConfigError if a time is none of these.
     """
 
     log: OpenLog
@@ -80,6 +83,23 @@ class StoreView:
     store: Store
     snapshot: Snapshot | None = field(default=None, repr=False)  # that of the call at work
     reads_local_stores: bool = field(default=True, repr=False)
+
+    def __repr__(self) -> str:
+        return f"StoreView({self.application!r}, {self.store.name!r}: {self._facts()})"
+
+    def _repr_html_(self) -> str:
+        found = self.schema.empty_table()
+        with suppress(StreamKitError, OSError):  # the store may be reset or the log closed by now
+            found = self._whole(lambda view: view._first(ROWS_SHOWN))
+        caption = f"store {self.store.name} of {self.application}: {self._facts()}"
+        return html_table(caption, [tuple(row.values()) for row in rows_of(None, found)], found.column_names)
+
+    def _facts(self) -> str:
+        """What there is to say in a line: the key, the windows and the other columns."""
+        store, layout = self.store, layout_of(self.store)
+        others = [name for name in self.schema.names if name not in (*store.key.names, *layout.columns)]
+        windows = [] if store.window_size_ms is None else [f"windows of {duration_text(store.window_size_ms)}"]
+        return "; ".join([f"key {', '.join(store.key.names)}", *windows, f"columns {', '.join(others)}"])
 
     def get(self, *key: Any, window_start: Any = None, **named: Any) -> dict[str, Any] | None:
         """The row of a key (and window), as a dict; None if there is none."""
@@ -118,10 +138,10 @@ class StoreView:
 
     def _whole(self, work: Callable[[StoreView], Result]) -> Result:
         """
-        What `work` finds in one snapshot of the catalog, by a view that has it.
+        The result of `work` on this view with one snapshot of the catalog.
 
         A running application may outrun the snapshot: it moves a local store on, or slabs are merged and deleted after a while.
-        Then all is read again by a new snapshot; at last by the changelogs alone, which are never ahead.
+        Then all is read again with a new snapshot. The last attempt reads only the changelogs, which are never ahead.
         """
         for _ in range(ATTEMPTS - 1):
             try:
@@ -157,6 +177,23 @@ class StoreView:
         found = self._read(tasks, lambda state, groups: state.scan(layout.ranges(number, groups, first, last)))
         return pa.Table.from_batches([self._rows(keys, values) for keys, values in found])
 
+    def _first(self, count: int) -> pa.Table:
+        """The first rows of a scan, at most `count`: it stops reading at the key group that has enough."""
+        found = self.schema.empty_table()
+        for task in range(self._snapshot.application.tasks):
+            if found.num_rows < count:
+                parts = self._read([self._snapshot.groups(task)], lambda state, groups: self._first_of(state, groups, count))
+                found = pa.concat_tables([found, *parts])
+        return found.slice(0, count)
+
+    def _first_of(self, state: TaskState, groups: Groups, count: int) -> pa.Table:
+        """At least `count` rows of these key groups, or all."""
+        found = self.schema.empty_table()
+        for bounds in layout_of(self.store).ranges(self._number, groups):
+            if found.num_rows < count:
+                found = pa.concat_tables([found, pa.Table.from_batches([self._rows(*state.scan([bounds]))])])
+        return found
+
     @property
     def _snapshot(self) -> Snapshot:
         assert self.snapshot is not None, "a store was read without a snapshot of the catalog"
@@ -168,7 +205,7 @@ class StoreView:
 
     def _read(self, parts: Sequence[Groups], look: Callable[[TaskState, Groups], Result]) -> list[Result]:
         """
-        What a look at the state of each of these ranges of key groups finds.
+        The result of `look` at the state of each range of key groups.
 
         Local stores are opened before the first look: what is open stays as it is, and the application moves the others on.
         """
@@ -177,7 +214,7 @@ class StoreView:
             return [self._looked(state, groups, look) for state, groups in zip(states, parts, strict=True)]
 
     def _looked(self, state: TaskState | None, groups: Groups, look: Callable[[TaskState, Groups], Result]) -> Result:
-        """A look at a state; at the changelogs alone where there is no local store, or it turns out to be damaged."""
+        """The result of `look` at a state; at the changelogs if there is no local store, or it turns out to be damaged."""
         if state is not None:
             try:
                 return look(state, groups)
@@ -258,7 +295,7 @@ def _milliseconds(moment: Any) -> int:
 
 
 def _datetime(moment: Any) -> dt.datetime:
-    """Whatever names a moment; TypeError, ValueError or OverflowError for anything else."""
+    """The datetime that a text, datetime or date names; TypeError, ValueError or OverflowError if it names none."""
     match moment:
         case str():
             return dt.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", moment))

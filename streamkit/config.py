@@ -62,7 +62,7 @@ def load_settings(path: str | Path | None = None, environment: Mapping[str, str]
 def _conf_file(path: str | Path | None, environment: Mapping[str, str]) -> Path | None:
     chosen = path or environment.get(CONF_VARIABLE)
     if chosen and not Path(chosen).is_file():
-        raise ConfigError(f"there is no settings file {str(chosen)!r}; mend the path or unset {CONF_VARIABLE}")
+        raise ConfigError(f"there is no settings file {str(chosen)!r}; fix the path or unset {CONF_VARIABLE}")
     if chosen:
         return Path(chosen)
     return Path(CONF_FILE) if Path(CONF_FILE).is_file() else None

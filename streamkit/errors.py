@@ -2,28 +2,28 @@
 What can go wrong, named by what the caller can do about it.
 
 StreamKitError
-├── TopologyError              mend the topology: unknown column, wrong type, key mismatch
+├── TopologyError              fix the topology: unknown column, wrong type, key mismatch
 │   ├── UnsupportedExpressionError   use another function: this one has no Arrow translation
 │   └── UnknownVerbError       use the verb that the message names
-├── ConfigError                mend a setting, an option or an argument
-├── SchemaError                mend the data or the schema: which row, which column
+├── ConfigError                fix a setting, an option or an argument
+├── SchemaError                fix the data or the schema: which row, which column
 │   └── RecordTooLargeError    send smaller records, or raise the topic's max.message.bytes
-├── TopicNotFoundError         create the topic, or mend its name
+├── TopicNotFoundError         create the topic, or fix its name
 ├── TopicExistsError           choose another name, or use the topic that is there
 ├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
-├── EvaluationError            mend the data or the expression: division by zero, overflow, bad cast
+├── EvaluationError            fix the data or the expression: division by zero, overflow, bad cast
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
 ├── FencedError                stop: a newer generation has taken over
-│   └── MembershipLostError    poll again, which joins anew: the group gave the partitions to others
+│   └── MembershipLostError    poll again, which joins again: the group gave the partitions to others
 ├── StorageFullError           free disk space, then run again
-├── StorageFailedError         mend what the operating system refuses (permission, mount, limit of open files, disk), then run again
-├── NotEnoughReplicasError     mend or mount a disk, then write again: too few copies could be made
+├── StorageFailedError         fix what the operating system refuses (permission, mount, limit of open files, disk), then run again
+├── NotEnoughReplicasError     repair or mount a disk, then write again: too few copies could be made
 ├── BufferFullError            send again later: the producer's buffer is full
 ├── OutcomeUnknownError        flush again: it settles whether the commit took effect, and completes it
 ├── OrphanedStateError         accept the change of topology, or undo it
-├── StoreNotFoundError         mend the store's name, or start the application first
+├── StoreNotFoundError         fix the store's name, or start the application first
 ├── EpochFailedError           run the epoch again: its attempts did not agree or did not arrive whole
 └── SetupError                 install what is missing (Java, a package)
 """
@@ -52,7 +52,7 @@ class StreamKitError(Exception):
 
 
 class TopologyError(StreamKitError):
-    """The topology cannot mean anything as written; `at` is the user's own line."""
+    """The topology is invalid as written; `at` is the user's own line."""
 
     def __init__(self, message: str, at: Location | None = None) -> None:
         super().__init__(f"{message}\n  at {at}" if at else message)
@@ -198,7 +198,7 @@ class BufferFullError(StreamKitError):
 
 
 class OutcomeUnknownError(StreamKitError):
-    """A commit raised `reason`, and whether it took effect could not be found out; doing it again settles it, and never does it twice."""
+    """A commit raised `reason`, and it is not known whether it took effect; repeating it settles that, and never applies it twice."""
 
     is_retryable = True
 

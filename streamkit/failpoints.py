@@ -27,7 +27,7 @@ POINTS = (
     "storage.half_written",
     "storage.before_fsync",  # of the file
     "storage.after_fsync",  # of the file, not yet of its folder
-    "slab.write_failed",  # and not yet written anew
+    "slab.write_failed",  # and not yet written again
     "kernel.slab_durable",
     "kernel.finished",
     "commit.verified",

@@ -1,9 +1,9 @@
 """
 The names of pyspark.sql.functions, recorded without a session: each gives a `Column`, nothing is computed.
 
-As in PySpark, text among the arguments names a column, except where a parameter is a text by nature (formats, separators,
-units): there it is that text. Every other public name of pyspark.sql.functions is there too, and refused where it is called
-unless an operation of that name is registered; a name PySpark does not have is an AttributeError.
+As in PySpark, a text argument names a column, unless the parameter is a text by nature (formats, separators, units). Every other
+public name of pyspark.sql.functions is there too; calling it raises UnsupportedExpressionError unless an operation of that name
+is registered. A name PySpark does not have is an AttributeError.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def expr(text: str) -> Column:
 
 
 def when(condition: Column, value: object) -> Column:
-    """`value` where the condition is true; goes on with `.when(...)` and `.otherwise(...)`."""
+    """`value` where the condition is true; add branches with `.when(...)` and `.otherwise(...)`."""
     if not isinstance(condition, Column):
         raise TopologyError(f"the condition of when() must be a column; found {condition!r}")
     return Column(Call("when", (condition.expression, to_literal(value))))

@@ -94,7 +94,7 @@ def quoted_name(name: object) -> str:
 
 
 def name_flaw(name: object) -> str:
-    """What is wrong with what is no name."""
+    """What is wrong with a text that is not a name."""
     if not isinstance(name, str):
         return f"it is a {type(name).__name__}"
     for position, character in enumerate(name):
@@ -104,7 +104,7 @@ def name_flaw(name: object) -> str:
 
 
 def character_name(character: str) -> str:
-    """A character as what it is, not as what it looks like: its number and its name in Unicode."""
+    """A character by its number and its name in Unicode, not by its looks."""
     nameless = _NAMELESS.get(unicodedata.category(character), "character")
     return f"U+{ord(character):04X} {unicodedata.name(character, nameless)}"
 
@@ -124,7 +124,7 @@ class SlabName:
 
     @classmethod
     def parse(cls, path: str) -> SlabName | None:
-        """The name behind a path; None if no slab is called so."""
+        """The name behind a path; None if it is not the path of a slab."""
         match = _SLAB.fullmatch(path)
         return cls(match[1], int(match[2]), int(match[3]), match[4]) if match else None
 
@@ -142,12 +142,12 @@ def producer_writer(producer_id: int) -> str:
 
 
 def application_heartbeat(application_id: int, generation: int) -> str:
-    """Under which a driver says that its application runs."""
+    """The name of the heartbeat by which a driver says that its application runs."""
     return f"application/{application_id}/{generation}"
 
 
 def epoch_heartbeat(application_id: int, generation: int) -> str:
-    """Under which it says when it planned the epoch that is under way."""
+    """The name of the heartbeat by which it says when it planned the epoch under way."""
     return f"epoch/{application_id}/{generation}"
 
 
@@ -169,7 +169,7 @@ def slab_folder(writer: str) -> str:
 
 
 def changelog_topic(application: str, store: str) -> str:
-    """Kafka's own pattern, so that people find it."""
+    """The name of a store's changelog, in Kafka's own pattern, so that people find it."""
     return f"{application}-{store}-changelog"
 
 
@@ -182,7 +182,7 @@ def plan_folder(writer: str) -> str:
 
 
 def plan_generation(path: str) -> int | None:
-    """The generation behind the path of a plan; None if no plan is called so."""
+    """The generation behind the path of a plan; None if it is not the path of a plan."""
     match = _PLAN.fullmatch(path)
     return int(match[1]) if match else None
 
@@ -200,13 +200,13 @@ def checkpoint_folder(application: str, generation: int, token: str) -> str:
 
 
 def checkpoint_generation(path: str) -> int | None:
-    """The generation behind the path of a checkpoint; None if none is called so."""
+    """The generation behind the path of a checkpoint; None if it is not one."""
     match = _CHECKPOINT.fullmatch(path)
     return int(match[1]) if match else None
 
 
 def spark_log_path(application: str) -> str:
-    """Where Spark's own messages go while an application runs quietly."""
+    """The file that takes Spark's own messages while an application runs quietly."""
     return f"{checkpoints_folder(application)}/spark.log"
 
 
@@ -225,7 +225,7 @@ def journal_path(timeline: int, commit: int, token: str) -> str:
 
 
 def journal_start(path: str) -> tuple[int, int] | None:
-    """The timeline and the first commit behind the path of a journal file; None if none is called so."""
+    """The timeline and the first commit behind the path of a journal file; None if it is not one."""
     match = _JOURNAL.fullmatch(path)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -235,7 +235,7 @@ def catalog_copy_path(timeline: int, commit: int, token: str) -> str:
 
 
 def catalog_copy_place(path: str) -> tuple[int, int] | None:
-    """The timeline and the commit behind the path of a copy of the catalog; None if none is called so."""
+    """The timeline and the commit behind the path of a copy of the catalog; None if it is not one."""
     match = _CATALOG_COPY.fullmatch(path)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -253,7 +253,7 @@ def is_known_file(path: str) -> bool:
 
 
 def unfinished_file(path: str, token: str) -> str:
-    """What is being written to take the place of `path`; void when found."""
+    """The path at which a replacement of `path` is written; a file found there later is void."""
     return f"{path}.unfinished-{token}"
 
 

@@ -47,7 +47,7 @@ _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*:?\s+(.+?)\s*
 
 
 def normalise_type(text: str) -> str:
-    """Spark's simple name of a type, from any of its spellings; SchemaError for what a flat row cannot hold."""
+    """Spark's simple name of a type, from any of its spellings; SchemaError if a flat row cannot hold it."""
     if not isinstance(text, str):
         raise _unknown_type(text)
     name = " ".join(text.lower().split())
@@ -70,7 +70,7 @@ def _nested(text: object) -> str:
 
 
 def to_arrow(type_name: str) -> pa.DataType:
-    """The Arrow type in which columns of a Spark type are kept; SchemaError for a type that there is not."""
+    """The Arrow type in which columns of a Spark type are kept; SchemaError if there is no such type."""
     if match := _DECIMAL.fullmatch(type_name):
         return pa.decimal128(int(match[1]), int(match[2] or 0))
     if type_name not in ARROW_TYPES:
@@ -177,13 +177,13 @@ class Schema:
 
     @classmethod
     def from_ddl(cls, text: str) -> Schema:
-        """The schema behind what `ddl` has written, as it is: without columns, too, or of a type that there is not."""
+        """The schema that `ddl` has written, unchecked: it may lack columns, or have types that do not exist."""
         return cls(_columns(text) if text else ())
 
 
 def check_user_schema(schema: Schema) -> Schema:
     """
-    The schema in canonical form, if it can be written down and read again; SchemaError else.
+    The schema in canonical form, which can be written down and read again; SchemaError if it cannot.
 
     It has columns, of types that there are, under names that are printable and not StreamKit's own, in any case.
     """

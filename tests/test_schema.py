@@ -75,6 +75,6 @@ def test_any_text_is_a_schema_or_refused(text):
     ],
 )
 def test_what_cannot_be_a_schema_is_refused(schema, reason):
-    """Columns of one name in any case, of no name, or with control characters are refused, and so is what is no schema."""
+    """Columns of one name in any case, of no name, or with control characters are refused, and so is anything but a schema."""
     with pytest.raises(SchemaError, match=reason):
         check_user_schema(Schema.parse(schema))

@@ -169,7 +169,7 @@ def _typed(texts: pa.ChunkedArray, file: str, column: Column) -> pa.ChunkedArray
 
 
 def _first_uncastable(texts: pa.ChunkedArray, kind: pa.DataType) -> int:
-    """The first row whose text is no value of the type, found by halves."""
+    """The first row whose text is not a value of the type, found by bisection."""
     low, high = 0, len(texts)
     while high - low > 1:
         middle = (low + high) // 2

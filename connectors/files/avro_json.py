@@ -13,7 +13,7 @@ from uuid import UUID
 
 def avro_reader(schema: str) -> Callable[[Any], Any]:
     """
-    The function that reads a value of JSON for a schema of Avro, which is JSON text; ValueError if it is none.
+    The function that reads a value of JSON for an Avro schema, given as JSON text; it raises ValueError if the value does not fit.
 
     A union with null is read as its other type. One of several is left as JSON has it: a text could be any of them.
     """

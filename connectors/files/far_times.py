@@ -45,7 +45,7 @@ def printed_rows(data: pa.Table | pa.RecordBatch, format: Format | None = None) 
 
 
 def read_signed_years(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Times that `read` makes of texts whose years have four digits, and those of the texts whose years have a sign; as `read`, ArrowInvalid."""
+    """Texts as times: `read` takes those whose years have four digits, and years may have a sign; ArrowInvalid as in `read`."""
     if not pc.any(pc.match_substring_regex(texts, _SIGNED_YEAR)).as_py():
         return read(texts)
     signed, rest = pc.extract_regex(texts, _SIGNED_YEAR).flatten()  # null where the text is another
@@ -56,7 +56,7 @@ def read_signed_years(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> 
 
 
 def _turned(times: pa.Array, turns: np.ndarray) -> pa.Array:
-    """The times so many repetitions of the calendar later; ArrowInvalid for one that the type does not hold."""
+    """The times so many repetitions of the calendar later; ArrowInvalid if the type cannot hold one."""
     is_date = pa.types.is_date(times.type)
     stored = pa.int32() if is_date else pa.int64()
     length = pa.scalar(_DAYS * _PER_DAY["D" if is_date else times.type.unit], pa.int64())

@@ -15,14 +15,14 @@ from streamkit.errors import SchemaError
 from streamkit.schema import Column
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_WHOLE_END = 1e19  # beyond all whole numbers that a column holds
+_WHOLE_END = 1e19  # beyond all integers that a column holds
 
 
 def json_numbers(column: Column, values: list[Any]) -> list[Any]:
     """
-    Values from JSON of a column that is no text, as Python has them.
+    JSON values of a column that is not text, as Python values.
 
-    NaN and the infinities, for which JSON has no number, are texts in it; a whole number may have a point or an exponent.
+    NaN and the infinities, for which JSON has no number, are texts in it; an integer may have a point or an exponent.
     """
     convert = _double if column.type in ("float", "double") else _whole
     return [convert(value) for value in values]
@@ -38,7 +38,7 @@ def _double(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """A number that is a whole one exactly; a text, which is refused, where only the double beside it is."""
+    """The integer that a number is exactly; a text, which is refused, if only its nearest double is an integer."""
     if not isinstance(value, float):
         return value
     if not value.is_integer() or abs(value) >= _WHOLE_END:

@@ -109,7 +109,7 @@ class RecordFile:
         return type(error)(f"{self._name}, {noun} {places[0]}: {reason}", error.rows)
 
     def _complaint(self, found: Sequence[str], *, is_deletion: bool = False) -> str | None:
-        """What is wrong with these names of columns; None if they are the topic's, of a deletion its key's, and perhaps the log's."""
+        """What is wrong with the names of columns. None if they are the topic's (for a deletion its key's), perhaps with the log's own."""
         wanted = self._key if is_deletion else self._schema.names
         missing = [f"no column {name!r}" for name in wanted if name not in found]
         unknown = [f"the unknown column {name!r}" for name in found if name not in self._columns and name != HEADERS]
@@ -264,7 +264,7 @@ class RecordFile:
             return None
 
     def _is_complete(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
-        """Whether each record has just the columns that it may have: whatever is null was written as null."""
+        """Whether each record has just the columns that it may have: every null was written as null."""
         wanted = [*self._schema.names, *([self._timestamp_column] if self._timestamp_column else [])]
         nulls = {name: columns[name].null_count for name in wanted if columns[name].null_count}
         return all(count == _nulls_written(block, name) for name, count in nulls.items())
@@ -381,7 +381,7 @@ class RecordFile:
 
 
 def _up_to_refused(parse: Callable[[Any], pa.RecordBatch], records: Any) -> Iterator[pa.RecordBatch]:
-    """What is parsed of some records; where one is refused, of those before it, and then the error."""
+    """The parsed records; if one is refused, those before it, and then the error."""
     if not len(records):
         return
     try:

@@ -34,9 +34,9 @@ _MILLISECONDS = r"^-?\d+$"
 
 def parse_texts(column: Column, texts: pa.Array) -> pa.Array:
     """
-    Texts as values of a column; SchemaError names the first row that is none.
+    Texts as values of a column; SchemaError names the first row whose text is not a value.
 
-    A time without a zone is taken as UTC; one that is a whole number as milliseconds since 1970. Years that are not of 1 to 9999 have a sign.
+    A time without a zone is taken as UTC; an integer as milliseconds since 1970. Years that are not of 1 to 9999 have a sign.
     """
     read = _reader(column.type)
     try:
@@ -64,7 +64,7 @@ def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
 
 
 def counted_times(name: str, counts: pa.Array) -> pa.Array:
-    """Whole numbers of milliseconds since 1970 as times; SchemaError names the first row beyond all times."""
+    """Integers, in milliseconds since 1970, as times; SchemaError names the first row beyond all times."""
     milliseconds = convert_arrow(Column(name, "bigint"), counts)
     outside = pc.fill_null(pc.or_(pc.less(milliseconds, -TIME_MS_MAX), pc.greater(milliseconds, TIME_MS_MAX)), False)
     row = pc.index(outside, True).as_py()

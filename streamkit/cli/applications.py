@@ -1,4 +1,4 @@
-"""`streamkit apps`: which applications have run on the log, where they stand, and how to begin anew."""
+"""`streamkit apps`: which applications have run on the log, where they stand, and how to let one start from scratch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.names import application_folders, application_heartbeat
 
-program = typer.Typer(help="Show applications, and let them begin anew.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Show applications, and let them start from scratch.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[
     str,
     typer.Argument(metavar="APP", help="The application's name: that of its topology.", autocompletion=completion.applications),
@@ -88,7 +88,7 @@ def reset_application(
     log: LogOption = None,
 ) -> None:
     """
-    Let an application begin anew.
+    Let an application start from scratch.
 
     It forgets how far it has read, and its stores are deleted with their changelogs. Its inputs and outputs stay as they are,
     so its next run appends its results once more. A run that still goes on is fenced.
@@ -105,7 +105,7 @@ def reset_application(
     if as_json:
         show_json({"reset": app, "epochs": state.epoch, "stores": list(state.stores)})
     else:
-        print(f"{app} begins anew; its output topics keep their records.")
+        print(f"{app} starts from scratch; its output topics keep their records.")
 
 
 def _described(log: Log, state: ApplicationState) -> dict[str, Any]:

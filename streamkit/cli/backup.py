@@ -19,7 +19,7 @@ from streamkit.log.salvage import Salvaged, salvage
 
 def backup(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A new folder, or one with an earlier backup of the log.")],
-    verify: Annotated[bool, typer.Option("--verify", help="Read the whole backup, and bring damaged slabs of it anew.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Read the whole backup, and copy damaged slabs of it again.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -64,7 +64,7 @@ def rebuild(
     """
     Rebuild a lost or damaged catalog.
 
-    From its newest copy and the journal; stop everything that uses the log first. Ends with 1 if commits that the journal tells
+    It comes from its newest copy and the journal. Stop everything that uses the log first. Ends with 1 if commits that the journal tells
     of were lost; they are listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs
     hold: rows without the names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """

@@ -113,7 +113,7 @@ def consume(
 
     Without --follow those that are there, from the first one, or from where --group has committed. With --follow those that come.
     A group's partitions that a silent member holds are waited for; standard error says which ones others keep.
-    Each partition's are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
+    The records of a partition are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
     JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
     Tables round numbers to six decimals. A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.
     """
@@ -155,7 +155,7 @@ def _form(form: Format | None, *, as_json: bool) -> Format:
 
 
 def _limit(max_records: int | None, *, is_short: bool) -> int | None:
-    """How many records are printed at most; typer.BadParameter for more than there can be."""
+    """How many records are printed at most; typer.BadParameter if it is more than there can be."""
     if max_records is not None and max_records > OFFSET_MAX:
         raise typer.BadParameter(f"found {max_records}; expected a whole number from 1 to {OFFSET_MAX}", param_hint="--max")
     return TABLE_ROWS if max_records is None and is_short else max_records

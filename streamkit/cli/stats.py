@@ -144,7 +144,7 @@ def _show_groups(found: tuple[GroupStatistics, ...]) -> None:
 
 
 def _rate(per_second: float | None) -> float | None:
-    """Two digits say how quick something is; whole numbers from a hundred on."""
+    """A rate as text: two digits, or an integer from a hundred on."""
     if per_second is None:
         return None
     return float(f"{per_second:.2g}") if per_second < 100 else round(per_second)

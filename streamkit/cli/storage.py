@@ -63,7 +63,7 @@ def set_roots(
     Keep copies of the log's files in these folders from now on.
 
     `streamkit storage repair` copies what is there already. After a disk was replaced, name the same folders again: an empty
-    one is taken for the new disk. Start again what writes: it keeps the folders and numbers it knows, save those left out.
+    one is taken for the new disk. Restart what writes: it keeps the folders and numbers it knows, except those left out.
     """
     with open_existing_log(log) as opened:
         _check_roots(roots, [root.path for root in opened.catalog.replication().roots], none=none)
@@ -80,7 +80,7 @@ def set_roots(
 
 
 def _check_roots(wanted: list[str] | None, known: list[str], *, none: bool) -> None:
-    """typer.BadParameter unless it is said which folders are wanted: leaving all out must not end replication unasked."""
+    """typer.BadParameter unless folders or --none are given: to leave all out must not end replication by accident."""
     if wanted and none:
         raise typer.BadParameter(f"found the folders {', '.join(wanted)} too; expected one of the two", param_hint="--none")
     if known and not wanted and not none:
@@ -101,9 +101,9 @@ def repair_copies(
     log: LogOption = None,
 ) -> None:
     """
-    Check every copy of every file, and make bad ones anew.
+    Check every copy of every file, and replace bad ones.
 
-    Ends with 1 if copies still lack.
+    Ends with 1 if copies are still missing.
     """
     console = Console(stderr=True)
     with open_existing_log(log) as opened, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -41,8 +41,9 @@ def list_stores(
     log: LogOption = None,
 ) -> None:
     """
-    Show the stores of an application, or of all: how their rows are kept, by which key, with which columns.
+    Show the stores of an application, or of all.
 
+    It says how their rows are kept, by which key and with which columns.
     The changelog's size counts rows until compaction removes those that later ones replaced.
     """
     with open_existing_log(log) as opened:

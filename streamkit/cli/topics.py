@@ -52,7 +52,7 @@ def list_topics(
 
 
 def _described(log: Log, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What the topics are, but for those that somebody has deleted meanwhile."""
+    """The topics as plain values, without those that somebody has deleted meanwhile."""
     for name in names:
         with suppress(TopicNotFoundError):
             yield log.describe(name)
@@ -169,7 +169,7 @@ def delete_topic(
     """
     Delete a topic with its records.
 
-    Nobody is asked who uses it: who still does gets an error.
+    Those who still use it are not asked, and get an error.
     """
     with open_existing_log(log) as opened:
         described = opened.describe(topic)

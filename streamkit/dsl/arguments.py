@@ -1,4 +1,4 @@
-"""What the verbs take, turned into what the nodes hold."""
+"""Turns the arguments of verbs into the fields of nodes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ NamedExpression = tuple[str, Expression]
 
 
 def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
-    """Names and expressions of columns where a text names a column."""
+    """Names and expressions of columns; a text is the name of a column."""
     return (*(_with_own_name(to_expression(column)) for column in columns), *keyworded(named))
 
 
 def keyworded(named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
-    """Names and expressions of name=column arguments; TopologyError for what is no column."""
+    """Names and expressions of name=column arguments; TopologyError if a value is not a column."""
     return tuple((name, _column(name, value)) for name, value in named.items())
 
 
 def aliased(columns: Iterable[Column], what: str) -> tuple[NamedExpression, ...]:
-    """Names and expressions of columns that carry an alias; TopologyError for those that do not."""
+    """Names and expressions of columns; TopologyError if one has no alias."""
     return tuple(_alias(column, what) for column in columns)
 
 
 def renamed(pairs: Mapping[str, str] | None, named: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of (old, new) names; TopologyError for what is no name."""
+    """Pairs of (old, new) names; TopologyError if one is not a name."""
     both: dict[Any, Any] = {**(pairs or {}), **named}
     for old, new in both.items():
         if not isinstance(old, str) or not isinstance(new, str) or not new:
@@ -42,7 +42,7 @@ def renamed(pairs: Mapping[str, str] | None, named: Mapping[str, str]) -> tuple[
 
 
 def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
-    """Pairs of (stream column, table column) from `on=`; TopologyError for what is no name."""
+    """Pairs of (stream column, table column) from `on=`; TopologyError if one is not a name."""
     if on is None:
         return None
     pairs: list[tuple[Any, Any]]
@@ -54,13 +54,14 @@ def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
         pairs = [(name, name) for name in (on if isinstance(on, Iterable) and not isinstance(on, Column) else [on])]
     if not all(isinstance(name, str) for pair in pairs for name in pair):
         raise TopologyError(
-            f"on={on!r} is no column name; expected a name, a list of names, or {{stream column: table column}}", user_location()
+            f"on={on!r} is not a column name; expected a name, a list of names, or {{stream column: table column}}",
+            user_location(),
         )
     return tuple(pairs)
 
 
 def handle_node(handle: object, topology: Topology, verb: str, expected: str) -> Node:
-    """The node behind a handle on a stream or table; TopologyError for anything else, and for one of another topology."""
+    """The node behind a handle on a stream or table; TopologyError if it is something else, or of another topology."""
     node, owner = getattr(handle, "node", None), getattr(handle, "topology", None)
     if not isinstance(node, Node):
         raise TopologyError(f"cannot {verb} {handle!r}; expected {expected}", user_location())
@@ -72,7 +73,7 @@ def handle_node(handle: object, topology: Topology, verb: str, expected: str) ->
 
 
 def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
-    """Column names; TopologyError for what is no name."""
+    """Column names; TopologyError if one is not a name."""
     values = tuple(columns)
     for value in values:
         if not isinstance(value, str):

@@ -179,7 +179,7 @@ class Column:
         return Column(Call("when", (*self._branches(), _condition(condition), to_literal(value))))
 
     def otherwise(self, value: object) -> Column:
-        """What a chain of `when` gives where no condition is true; without it, null."""
+        """The value of a chain of `when` where no condition is true; without it, null."""
         return Column(Call("when", (*self._branches(), to_literal(value))))
 
     def _branches(self) -> tuple[Expression, ...]:
@@ -202,7 +202,7 @@ def to_predicate(value: object) -> Expression:
 
 
 def to_literal(value: object) -> Expression:
-    """The expression behind a value where text is text (operands of operators); TopologyError if it can be none."""
+    """The expression behind a value where text is text (operands of operators); TopologyError if it cannot be a literal."""
     if isinstance(value, Column):
         return value.expression
     if isinstance(value, Expression):

@@ -1,4 +1,4 @@
-"""Verbs as Kafka Streams, PySpark and Faust spell them, and those that are not there yet: what to call instead."""
+"""What to call instead of a verb of Kafka Streams, PySpark or Faust, or of one that is not there yet."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class ForeignNames:
-    """A handle that says what it is called here if it is asked for a verb that it does not have."""
+    """A handle that names the right verb if it is asked for one that it does not have."""
 
-    if not TYPE_CHECKING:  # for a type checker, what is not there is not there
+    if not TYPE_CHECKING:  # a type checker must not think that every name is there
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # what Python and notebooks look for by themselves
+            if name.startswith("_"):  # names that Python and notebooks look for by themselves
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise UnknownVerbError(_message(type(self), name), user_location())
 

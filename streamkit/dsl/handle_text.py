@@ -11,7 +11,7 @@ LINE_LENGTH_MAX = 120
 
 
 def handle_line(kind: str, node: Node, also: str = "") -> str:
-    """A handle in one line: its steps from the source on, or where they are too many the first and the last."""
+    """A handle in one line: its steps from the source on, or only the first and last if there are too many."""
     texts = [*(step.text() for step in steps_of(node)), *([also] if also else [])]
     whole = " | ".join(texts)
     if len(whole) > LINE_LENGTH_MAX and len(texts) > 2:

@@ -1,4 +1,4 @@
-"""A topology file that somebody else runs or looks at: what it gives to `main` is handed over instead of run."""
+"""For whoever loads a topology file: the topologies it gives to `main` are handed over instead of run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _taker: ContextVar[list[Topology] | None] = ContextVar("taker", default=None)
 
 @contextmanager
 def taking_over() -> Iterator[list[Topology]]:
-    """Within the block `main` runs nothing: the topologies that it is called with are in the list."""
+    """Within the block `main` runs nothing; it puts the topologies it is called with into the list."""
     taken: list[Topology] = []
     before = _taker.set(taken)
     try:
@@ -23,7 +23,7 @@ def taking_over() -> Iterator[list[Topology]]:
 
 
 def hand_over(topology: Topology) -> bool:
-    """Give a topology to whoever loads its file; False if nobody does, and it is to run."""
+    """Give a topology to whoever loads its file; False if nobody does, so that it must run."""
     taken = _taker.get()
     if taken is None:
         return False

@@ -86,7 +86,7 @@ class Stream(ForeignNames):
         return self._step(Rename(self.node, arguments.renamed(names, named), at=user_location()))
 
     def drop(self, *columns: str, name: str | None = None) -> Stream:
-        """Leave these columns out; key columns stay with the stream all the same."""
+        """Leave these columns out; key columns stay even if they are named."""
         return self._step(Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
 
     def join(
@@ -101,7 +101,7 @@ class Stream(ForeignNames):
         """
         Add the columns of the table's row that has the same key, as of the record's place in the order of time.
 
-        `on` names the columns to look up by: one name, a list, or {stream column: table column}; they are the table's key.
+        `on` names the columns to look up by: one name, a list, or {stream column: table column}. They must be the table's whole key.
         Without it, the stream's key is looked up. `how` is "inner" (records without a row are dropped) or "left" (they are
         kept, with nulls). The table's own key columns are not repeated in the result. Joining a table leaves the stream keyed by `on`;
         joining a global table leaves its key. A column that both have is an error unless `suffix` is given, which is appended to the table's.
@@ -116,7 +116,7 @@ class Stream(ForeignNames):
         """
         Give the records of this stream and of others as one stream, each at its own place in the order of time.
 
-        All have the same columns, types and key. A record that comes by two ways is there twice.
+        All must have the same columns, types and key. A record that comes by two ways is there twice.
 
             web.merge(app, partners).to("orders")
         """
@@ -148,7 +148,7 @@ class Stream(ForeignNames):
         Append the records to a topic, which is created when the application starts unless it exists.
 
         A new topic has the stream's columns and key, and as many partitions as the widest input unless `partitions` says so.
-        Saying the same twice is saying it once.
+        Calling it twice in the same way is calling it once.
         """
         self.topology._add_sink(To(self.node, topic, partitions, name=name, at=user_location()))
 

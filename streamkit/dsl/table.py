@@ -27,7 +27,7 @@ AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
 
 @dataclass(frozen=True, repr=False)
 class _StatelessVerbs(ForeignNames):
-    """The verbs that tables and global tables share; a table's key stays as it is through all of them."""
+    """The verbs that tables and global tables share; none of them changes a table's key."""
 
     node: Node
     topology: Topology = field(compare=False)
@@ -39,11 +39,11 @@ class _StatelessVerbs(ForeignNames):
         return handle_table(type(self).__name__, self.node)
 
     def filter(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
-        """Keep the rows for which the condition is true; a row that stops fulfilling it is deleted."""
+        """Keep the rows for which the condition is true; a row for which it no longer is gets deleted."""
         return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()))
 
     def filter_not(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
-        """Keep the rows for which the condition is false or null; a row that starts fulfilling it is deleted."""
+        """Keep the rows for which the condition is false or null; a row for which it becomes true is deleted."""
         return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
 
     def select(self: AnyTable, *columns: Column | str, **named: Column) -> AnyTable:
@@ -60,7 +60,7 @@ class _StatelessVerbs(ForeignNames):
         return self._step(Rename(self.node, arguments.renamed(names, named), at=user_location()))
 
     def drop(self: AnyTable, *columns: str, name: str | None = None) -> AnyTable:
-        """Leave these columns out; key columns stay with the table all the same."""
+        """Leave these columns out; key columns stay even if they are named."""
         return self._step(Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
 
     def named(self: AnyTable, name: str) -> AnyTable:
@@ -105,7 +105,7 @@ class Table(_StatelessVerbs):
 
         `mode` is "latest" (the newest row of each key that changed, once an epoch; deletions as tombstones), "every" (a row for every
         record that changed one) or "final" (of windows only: each result once, when its window closes). The stream has the
-        table's key, and of windows `window_start` and `window_end` as well.
+        table's key; with windows, `window_start` and `window_end` are part of it.
 
             delays.emit("final").to("hourly_delays")
         """
@@ -120,4 +120,4 @@ class Table(_StatelessVerbs):
 
 @dataclass(frozen=True, repr=False)
 class GlobalTable(_StatelessVerbs):
-    """A table that every task has whole, to be joined by any columns of a stream without moving the stream's records."""
+    """A table that every task has whole; a stream joins it by any columns, and its records do not move."""

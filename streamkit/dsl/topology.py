@@ -1,4 +1,4 @@
-"""The topology: a name, and what is to become of which topics."""
+"""The topology: a name, the topics it reads, and what it makes of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Topology(ForeignNames):
     """
     A declared application: reads topics as streams and tables, and writes topics and stores.
 
-    Building one reads no topic and starts nothing; it only collects the ends of streams (`Stream.to`) and the stores that were
+    Building one reads no topic and starts nothing. It only collects the ends of streams (`Stream.to`) and the stores that were
     named. Two topologies are equal if name, ends and stores are. The name is the application's id on the log; ConfigError if it cannot be one.
 
         app = Topology("flight-delays")
@@ -64,7 +64,7 @@ class Topology(ForeignNames):
         """
         Read a topic as a table: the newest row per key, deleted by a tombstone; records with a null key are dropped.
 
-        `bootstrap` (read what is committed at the first start before any stream) is refused when compiled, as yet. `store` makes the
+        `bootstrap` (at the first start, read what is committed before any stream) is not supported yet: compiling refuses it. `store` makes the
         table queryable under that name. `schema` and `key` are as in `stream`.
         """
         node = TableSource(topic, _schema(schema), _key(key), bootstrap, store, name=name, at=user_location())
@@ -133,7 +133,7 @@ class Topology(ForeignNames):
         self._sinks.setdefault(sink)
 
     def _table(self, node: Node, store: str | None) -> Table:
-        """A handle on a table; its store, if it was named, is kept up whatever becomes of the handle."""
+        """A handle on a table; its store, if it was named, is kept up to date even if the handle is not used."""
         if store is None:
             return Table(node, self)
         taken = self._stores.setdefault(store, node)

@@ -18,7 +18,7 @@ Lengths = ParamSpec("Lengths")
 
 
 def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths, TimeWindow]:
-    """The same function; TopologyError, with the call as it should be, where `grace` is not said by name."""
+    """The same function; TopologyError, with the correct call, if `grace` is not given by name."""
 
     @wraps(window)
     def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> TimeWindow:
@@ -30,7 +30,7 @@ def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths
 
 
 def _without_grace(window: Callable[..., TimeWindow], lengths: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    """The message, with the lengths that were given; one too many is taken for the grace."""
+    """The message, with the lengths that were given; a surplus one is taken for the grace."""
     places = [one for one in inspect.signature(window).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     grace = lengths[len(places)] if len(lengths) > len(places) else "0 s"
     words = [_literal(length) for length in lengths[: len(places)]]
@@ -52,8 +52,8 @@ def tumbling(size: Duration, *, grace: Duration, retention: Duration | None = No
 
     A window is [start, start + size). It takes late records until stream time is `grace` past its end; then it is closed, and
     `emit("final")` gives its result. `retention` is how long results can be read from the store, size + grace unless given.
-    Lengths are timedelta or text ("1 hour"). Raises ConfigError for what is no length of time, TopologyError for lengths
-    that do not fit each other.
+    Lengths are timedelta or text ("1 hour"). Raises ConfigError if one is not a length of time, and
+    TopologyError if they do not fit each other.
 
         tumbling("1 hour", grace="10 minutes")
     """
@@ -65,8 +65,8 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
     """
     Windows of one size that start every `advance`: each record is in about size / advance of them.
 
-    `advance` is at most the size, and at least so long that a record is in no more than 1,500 windows (a day by the minute is
-    1,440), since each costs a row; else TopologyError. All else is as in `tumbling`.
+    TopologyError if `advance` is longer than the size, or so short that a record is in more than 1,500 windows (a day by the
+    minute is 1,440; each costs a row). Everything else is as in `tumbling`.
 
         hopping("1 hour", "15 minutes", grace="10 minutes")
     """

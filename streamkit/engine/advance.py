@@ -1,10 +1,10 @@
 """
-Where stream time passes the moments at which windows close.
+Which record closes a window.
 
-A final result comes just before the record that moves stream time past its due moment, as in Kafka Streams; which record
-that is, only the readers see. Each reports, for every aggregation with final results and every due moment that its records
-pass, the first record that does; a kernel takes the earliest of all. So the place of a final result depends neither on
-the number of tasks nor on how the input is cut.
+A final result comes just before the record that moves stream time past its due moment, as in Kafka Streams. Only the readers
+see which record that is. For every aggregation with final results, a reader reports the first of its records to pass each due
+moment, and a kernel takes the earliest of all reports. So the place of a final result depends neither on the number of tasks
+nor on how the input is cut.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streamkit.plan.windows import Windowing
 
 
 def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
-    """The number of the last window on the grid that has closed when stream time stands at `times`."""
+    """The number, counted in advances from 1970, of the last window that has closed when stream time is `times`."""
     closed: npt.NDArray[np.int64] = (np.asarray(times, np.int64) - window.size_ms - window.grace_ms) // window.advance_ms
     return closed
 
@@ -65,15 +65,15 @@ class Advances:
 
 
 def closers(program: Program, number: int) -> Iterable[Operator]:
-    """The operators whose final results records of an input bring about."""
+    """The operators whose windows are closed by records of an input."""
     return [one for one in program.operators if one.closing is not None and number in one.closing.streams]
 
 
 def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
-    """The place of results that were due at these moments: just before the record that stream time passed them with."""
+    """The place of results that were due at these moments: just before the record that moved stream time past them."""
     assert operator.closing is not None
     seen = _earliest(operator.id, reports)
-    if not len(seen):  # no record moved stream time: the epoch closes windows by itself
+    if not len(seen):  # no record moved stream time, as at the end of a drain
         return {
             ORDER: pa.array(due),
             INPUT: pa.array(np.full(len(due), WITHOUT_RECORD, np.int16)),

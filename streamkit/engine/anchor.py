@@ -23,7 +23,7 @@ class Anchor:
     """
     Up to the epoch `epoch`, which left the changelogs at `ends`, they are in the files `plan_files`, oldest first.
 
-    `layouts` count, by changelog, how often extents had been replaced then: when one grows, the files name slabs that leave.
+    `layouts` counts, by changelog, how often extents had been replaced then. When one grows, the files name slabs that will be deleted.
     """
 
     plan_files: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Which record an error is about: its topic, partition, offset and key, and the user's line."""
+"""Finds the record that an error is about: its topic, partition, offset and key, and the user's line."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def with_record(
     """
     The error with the record that it is about, and the line that declared the step.
 
-    `run` runs the operator on some of the rows, without effects; the row with which it begins to fail is looked for. The record is left
-    out where rows carry no place, or where the error does not come from one row.
+    `run` runs the operator on some of the rows, without effects; with it the first row that fails is found. The record is left out
+    if rows carry no place, or if the error does not come from one row.
     """
     rows = [batch for batch in inputs if batch is not None]
     record = ""

@@ -1,8 +1,8 @@
 """
 The changes of a table within an epoch: what each replaces.
 
-A change has a new value, which is none if it deletes, and an old one, which is none if its key had no row. The old value is
-that of the change of the same key before it in this epoch, else what the store holds.
+A change has a new value (none if it deletes) and an old value (none if its key had no row). The old value is that of the last
+change of the same key before it in this epoch, else what the store holds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamkit.plan.program import Store
 
 
 def replaced_rows(store: Store, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Indices]:
-    """Rows of the table, and for each change, taken in canonical order, the position among them of the one it replaces (-1: none)."""
+    """Rows of the table, and for each change the position among them of the row it replaces (-1: none); changes are in order."""
     keys = encode_keys([changes[name] for name in store.key.names])
     committed, found = committed_rows(store, changes, store.key.names, keys, context)
     return with_changes(store, committed, found, changes, previous_of_key(keys))

@@ -1,4 +1,4 @@
-"""What operators share while a reader or a kernel runs: what they read from, what they count, what they hand on."""
+"""The context of a running reader or kernel: what its operators read from, count, and hand on."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Context:
         return self.plan.stream_time(window)
 
     def advances(self) -> list[ReachedBy]:
-        """What the readers saw of stream time passing the moments at which windows close."""
+        """The readers' reports on which records closed windows (see `streamkit.engine.advance`)."""
         assert self.arrival is not None, "rows arrive at kernels alone"
         return [from_plain(SplitReport, message["report"]).advances for message in self.arrival.of_kind("split")]
 

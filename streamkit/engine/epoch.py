@@ -71,7 +71,7 @@ class OutputTopic:
 
 @dataclass(frozen=True)
 class Application:
-    """One generation of an application: what stays the same from epoch to epoch; `topic_ids` are those of the program's inputs."""
+    """One generation of an application: what does not change between its epochs; `topic_ids` are those of the program's inputs."""
 
     id: int
     name: str
@@ -90,7 +90,7 @@ class EpochPlan:
     """
     What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need.
 
-    `purged_below`: below it, deletions had left the inputs when they were looked up.
+    `purged_below` has the offsets below which tombstones had been removed from the inputs when the plan was made.
     """
 
     application: Application

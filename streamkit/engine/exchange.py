@@ -48,7 +48,7 @@ class Arrival:
     controls: list[Mapping[str, Any]] = field(default_factory=list)
 
     def rows(self, edge: int) -> pa.RecordBatch | None:
-        """All rows of an edge as one batch, by who sent them, whatever the order in which they came; None if nothing came."""
+        """All rows of an edge as one batch, sorted by sender, so that the order of arrival does not matter; None if nothing came."""
         streams = [pa.ipc.open_stream(payload) for payload in self.payloads.get(edge, [])]
         streams.sort(key=lambda stream: int(stream.schema.metadata[SEQUENCE]))
         batches = [batch.replace_schema_metadata(None) for stream in streams for batch in stream]

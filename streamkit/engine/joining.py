@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def live_rows(operator: Operator, left: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The stream's rows to join: among a table's changes a deletion has no value, and meets no row."""
+    """The rows to join, without deletions: they have no value, and are counted."""
     left, deletions = without_deletions(left)
     context.count("deletion", operator.id, deletions)
     return left
@@ -33,10 +33,10 @@ def as_of(
     store: Store, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
 ) -> tuple[pa.RecordBatch, Indices]:
     """
-    What a table has for each row: rows of the table, and the position of each row's own among them (-1: none).
+    The table's row for each row: rows of the table, and for each row the position of its match among them (-1: none).
 
-    That is the newest change of its key at the row's place or before it, in this epoch; else what the store holds. `on` are
-    the row's columns, in the order of the store's key. Rows whose key is null meet nothing.
+    The match is the newest change of the key at the row's place or before it in this epoch, else what the store holds. `on` are
+    the row's columns, in the order of the store's key. Rows whose key is null have no match.
     """
     keys = encode_keys(key_columns(store, rows, on))
     keys = pc.if_else(is_null_key(rows, on), pa.scalar(None, pa.binary()), keys)
@@ -55,7 +55,7 @@ def key_columns(store: Store, batch: pa.RecordBatch, on: Sequence[str]) -> list[
 def committed_rows(
     store: Store, rows: pa.RecordBatch, on: Sequence[str], keys: pa.BinaryArray, context: Context
 ) -> tuple[pa.RecordBatch, Indices]:
-    """The stored rows of these keys, each key once, and for each row the position of its own (-1: none)."""
+    """The stored rows of these keys, each key once, and for each row the position of its match (-1: none)."""
     encoded = keys.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy()
     first = np.full(len(encoded.dictionary), -1, np.int64)

@@ -1,9 +1,9 @@
 """
 The kernels: one run of a stage for one task.
 
-A kernel gathers what arrived, opens its state as of the committed epoch, runs its operators, writes one slab (outputs and
-changes), and hands on packed rows, or, as the last one, a report for the commit. An inner kernel's stage may run again, so
-it reports its slab to every task downstream, and the commit checks that all of them heard of the same content.
+A kernel gathers what arrived, opens its state as of the committed epoch, runs its operators, and writes one slab (outputs and
+changes). An inner kernel hands on packed rows; the last one a report for the commit. Spark may run an inner kernel's stage
+again, so it reports its slab to every task downstream, and the commit checks that all of them heard of the same content.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
 The kernels: for every record of an operator, the function that runs it.
 
-All have one signature: the operator, a batch for each of its inputs (None where nothing came), and the context. A kernel
-gives a batch or None; one whose operator has several outputs gives them by the names of its ports (empty for the main one). Readers, stages and
-global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in the file that has the
-name of the record's file in `streamkit.plan.operators`.
+All have one signature: the operator, a batch for each of its inputs (None if nothing came), and the context. A kernel
+returns a batch or None; if its operator has several outputs, a mapping from the names of its ports (empty for the main one).
+Readers, stages and global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in
+the file that has the name of the record's file in `streamkit.plan.operators`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Kernel:
     How an operator runs.
 
     `gathers` is how many rows a reader collects for one call (None: it calls for each batch). `runs_empty` says that the
-    operator has something to do where no rows came.
+    operator runs even if no rows came.
     """
 
     function: Function
@@ -68,7 +68,7 @@ def kernel_of(operator: Operator) -> Kernel:
 
 
 def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows]:
-    """Run an operator on what is there of its inputs; its outputs, by their names as inputs of others."""
+    """Run an operator on those of its inputs that are there; return its outputs under the names by which others take them."""
     inputs = [results.get(name) for name in operator.inputs]
     found = kernel_of(operator)
     if not found.runs_empty and all(rows is None for rows in inputs):
@@ -86,7 +86,7 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
 
 
 def run_alone(operator: Operator, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Run an operator that looks at nothing but rows, such as stand between the topic of a global table and its join."""
+    """Run an operator that needs only rows and no context, as between the topic of a global table and its join."""
     result = kernel_of(operator).function(operator, (rows,), cast("Context", None))
     assert isinstance(result, pa.RecordBatch), f"{operator.kind} {operator.id!r} gives no rows of its own"
     return result

@@ -29,7 +29,7 @@ class Backlog:
     What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
 
     `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition
-    ends, which lies behind the last frame if compaction has taken the last record away.
+    ends; it lies behind the last frame if compaction has removed the last record.
     """
 
     input: int
@@ -45,7 +45,7 @@ class Backlog:
 
     @property
     def records(self) -> int:
-        """How many records wait; of a frame with holes that was begun, all are counted."""
+        """How many records wait; all records of a frame count if it has holes, even if an earlier epoch took some."""
         begun = sum(
             self.start - extent.base_offset for extent in self.extents[:1] if extent.is_dense and extent.base_offset < self.start
         )
@@ -76,8 +76,8 @@ def cut(
     """
     Cut the first `records_max` records off the merged backlogs; all of them if there are no more.
 
-    With `is_between_keys`, all records of the last order key are taken, however many: so two backlogs of one partition, which
-    a topic has that is read as a stream and as a table, end at the same offset.
+    With `is_between_keys`, all records of the last order key are taken, however many. So if a topic is read as a stream and as a
+    table, the two backlogs of a partition end at the same offset.
 
     Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.

@@ -5,11 +5,11 @@ A place is (order key, input, partition, offset, path). Rows that a record cause
 rows come without a record of their own:
 
     final results     just before the record that moved stream time past their due moment: at its place, one offset earlier.
-                      That place is free, for the record before it in its partition has a smaller order key
+                      That place is free, because the record before it in its partition has a smaller order key
     newest results    at the end of the epoch: behind all inputs, by the number of their operator
 
-Where one place holds several rows, `_path` tells them apart: operator, window and key bytes of a result, or the window that a
-record was put into. Bytes compare as the values they stand for, so no tie is decided by a hash.
+If one place holds several rows, `_path` orders them: operator, window and key bytes of a result, or the window that a record
+was put into. Bytes compare as the values they stand for, so no tie is decided by a hash.
 """
 
 from __future__ import annotations

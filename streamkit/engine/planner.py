@@ -2,7 +2,7 @@
 The planner: what the next epoch takes, from the catalog's content alone.
 
 It runs on the driver. `next_end` decides where an epoch stops; `plan` spells out, for the same catalog and the same end,
-what readers and kernels need. Nothing of it is kept between epochs but caches.
+what readers and kernels need. Between epochs it keeps nothing but caches.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Planner:
         return EpochEnd(before.epoch + 1, before.positions, times, 0, self._now_ms(before), closing=True)
 
     def _tick_end(self, before: EpochEnd) -> EpochEnd | None:
-        """The epoch that an operator asks for although no record came, when its interval has passed; None if none is due."""
+        """The epoch without records that an operator asked for, once its interval has passed; None if none is due."""
         intervals = [operator.tick_ms for operator in self.program.operators if operator.tick_ms is not None]
         now = self._now_ms(before)
         if not intervals or now - before.times.get(CLOCK, 0) < min(intervals):
@@ -100,7 +100,7 @@ class Planner:
         return len(set(ids)) < len(ids)
 
     def _now_ms(self, before: EpochEnd) -> int:
-        """The time of an epoch, which never falls behind that of a tick before it."""
+        """The clock's time, but never before that of the last tick."""
         return max(self.clock.now_ms(), before.times.get(CLOCK, 0))
 
     def _windowings(self) -> list[Windowing]:
@@ -120,7 +120,7 @@ class Planner:
 
     def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
         """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
-        purged_below = self.catalog.purged_below(self.topic_ids)  # before the slices: what is purged meanwhile fails the commit
+        purged_below = self.catalog.purged_below(self.topic_ids)  # before the slices: a later purge fails the commit
         parts = _split(self._slices(before, end), splits)
         plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals(), purged_below)
         return plan, parts
@@ -150,7 +150,7 @@ class Planner:
             if not manifest.end_offsets[self.topic_ids[number]]:
                 raise TopicNotFoundError(
                     f"the input {self.program.inputs[number].topic} of application {self.application.name} was deleted, or deleted and "
-                    "created anew, since the application started; start it again to read the topic that is there"
+                    "created again, since the application started; start it again to read the topic that is there"
                 )
         return {
             (number, partition): (
@@ -199,7 +199,7 @@ class Planner:
         topic_ids = [store.changelog_id for store in self.application.stores.values()]
         anchor, manifest = self.anchor, self.catalog.extents_of(topic_ids, self.anchor.ends)
         if anchor.plan_files and manifest.layouts != anchor.layouts:
-            # Extents of before a compaction and of after it do not go together: a deletion may be in neither.
+            # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
             anchor, manifest = Anchor(), self.catalog.extents_of(topic_ids, {})
         tokens = self.catalog.epoch_tokens(self.application.id, anchor.epoch)
         return Changes(

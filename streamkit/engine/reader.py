@@ -2,7 +2,7 @@
 The readers: stage 0, from frames of the log to packed rows, on Arrow throughout.
 
 A reader computes the order key of each record (law 11), runs the stateless operators batch by batch, folds where the
-program says so, and packs. What it does follows from its split alone, so it may run again at any time.
+program says so, and packs. Its output depends on its split alone, so it may run again at any time.
 """
 
 from __future__ import annotations
@@ -71,19 +71,19 @@ def _reports(plan: EpochPlan, split: Split, context: Context, advances: Advances
 
 @dataclass
 class _Stage:
-    """The operators of the readers, fed batch by batch; what gathers rows for one call waits in `waiting`, by operator."""
+    """The operators of the readers, fed batch by batch; `waiting` has, by operator, the rows gathered for its next call."""
 
     operators: tuple[Operator, ...]
     context: Context
     waiting: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
     def take(self, number: int, batch: pa.RecordBatch) -> None:
-        """Push a batch of an input down to where it waits for others."""
+        """Run a batch of an input through the operators, up to those that gather rows."""
         sources = {operator.id: batch for operator in self.operators if operator.input_read == number}
         self._push(sources, 0)
 
     def finish(self) -> None:
-        """Run what gathers rows on all that waits, from the sources on."""
+        """Run the operators that gather rows on the rows that still wait, from the sources on."""
         for place, operator in enumerate(self.operators):
             if batches := self.waiting.pop(operator.id, None):
                 self._push(self._run(operator, batches), place + 1)
@@ -152,7 +152,7 @@ def _columns_read(program: Program, number: int) -> tuple[str, ...]:
 
 
 def needs_place(program: Program, number: int) -> bool:
-    """Whether rows of an input leave the readers as rows; what is folded needs no place of its own."""
+    """Whether rows of an input leave the readers unfolded; folded rows need no place of their own."""
     reach = {operator.id for operator in program.operators_of(0) if operator.input_read == number}
     for operator in program.operators_of(0):
         if reach & set(operator.sources) and not operator.ends_place:

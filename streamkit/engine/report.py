@@ -1,4 +1,4 @@
-"""What the parts of an epoch report, until all of it reaches the commit."""
+"""The reports of readers and kernels, on their way to the commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SplitReport:
     """
     What a reader took and sent: records consumed, and a digest of the rows it sent.
 
-    `advances` are the records with which stream time passed moments at which windows close (see `streamkit.engine.advance`).
+    `advances` are the records that moved stream time past the close of windows (see `streamkit.engine.advance`).
     """
 
     number: int
@@ -42,7 +42,7 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class EpochClaim:
-    """Which epoch of which generation was run, from where to where, in how many splits, of inputs purged how far."""
+    """What was run: the generation, where the epoch starts and ends, how many splits, and how far its inputs were purged."""
 
     application: Application
     before: EpochEnd

@@ -1,7 +1,7 @@
 """
 Rows as the operators see them: Arrow batches whose own columns come with record columns.
 
-`_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset` wherever order can matter downstream (see
+`_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset` if an operator downstream needs the order (see
 `streamkit.engine.place`); `_deleted` on rows of a table; `_key_group` behind an exchange.
 """
 
@@ -58,7 +58,7 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    """The batches with a path, a due moment and a mark of deletion in all of them where only some have it; columns in one order."""
+    """The batches with the same columns in one order: a path, due moment or deletion mark that only some have is filled in."""
     optional = [name for name in OPTIONAL if any(name in batch.schema.names for batch in batches)]
     filled = [with_columns(batch, {name: _filled(batch, name) for name in optional}) for batch in batches]
     names = filled[0].schema.names
@@ -74,7 +74,7 @@ def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _alike(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    """The batches with a column decoded in all of them where only some have it dictionary-encoded."""
+    """The batches with a column decoded in all of them if only some have it dictionary-encoded."""
     schemas = {batch.schema for batch in batches}
     mixed = {
         field.name
@@ -120,7 +120,7 @@ def is_null_key(batch: pa.RecordBatch, key: Sequence[str]) -> pa.BooleanArray:
 
 
 def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
-    """The rows whose key is not null, and how many there were besides."""
+    """The rows whose key is not null, and how many were dropped."""
     if all(batch[name].null_count for name in key):
         kept = batch.filter(pc.invert(is_null_key(batch, key)))
         return kept, batch.num_rows - kept.num_rows
@@ -136,7 +136,7 @@ def deletions_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 
 def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-    """The rows that delete nothing, without that column, and how many there were besides."""
+    """The rows that are not deletions, without that column, and how many were dropped."""
     if DELETED not in batch.schema.names:
         return batch, 0
     deleted, rows = batch[DELETED], batch.drop_columns([DELETED])
@@ -170,7 +170,7 @@ def constant(value: int, rows: int, data_type: pa.DataType) -> pa.Array:
 
 
 def of_live_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], pa.Array]) -> pa.Array:
-    """What is computed of the rows that delete nothing; null for the others, which have no values to compute from."""
+    """Apply a computation to the rows that are not deletions; null for deletions, which have no values."""
     live = pc.invert(batch[DELETED])
     if live.true_count == batch.num_rows:
         return compute(batch)

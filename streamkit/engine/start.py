@@ -29,7 +29,7 @@ from streamkit.names import (
 from streamkit.plan.program import Output, Program
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
-CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, for half of it must be dirty
+CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, because half of a topic must be dirty
 
 
 def start(
@@ -104,7 +104,7 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
 
 
 def _records_per_epoch(program: Program, records_max: int, settings: Settings) -> int:
-    """How many records an epoch takes at most: fewer where each becomes many rows, so that memory stays within a setting."""
+    """How many records an epoch takes at most; fewer if each becomes many rows, so that these stay within `max_rows_per_epoch`."""
     rows_per_record = max((operator.rows_per_record for operator in program.operators), default=1)
     if rows_per_record == 1:
         return records_max
@@ -119,7 +119,7 @@ def _check_options(tasks: int | None, records_max: int | None, program: Program)
 
 
 def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
-    """The topics that the application reads, by id, and whether in each epoch from the beginning."""
+    """The topics that the application reads, by id, and whether each epoch reads them from the beginning."""
     ids: dict[int, bool] = {}
     for source, topic in zip(program.inputs, inputs, strict=True):
         ids[topic.id] = ids.get(topic.id, False) or source.kind not in STREAM_KINDS
@@ -131,7 +131,7 @@ def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> 
     if found is not None:
         return found
     partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
-    # Event times may lie long ago: a backlog's results would be deleted as soon as they were there.
+    # Event times may lie far in the past: with a retention, a backlog's results would be deleted at once.
     config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
     return catalog.create_topic(
         declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
@@ -139,7 +139,7 @@ def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> 
 
 
 def _changelog(program: Program, store: str) -> Topic:
-    """The changelog of a store; as in Kafka Streams its segments are small, and young too, so that compaction in the background comes soon."""
+    """The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon."""
     name = changelog_topic(program.application, store)
     config: dict[str, Scalar] = {
         "cleanup.policy": "compact",

@@ -1,9 +1,9 @@
 """
-Stream time, by what it belongs to (law 11).
+Stream time of inputs and of operators (law 11).
 
-An input's is the largest order key of its topic that was committed; an operator's, that of the stream inputs that feed it, and
-never less than what it was for the operator's store, whatever inputs feed it after a restart. Both travel in one mapping,
-from the catalog to the plan and back.
+An input's stream time is the largest committed order key of its topic. An operator's is the largest of the stream inputs that
+feed it, but never less than what was committed for the operator's store, even if other inputs feed it after a restart. Both
+travel in one mapping, from the catalog to the plan and back.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from streamkit.plan.windows import Windowing
 
 Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
-METRIC = "stream_times"  # pairs in the metrics of an epoch, where the newest counts: the catalog keeps them with all else
+METRIC = "stream_times"  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
 NO_TIME = -(2**63)  # before every event time
 
 
 def of_input(topic_id: int) -> str:
-    """What the stream time of a topic is kept under."""
+    """The name under which a topic's stream time is kept."""
     return f"input/{topic_id}"
 
 
 def of_store(name: str) -> str:
-    """What the stream time of the operator that keeps a store is kept under."""
+    """The name under which the stream time of a store's operator is kept."""
     return f"store/{name}"
 
 
@@ -45,7 +45,7 @@ def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
     """
     The stream times that an application had committed.
 
-    An application that ran before stream time was kept by input had one for all: each of its inputs goes on from that.
+    Older applications had one stream time for all inputs: each input and store goes on from that.
     """
     kept: list[tuple[str, int]] | None = state.metrics.get(METRIC)
     if kept is not None:

@@ -26,7 +26,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def assign_windows(window: Windowing, batch: pa.RecordBatch, context: Context, operator_id: str) -> pa.RecordBatch:
-    """Each row once per window it falls into and that is still open at the row's place, with the window's start in `_window`."""
+    """Each row once for every window that holds it and is still open at the row's place; `_window` has the window's start."""
     timestamps, reached = numbers(batch, TIMESTAMP), stream_times(window, batch, context)
     newest = timestamps // window.advance_ms * window.advance_ms
     pieces, held, late = [], np.zeros(len(timestamps), bool), 0

@@ -24,7 +24,7 @@ Values: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Which rows come together in each row of the result, in their order: `order[start:end]`, with a start and an end for each."""
+    """The rows that each row of the result combines, in their order: `order[start:end]`, with a start and an end for each."""
 
     order: Codes
     starts: Codes
@@ -32,7 +32,7 @@ class Runs:
 
 
 class Accumulator(Protocol):
-    """How rows come together: values by a ufunc, from a neutral value; or, for what no ufunc can do, the rows themselves."""
+    """How rows are combined: values by a ufunc, from a neutral value; or the rows themselves, if no ufunc can do it."""
 
     def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values: ...
 
@@ -86,7 +86,7 @@ def per_group(groups: Groups) -> Accumulator:
 
 
 def within_groups(codes: Codes) -> Accumulator:
-    """One value for each row: what the rows of its group up to and with it come to."""
+    """One value for each row: the rows of its group up to and including it, combined."""
     order = _stable_order(codes)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     return _WithinGroups(order, starts, np.diff(starts, append=len(codes)))
@@ -120,7 +120,7 @@ def _sum(column: pa.Array, type_name: str, accumulate: Accumulator) -> pa.Array:
 
 
 def _extreme(values: Values, function: str, accumulate: Accumulator, valid: Mask | None) -> Values:
-    """The smallest or largest of numbers, whatever where there is none."""
+    """The smallest or largest of numbers; undefined where there is none."""
     ufunc: np.ufunc = np.maximum if function == "max" else np.minimum
     if values.dtype.kind != "f":
         limits = np.iinfo(values.dtype)

@@ -15,7 +15,7 @@ from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import to_arrow
 
-FAMILIES = (conditions, numbers, strings, times, casts)  # importing them enters their operations
+FAMILIES = (conditions, numbers, strings, times, casts)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:

@@ -10,7 +10,7 @@ _MONTH_DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
 def days_from_civil(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970-01-01, and whether there is such a day; where there is none the first says nothing."""
+    """Days since 1970-01-01, and whether the date exists; if it does not, the number means nothing."""
     march_year = year - (month <= 2)  # years that start in March have their leap day last
     era = march_year // 400
     year_of_era = march_year - era * 400

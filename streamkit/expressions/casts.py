@@ -60,12 +60,12 @@ def _convert(expression: TypedExpression, values: pa.Array) -> pa.Array:
 
 
 def _checked(values: pa.Array, type: str) -> pa.Array:
-    """Arrow's own cast, which raises for what does not fit."""
+    """Arrow's own cast, which raises if a value does not fit."""
     return pc.cast(values, to_arrow(type))
 
 
 def _rounded(values: pa.Array, type: str) -> pa.Array:
-    """To the nearest float there is."""
+    """Rounded to the nearest float."""
     return pc.cast(values, to_arrow(type), safe=False)
 
 
@@ -74,7 +74,7 @@ def _is_not_zero(values: pa.Array, type: str) -> pa.Array:
 
 
 def _float_to_integer(values: pa.Array, type: str) -> pa.Array:
-    """Towards zero; NaN and what lies beyond the type raise."""
+    """Rounded towards zero; NaN, and a value beyond the range of the type, raise."""
     numbers = values_of(values).astype(np.float64)
     info = np.iinfo(to_arrow(type).to_pandas_dtype())
     with np.errstate(invalid="ignore"):
@@ -111,12 +111,12 @@ def _decimal_to_integer(values: pa.Array, type: str) -> pa.Array:
 
 
 def _decimal_to_float(values: pa.Array, type: str) -> pa.Array:
-    """By way of text, which alone rounds correctly."""
+    """By way of text, because only that rounds correctly."""
     return write_decimals(values).cast(to_arrow(type))
 
 
 def _seconds_to_timestamp(values: pa.Array, type: str) -> pa.Array:
-    """Whole seconds; what lies beyond the range of microseconds stays at its end, as in Spark."""
+    """Whole seconds; a value beyond the range of microseconds becomes the end of the range, as in Spark."""
     limit = (1 << 63) // MICROSECONDS
     seconds = values_of(values).astype(np.int64)
     moments = np.clip(seconds, -limit - 1, limit + 1)

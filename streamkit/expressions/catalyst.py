@@ -82,7 +82,7 @@ class CatalystAnalyzer:
     def aggregates(
         self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[TypedAggregate, ...]:
-        """Each named aggregate over any scalar argument; TopologyError for what is no single aggregate."""
+        """Each named aggregate over any scalar argument; TopologyError if one is not a single aggregate."""
         nodes = self._analysed(schema, [expression for _, expression in aggregates], at, "Aggregate")
         return tuple(
             _aggregate(name, node, expression, Translator(schema, at)) for (name, expression), node in zip(aggregates, nodes)
@@ -212,8 +212,8 @@ def _texts(expressions: Sequence[Expression]) -> str:
 
 @contextmanager
 def _without_query_log() -> Iterator[None]:
-    """PySpark logs every refused query at length; here the refusal is an answer, not an accident."""
-    from pyspark.logger import PySparkLogger  # who asks logging itself first gives PySpark a logger it cannot use
+    """Silence PySpark's log of refused queries, because here a refusal is an expected answer."""
+    from pyspark.logger import PySparkLogger  # asking `logging` for it first would give PySpark a logger it cannot use
 
     loggers = [PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
@@ -265,7 +265,7 @@ def _misplaced(operators: list[str], text: str) -> str:
     if "Window" in operators:
         return f"{text} has a window over other rows (OVER); use windowed_by() on groups"
     if "Aggregate" in operators:
-        return f"{text} has an aggregate; aggregates belong into group_by(...).agg(...)"
+        return f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)"
     return f"{text} gives more or fewer rows than it is given ({operators[0]} over {', '.join(operators[1:-1])}); expected one value per row"
 
 

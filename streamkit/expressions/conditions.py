@@ -87,13 +87,13 @@ def _isnan(_: TypedExpression, value: Datum) -> Datum:
 
 @operation("and", catalyst="And", lazy=True)
 def _and(expression: TypedExpression, rows: Rows) -> Datum:
-    """False as soon as one side is; the right side is not looked at where the left is false."""
+    """False as soon as one side is; the right side is not evaluated where the left is false."""
     return _logical(expression, rows, pc.and_kleene, decided=False)
 
 
 @operation("or", catalyst="Or", lazy=True)
 def _or(expression: TypedExpression, rows: Rows) -> Datum:
-    """True as soon as one side is; the right side is not looked at where the left is true."""
+    """True as soon as one side is; the right side is not evaluated where the left is true."""
     return _logical(expression, rows, pc.or_kleene, decided=True)
 
 
@@ -108,7 +108,7 @@ def _logical(expression: TypedExpression, rows: Rows, combine: Callable[[Datum, 
 
 @operation("coalesce", catalyst="Coalesce", lazy=True)
 def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
-    """The first value that is not null; later ones are not looked at."""
+    """The first value that is not null; later ones are not evaluated."""
     result = rows.value(expression.arguments[0])
     for argument in expression.arguments[1:]:
         if result.is_valid if isinstance(result, pa.Scalar) else not result.null_count:
@@ -120,7 +120,7 @@ def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
 
 @operation("case", catalyst=("If", "CaseWhen"), lazy=True)
 def _case(expression: TypedExpression, rows: Rows) -> Datum:
-    """Condition and value in turn, then perhaps what else; each is looked at only in rows that come so far."""
+    """Conditions and values in turn, then perhaps the value of `else`; each is evaluated only for rows that reach it."""
     arguments = expression.arguments
     undecided = pa.repeat(pa.scalar(True), rows.count)
     result: Datum = pa.scalar(None, to_arrow(expression.type))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 Codes: TypeAlias = npt.NDArray[np.int64]
 
-CODES_MIN = 1 << 12  # so many codes cost less than hashing rows to need fewer
+CODES_MIN = 1 << 12  # up to so many codes, unused ones cost less than hashing rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Groups, list[pa.Array
 
 
 def row_by_row(rows: int, times: int) -> Groups:
-    """The groups of columns of `rows` rows that stand `times` times one after the other: each row with those in its place."""
+    """The groups of columns that repeat `rows` rows `times` times: rows at the same position are one group."""
     return Groups.of(np.tile(np.arange(rows), times), rows)
 
 
@@ -94,7 +94,7 @@ def one_zero(column: pa.Array) -> pa.Array:
 
 
 def _by_distance(column: pa.Array) -> KeyCodes | None:
-    """Whole numbers within a narrow range, by their distance from the smallest; None for any other column."""
+    """Integers within a narrow range, coded by their distance from the smallest; None for any other column."""
     if column.null_count or len(column) == 0 or not (pa.types.is_integer(column.type) or pa.types.is_temporal(column.type)):
         return None
     numbers = (

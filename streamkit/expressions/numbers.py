@@ -171,7 +171,7 @@ def fit_decimal(value: Datum, type: str) -> Datum:
 
 
 def _exact(value: Datum) -> Datum:
-    """In 256 bits, with no digit more than it has, so that results of products fit."""
+    """In 256 bits, with only the digits it has, so that products fit."""
     return value.cast(pa.decimal256(value.type.precision, value.type.scale))
 
 

@@ -27,8 +27,8 @@ class Operation:
     """
     One operation: `compute` takes the expression and its arguments' values, or the rows themselves if it is `lazy`.
 
-    `fails` says whether a row can make it raise: then it must see no row that Spark would not show it. `refuse` gives the reason
-    why an expression of this name has no translation after all, or None. `strict`: null as soon as one argument is.
+    `fails` says whether a row can make it raise; then it must not be computed for rows that Spark would skip. `refuse` gives the
+    reason why an expression of this name has no translation after all, or None. `strict`: null as soon as one argument is.
     """
 
     compute: Callable[..., Datum]

@@ -1,4 +1,4 @@
-"""SQL patterns and Java's regular expressions in RE2's dialect, as far as both mean the same; what does not raises ValueError."""
+"""SQL patterns and Java's regular expressions in RE2's dialect; ValueError if a pattern would mean something else there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 _META = frozenset(r"\.+*?()|[]{}^$")
 _LINE_END = r"\n\r\x{85}\x{2028}\x{2029}"  # where Java's dot stops; RE2's stops at \n alone
-_SPACE = r"\t\n\x0B\f\r "  # Java's \s has the vertical tab, RE2's has not
+_SPACE = r"\t\n\x0B\f\r "  # Java's \s includes the vertical tab, RE2's does not
 _CLASSES = {"d": r"0-9", "w": r"a-zA-Z0-9_", "s": _SPACE}
 _CONTROLS = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f"}
 _QUANTIFIER = re.compile(r"\{\d{1,3}(?:,\d{0,3})?\}")

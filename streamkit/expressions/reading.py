@@ -69,7 +69,7 @@ def read_decimals(texts: Texts, type: str) -> pa.Array:
 
 
 def _read_decimals_slowly(texts: Texts, type: str) -> pa.Array:
-    """Exponents are rare enough for Python."""
+    """In Python, because exponents are rare."""
     target = to_arrow(type)
     step = decimal.Decimal(1).scaleb(-target.scale)
     context = decimal.Context(prec=2 * WIDEST, rounding=decimal.ROUND_HALF_UP)
@@ -128,7 +128,7 @@ def _offset_seconds(zones: pa.StringArray, texts: Texts, type: str) -> np.ndarra
 
 
 def _days(fields: pa.StructArray, texts: Texts, type: str) -> np.ndarray:
-    """Days since 1970 of the fields sign, year, month and day; a day that no calendar has raises."""
+    """Days since 1970 of the fields sign, year, month and day; a day that does not exist raises."""
     year, month, day = _numbers(fields.field("year"), 1970), _numbers(fields.field("month"), 1), _numbers(fields.field("day"), 1)
     year = np.where(_is_negative(fields), -year, year)
     days, exists = days_from_civil(year, month, day)

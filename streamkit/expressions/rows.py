@@ -61,7 +61,7 @@ class Rows:
         return self._by_dictionary(expression) or self._by_row(expression)
 
     def value_where(self, expression: TypedExpression, mask: pa.BooleanArray) -> Datum:
-        """As `value`, but only rows where the mask is true are computed, if others could raise; those hold anything."""
+        """As `value`, but if a row could raise, only rows where the mask is true are computed; the others hold anything."""
         if not can_fail(expression) or mask.true_count == self.count:
             return self.value(expression)
         if not mask.true_count:

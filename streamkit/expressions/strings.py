@@ -84,7 +84,7 @@ def _trimmed(characters: Datum | None) -> str:
 
 @operation("substring", catalyst="Substring", functions=("substr",), refuse=needs_literals(1, 2))
 def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, length: pa.Scalar) -> Datum:
-    """From a position counted from 1, or from the end if negative; before the start nothing is."""
+    """From a position counted from 1, or from the end if negative; positions before the start hold no characters."""
     start, count = position.as_py(), length.as_py()
     if count <= 0:
         return pc.if_else(pc.is_valid(value), _EMPTY_TYPES[expression.type], pa.scalar(None, value.type))
@@ -111,7 +111,7 @@ def _read_right(call: CatalystCall) -> TypedExpression:
 
 @operation("repeat", catalyst="StringRepeat")
 def _repeat(_: TypedExpression, text: Datum, times: Datum) -> Datum:
-    """Less than once is not at all."""
+    """A count below 1 gives the empty text."""
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
 
 

@@ -65,7 +65,7 @@ for _class, (_name, _take) in _FIELDS.items():
 
 @operation("date_trunc", catalyst="TruncTimestamp", refuse=needs_literals(0))
 def _date_trunc(expression: TypedExpression, unit: pa.Scalar, value: Datum) -> Datum:
-    """The start of the unit; null for a unit there is not, as in Spark."""
+    """The start of the unit; null if the unit is unknown, as in Spark."""
     return _floor(value, UNITS.get(unit.as_py().upper()))
 
 
@@ -193,7 +193,7 @@ def _read_parse(call: CatalystCall) -> TypedExpression:
 
 @operation("parse_timestamp", fails=always, refuse=_refuse_format)
 def _parse_timestamp(expression: TypedExpression, text: Datum, format: pa.Scalar) -> Datum:
-    """The moment a text spells in a format; a text that does not raises."""
+    """The moment that a text in this format spells; a text that does not fit the format raises."""
     pattern = format_pattern(format.as_py())
     if isinstance(text, pa.Scalar):
         return _parse(pa.array([text], text.type), pattern, format.as_py(), expression.type)[0]
@@ -235,7 +235,7 @@ _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']")
 
 @lru_cache(maxsize=64)
 def format_pattern(format: str) -> str:
-    """A regular expression with named groups for a datetime format; ValueError for what only Java understands."""
+    """A regular expression with named groups for a datetime format; ValueError if only Java understands it."""
     parts: list[str] = []
     names: list[str] = []
     position = 0

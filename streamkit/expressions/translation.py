@@ -1,4 +1,8 @@
-"""From Catalyst's analysed trees to typed expressions: operations say how their classes are read; here is what is no operation, and why the rest is refused."""
+"""
+From Catalyst's analysed trees to typed expressions.
+
+Operations say how their classes are read. Here are the classes that are not operations, and the reasons to refuse the rest.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +103,7 @@ class Translator:
 
 
 def fold(expression: TypedExpression) -> TypedExpression:
-    """A constant expression as the literal it is; as it stands if computing it fails: the error belongs to the rows that reach it."""
+    """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
     try:
         return literal(to_json(evaluate(expression, _EMPTY_ROW)[0], expression.type), expression.type)
     except EvaluationError:

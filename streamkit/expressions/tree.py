@@ -1,4 +1,4 @@
-"""Catalyst's trees as Python values: the JSON of a plan, with the JVM's own node behind each for what JSON leaves out."""
+"""Catalyst's trees as Python values: the JSON of a plan; each node also has the JVM's own, for what JSON leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiler asks of whoever resolves expressions; `streamkit.expressions.catalyst` answers with Spark's own analyser."""
+"""The analyzer that the compiler needs to resolve expressions; `streamkit.expressions.catalyst` implements it with Spark's own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Analyzer(Protocol):
     """
     Resolves and types expressions against the schema of the rows they read; `at` is the user's line for messages.
 
-    All three raise TopologyError for what cannot mean anything (unknown column, wrong type) and
-    UnsupportedExpressionError for what Spark knows but Arrow has no translation for.
+    All three raise TopologyError if an expression is wrong (unknown column, wrong type), and UnsupportedExpressionError if
+    Spark knows it but it has no translation to Arrow.
     """
 
     def project(
@@ -31,5 +31,5 @@ class Analyzer(Protocol):
     def aggregates(
         self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None
     ) -> tuple[TypedAggregate, ...]:
-        """Each named aggregate (count, count_if, sum, avg, min, max) over any scalar argument; TopologyError for anything else."""
+        """Each named aggregate (count, count_if, sum, avg, min, max) over any scalar argument; TopologyError if one is something else."""
         ...

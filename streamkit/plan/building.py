@@ -70,7 +70,7 @@ def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:
     """
     The emissions asked of each table, below the stateless steps between.
 
-    A join takes every change of a table that is no topic's, for it meets each as of its own place.
+    A join needs every change of a table that it looks up, because each record meets the table as of its own place.
     """
     asked: dict[Node, set[str]] = {}
     for node in walk(roots):

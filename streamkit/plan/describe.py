@@ -10,9 +10,9 @@ from streamkit.plan.tree import walk
 
 def describe(name: str, roots: Iterable[Node]) -> str:
     """
-    The topology as text: every source with what becomes of it below it, as far as the ends of streams and the stores.
+    The topology as a tree of text: below each source the steps that take its rows, down to the sinks and stores.
 
-    A join stands below its first input; below the others there is a reference to it.
+    A join is drawn below its first input; below its other inputs stands a reference to it.
     """
     every = list(walk(roots))
     consumers = {node: [other for other in every if node in other.children] for node in every}

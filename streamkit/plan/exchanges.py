@@ -14,8 +14,9 @@ def insert_exchanges(plan: Plan) -> Plan:
     """
     Put a `Send` behind the input and a `Receive` before the step, by the key the step needs.
 
-    A table moves by its key, a stream by the columns it is joined on (rows without a key only where a left join keeps
-    them) or grouped by, and to an output by its own key. Steps of one stage share the rows that they need in the same way.
+    A table moves by its key. A stream moves by the columns it is joined on or grouped by, and to an output by its own key.
+    Rows without a key move only where a left join or an output keeps them. Steps of one stage share an exchange if they need the
+    same rows by the same key.
 
         Source → Aggregate   becomes   Source → Send … Receive → Aggregate
     """
@@ -28,7 +29,7 @@ def insert_exchanges(plan: Plan) -> Plan:
 
 @dataclass
 class _Moves:
-    """The steps and edges so far; `shared` has the receiving ends that other steps may use, by what moves and how."""
+    """The steps and edges so far; `shared` has the receiving ends that other steps may use, by input, stage and exchange."""
 
     steps: list[Step] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
@@ -50,7 +51,7 @@ def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
 
 
 def _moved(step: Step, name: str, source: Step, exchange: Exchange, moves: _Moves) -> str:
-    """Add both ends of an edge; the id of the end that receives."""
+    """Add both ends of an edge, and return the id of the end that receives."""
     edge = Edge(len(moves.edges), source.stage, step.stage, exchange.key, source.schema)
     ends = f"{step.id}:" if len(step.inputs) == 1 or step.inputs[0] == name else f"{step.id}:{step.inputs.index(name)}:"
     send = Send(f"{ends}send", source.stage, (name,), edge.number, exchange.key, exchange.keep_null_keys)

@@ -119,7 +119,7 @@ def _grouped(text: str, function: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Drop parentheses that a function's own make needless."""
+    """Drop outer parentheses, which are not needed inside those of a function."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

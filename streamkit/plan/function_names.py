@@ -1,4 +1,4 @@
-"""The names of pyspark.sql.functions beyond those of streamkit.functions, and what kind some are: so that an error can say why one is refused."""
+"""The names of pyspark.sql.functions that streamkit.functions lacks, and the kind of some, so that an error can say why one is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass `resolve_inputs`: what the topics that a topology reads hold."""
+"""Pass `resolve_inputs`: finds the topic behind every source, and its schema and key."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def common_key_types(
     right_key: Sequence[str],
     sides: tuple[str, str] = ("stream", "table"),
 ) -> tuple[str, ...]:
-    """The types in which a join compares its columns; TopologyError unless the one widens to the other."""
+    """The types in which a join compares its columns; TopologyError unless one widens to the other."""
     return tuple(_common_type(join, left[a], right[b], sides) for a, b in zip(on, right_key, strict=True))
 
 
@@ -81,7 +81,7 @@ def joined_names(join: JoinNode, left: Schema, right: Schema, right_key: Sequenc
 def joined_schema(
     sources: Sources, left: Schema, right: Schema, optional: Iterable[str], at: Location | None, key: Iterable[str] = ()
 ) -> Schema:
-    """The columns of a join's result; those of an `optional` side may be null, but the key never is for lack of a row."""
+    """The columns of a join's result; those of an `optional` side may be null, the key may not."""
     sides, missing = {"left": left, "right": right}, set(optional)
     joined = []
     for name, source in sources:
@@ -92,12 +92,12 @@ def joined_schema(
 
 
 def read_of(side: str, columns: Sources, needed: Names) -> Names:
-    """The columns of one side that the needed columns of a join come from."""
+    """The columns of one side that a join needs to give these columns."""
     return frozenset(source.partition(".")[2] for name, source in columns if name in needed and source.startswith(f"{side}."))
 
 
 def kept_columns(columns: Sources, needed: Names) -> Sources:
-    """What a join gives, without what nobody reads."""
+    """The columns of a join's result that somebody reads."""
     return tuple(pair for pair in columns if pair[0] in needed)
 
 

@@ -1,4 +1,4 @@
-"""The rules on columns and keys: which names exist, what is typed how, and that a table keeps its key."""
+"""The rules on columns and keys: which names exist, which types expressions have, and that a table keeps its key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def typed(columns: Iterable[tuple[str, Expression]], schema: Schema, analyzer: A
 
 
 def check_columns(names: Iterable[str], schema: Schema, at: Location | None, what: str = "") -> None:
-    """TopologyError for the first name that is no column; the message lists those there are."""
+    """TopologyError if a name is not a column; the message names the first such, and lists the columns there are."""
     for name in names:
         if name not in schema:
             close = difflib.get_close_matches(name, schema.names, 1)
@@ -50,7 +50,7 @@ def check_columns(names: Iterable[str], schema: Schema, at: Location | None, wha
 
 
 def make_schema(columns: Sequence[Column], at: Location | None) -> Schema:
-    """The schema of a step's rows; TopologyError where two columns have the same name, or one has a name of StreamKit's own."""
+    """The schema of a step's rows; TopologyError if two columns have the same name, or one has a name that is reserved."""
     try:
         return check_user_schema(Schema(tuple(columns)))
     except SchemaError as error:

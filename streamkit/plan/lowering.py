@@ -23,8 +23,8 @@ def infer_types(
     """
     The plan of a topology: typed operators without stages or exchanges.
 
-    A table in front of a join is kept by a `Materialize`; a table that is emitted is emitted where it is kept, and the stateless
-    steps above it follow. TopologyError says what cannot mean anything, at which line.
+    A `Materialize` keeps each table that a join looks up. A table is emitted where it is kept, and the stateless steps above it
+    follow. TopologyError names the user's line if a node cannot be compiled.
     """
     roots = tuple(roots)
     building = Building(names, inputs, analyzer, state_columns, asked_modes(roots))

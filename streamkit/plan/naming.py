@@ -40,7 +40,7 @@ def name_steps(roots: Iterable[Node]) -> Names:
 
 
 def name_part(text: str) -> str:
-    """A text as a part of a name: what names of topics cannot hold becomes a dash."""
+    """A text as a part of a name: characters that a topic's name cannot have become a dash."""
     return _FOREIGN.sub("-", text)
 
 

@@ -35,8 +35,8 @@ class Node:
     """
     Any step; `name` overrides the generated one.
 
-    `shape` says how a flowchart draws the step; `is_settled_per_epoch` that its newest results stand at the end of an epoch.
-    `kept_variant` ends the name of the store in which a join keeps the table, where the step has another store of its own.
+    `shape` says how a flowchart draws the step. `is_settled_per_epoch` says that its newest results stand at the end of an epoch.
+    `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own.
     """
 
     kind: ClassVar[str] = ""
@@ -83,7 +83,7 @@ class Node:
 
     @property
     def origin(self) -> Node:
-        """What a table comes from, below its stateless steps: a source, an aggregate, or a join of tables."""
+        """The node below a table's stateless steps that makes its rows: a source, an aggregate, or a join of tables."""
         return self
 
     @property
@@ -98,7 +98,7 @@ class Node:
 
     @property
     def feeding(self) -> frozenset[Node]:
-        """The sources whose records are, or cause, the step's rows: they move its stream time. Tables that are looked up do not."""
+        """The sources that move the step's stream time: their records are or cause its rows. Tables that are looked up do not."""
         return frozenset().union(*(child.feeding for child in self.children))
 
     def text(self) -> str:
@@ -106,7 +106,7 @@ class Node:
         return self.kind.replace("_", " ")
 
     def label(self) -> tuple[str, ...]:
-        """What the step does as a picture shows it: one line for each thing; the store is shown apart."""
+        """What the step does, as the lines of a picture; the store is shown apart."""
         return (self.text(),)
 
     @property
@@ -119,11 +119,11 @@ class Node:
         return self.kind.replace("_", " ")
 
     def lower(self, building: Building) -> Step:
-        """The typed step that gives the node's rows, with all below it added to the building; TopologyError for what cannot be."""
+        """Add the typed steps that give the node's rows, and return the last; TopologyError if the node cannot be compiled."""
         raise TopologyError(f"{type(self).__name__} ({self.kind}) is not supported yet", self.at)
 
     def changes(self, building: Building) -> Step:
-        """Every change of a table, before it is kept for a join; TopologyError for what is no table."""
+        """The step that gives every change of the table, for a join to keep; TopologyError if the node is not a table."""
         raise TopologyError(f"{type(self).__name__} ({self.kind}) gives no table to join with", self.at)
 
     def delay_ms(self, window: TimeWindow) -> int:
@@ -170,7 +170,8 @@ def structure_hash(node: Node) -> str:
     """
     Eight hexadecimal digits that depend on the structure below a node and on nothing else.
 
-    Names of stores hold them, so they must stay as they are: of the node's text, unless the tree is too large to be written out.
+    Names of stores contain them, so they must not change. They hash the node's text, or its digest if the tree is too large
+    to write out.
     """
     content = repr(node).encode() if node.tree_size <= WRITTEN_OUT_MAX else node._digest
     return hashlib.sha256(content).hexdigest()[:8]
@@ -194,7 +195,7 @@ def words(relation: str) -> str:
 
 
 def shortened(name: str) -> str:
-    """A generated name, cut to what names of topics leave room for."""
+    """A generated name, cut to the length that names of topics leave room for."""
     return name if len(name) <= NAME_PART_MAX else name[:NAME_PART_MAX].rstrip("-")
 
 

@@ -1,8 +1,8 @@
 """
 An operator of a compiled program, and what passes and engine ask of it.
 
-An operator is a frozen record, so that a program is a JSON value. Each answers for itself: how its inputs must lie over the
-tasks, which columns it reads, what it keeps, what it says of itself. Its record stands in a file of
+An operator is a frozen record, so that a program is a JSON value. Each answers for itself: how its inputs must be partitioned
+over the tasks, which columns it reads, which stores it keeps, how `explain` shows it. Its record stands in a file of
 `streamkit.plan.operators`, its kernel in the file of the same name in `streamkit.engine.operators`.
 """
 
@@ -27,7 +27,7 @@ PORT = "#"  # between an operator's id and the name of one of its outputs; names
 
 @dataclass(frozen=True)
 class Exchange:
-    """How rows lie over the tasks: by the hash of these columns; rows whose key is null are spread, or dropped."""
+    """How rows are partitioned over the tasks: by the hash of these columns; rows whose key is null are spread, or dropped."""
 
     key: Key
     keep_null_keys: bool
@@ -39,8 +39,8 @@ class Operator:
     Any operator: `id` is its stable name, `inputs` the ids of the operators whose rows it takes, with a port if it takes one.
 
     `stage_min` is the first stage in which it can run. `ends_place` says that its rows need no place in the canonical order.
-    `is_looked_up` says that it is a table which runs wherever joins look it up, `narrows_input` that columns nobody reads are
-    left out in front of it. `tick_ms` is how often it must run although no record came.
+    `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
+    columns nobody reads are left out in front of it. `tick_ms` is how often it must run even if no record comes.
     """
 
     kind: ClassVar[str] = ""
@@ -90,7 +90,7 @@ class Operator:
 
     @property
     def kept_aggregates(self) -> tuple[TypedAggregate, ...]:
-        """The aggregates whose states are the values of its store; none where rows are kept as they are."""
+        """The aggregates whose states are the values of its store; empty if it keeps rows as they are."""
         return ()
 
     @property
@@ -118,7 +118,7 @@ class Operator:
         raise NotImplementedError
 
     def exchange(self, place: int, rows: Step) -> Exchange | None:
-        """How the rows of its input number `place` must lie over the tasks; None: as they lie."""
+        """How the rows of its input number `place` must be partitioned over the tasks; None if any way will do."""
         return None
 
     def looks_up(self, place: int) -> bool:
@@ -126,19 +126,19 @@ class Operator:
         return False
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
-        """By which columns its rows lie over the tasks, given the same of its inputs; None: by none that is known."""
+        """The columns that its rows are partitioned by, given those of its inputs; None if unknown."""
         return inputs[0] if inputs else None
 
     def rekeys(self, before: Key, after: Key) -> bool:
-        """Whether a stream's key has other values behind it."""
+        """Whether the operator changes the values of a stream's key."""
         return False
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        """The columns it reads of its input number `place`, given those that are read of its own rows."""
+        """The columns it reads from its input number `place`, given those that are read from its own rows."""
         return needed
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        """Its step without the columns that nobody reads; `rows` are those of its first input, already narrowed."""
+        """Its step without the columns that nobody reads; `rows` is the schema of its first input, already narrowed."""
         return step
 
     def text(self) -> str:

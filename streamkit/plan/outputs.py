@@ -18,7 +18,7 @@ def fit_outputs(topics: Topics | None) -> Callable[[Plan], Plan]:
     """
     The pass that gives every output the column order of its topic.
 
-    TopologyError, with both schemas, where a topic exists and has other columns, types or another key.
+    TopologyError, with both schemas, if the topic exists and has other columns, types or another key.
     """
     names = () if topics is None else topics.topics(internal=True)
     existing = {name: topics.topic(name) for name in names} if topics is not None else {}

@@ -10,9 +10,9 @@ from streamkit.schema import Schema
 
 def push_partial_aggregation(plan: Plan) -> Plan:
     """
-    Put a `Fold` in front of the exchange of every aggregation, or of the aggregation where there is no exchange.
+    Put a `Fold` in front of the exchange of every aggregation, or of the aggregation itself if there is no exchange.
 
-    Unless a result is asked for every record.
+    An aggregation that gives a result for every record gets none.
 
         Source → Send … Receive → Aggregate   becomes   Source → Fold → Send … Receive(folded) → Aggregate(folded)
     """

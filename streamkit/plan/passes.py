@@ -16,7 +16,7 @@ PASSES: tuple[Pass, ...] = (assign_stages, insert_exchanges, push_partial_aggreg
 
 
 def assemble(plan: Plan) -> Program:
-    """The program of a plan that went through all passes, its invariants checked."""
+    """The program of a plan that went through all passes; its invariants are checked."""
     program = Program(
         application=plan.application,
         inputs=plan.inputs,

@@ -49,7 +49,7 @@ class Box:
 
 
 def picture(name: str, roots: Iterable[Node]) -> str:
-    """The topology as HTML with one SVG picture in it; every box holds all that its step does, its store and its key."""
+    """The topology as HTML with one SVG picture in it; every box shows what its step does, its store and its key."""
     boxes = _placed(list(walk(roots)))
     width = max((box.left for box in boxes.values()), default=0) + BOX_WIDTH + MARGIN
     height = max((box.bottom for box in boxes.values()), default=0) + MARGIN

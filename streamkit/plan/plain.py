@@ -20,9 +20,9 @@ def to_plain(value: Any) -> Any:
     """
     The value as JSON can hold it.
 
-    A value inside it that has a `to_json` of its own, as one with checks on the way back has, says itself what it is. A schema
-    is its SQL text; another dataclass a dict of its fields, with its `kind` if it has one; a tuple is a list. The keys
-    of a mapping are text, as JSON has them; a named tuple is the list of its values, which must be scalars.
+    A value that has a `to_json` of its own is written by that. A schema is its SQL text; another dataclass is a dict of its
+    fields, with its `kind` if it has one; a tuple is a list. The keys of a mapping are text, as JSON has them; a named tuple is
+    the list of its values, which must be scalars.
     """
     if isinstance(value, Schema):
         return value.ddl()
@@ -42,7 +42,7 @@ def from_plain(expected: Any, value: Any, kinds: Mapping[str, type] = NO_KINDS) 
     """
     The value of type `expected` behind a plain one; `kinds` are the classes behind "kind".
 
-    A field that is missing has its default, for a value of before there was such a field; KeyError if it has none.
+    A missing field gets its default, so that values from before the field existed can be read; KeyError if it has none.
     """
     if expected is Schema:
         return Schema.parse(value) if value else Schema(())

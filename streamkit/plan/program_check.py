@@ -1,4 +1,4 @@
-"""What holds of every program; a violation is a mistake of the compiler, or of whoever wrote the JSON."""
+"""The invariants of every program; a violation is a bug of the compiler, or a mistake in hand-written JSON."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def check_program(program: Program) -> None:
     """
     Raise ValueError unless the program is sound.
 
-    Ids differ and inputs stand before those that take them; rows change the stage only from the sending to the receiving end
-    of one edge; readers hold no state; stores, inputs and outputs that are named exist.
+    Ids are distinct, and an operator comes after its inputs. Rows change the stage only from the sending to the receiving end
+    of one edge. Readers hold no state. Stores, inputs and outputs that are named exist.
     """
     _check_distinct((operator.id for operator in program.operators), "operator")
     _check_distinct((store.name for store in program.stores), "store")

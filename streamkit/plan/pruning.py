@@ -1,4 +1,4 @@
-"""Pass `prune_columns`: what nobody reads is neither read from a topic nor moved."""
+"""Pass `prune_columns`: columns that nobody reads are neither read from a topic nor moved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkit.schema import Schema
 
 def prune_columns(plan: Plan) -> Plan:
     """
-    Keep in every step the columns that later steps read, and project before a `Send` what would travel for nothing.
+    Keep in every step only the columns that later steps read, and drop the others by a projection before a `Send`.
 
     A store keeps all columns of its table: what it holds must not depend on who reads it today.
     """
@@ -27,7 +27,7 @@ def prune_columns(plan: Plan) -> Plan:
 
 
 def _needed(plan: Plan) -> dict[str, Names]:
-    """The columns that are read of each step's rows."""
+    """For each step the columns of its rows that others read."""
     needed: dict[str, Names] = {step.id: frozenset() for step in plan.steps}
     for step in reversed(plan.steps):
         for place, name in enumerate(step.sources):

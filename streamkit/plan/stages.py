@@ -10,7 +10,7 @@ from streamkit.plan.steps import Plan, Step, with_operator
 
 @dataclass(frozen=True)
 class Place:
-    """Where the rows of a step are: their stage, and the columns by which they lie over the tasks (None: unknown)."""
+    """Where the rows of a step are: their stage, and the columns they are partitioned by (None: unknown)."""
 
     stage: int
     key: Key | None
@@ -20,9 +20,9 @@ def assign_stages(plan: Plan) -> Plan:
     """
     Give every step its stage.
 
-    Stage 0 is the readers. A step comes one stage after an input that must move to it, and stays with an input that lies over
-    the tasks as the step needs it: operators on the same key share a kernel. A table stands in the stage of the join that
-    looks it up; one that is looked up in two stages is kept twice, under two names.
+    Stage 0 is the readers. A step runs in the stage of its input if that is partitioned as the step needs, else one stage later.
+    So operators on the same key share a kernel. A table is kept in the stage of the join that looks it up; one that is looked
+    up in two stages is kept twice, under two names.
 
         Source → Filter → TableJoin on k → Aggregate by k → Emit → Write
         0        0        1                1                1      1
@@ -35,7 +35,7 @@ def assign_stages(plan: Plan) -> Plan:
 
 
 def is_in_place(exchange: Exchange | None, rows: Place) -> bool:
-    """Whether rows need not move to lie as an exchange would lay them."""
+    """Whether rows are already partitioned as an exchange would partition them."""
     return exchange is None or (rows.stage > 0 and rows.key == exchange.key)
 
 
@@ -64,7 +64,7 @@ def _place(step: Step, plan: Plan, places: dict[str, Place]) -> Place:
 
 
 def _key(exchange: Exchange | None, source: Step, rows: Place, stage: int) -> Key | None:
-    """By which columns an input's rows lie when they have come to a stage."""
+    """The columns that an input's rows are partitioned by when they have reached a stage."""
     if rows.stage == stage and is_in_place(exchange, rows):
         return rows.key
     return exchange.key if exchange is not None else source.partition_by or None

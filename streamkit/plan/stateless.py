@@ -1,4 +1,4 @@
-"""Steps that look at one row at a time: they leave a stream a stream and a table a table."""
+"""Steps that look at one row at a time: of a stream they make a stream, of a table a table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StatelessStep(Node):
 
 
 def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
-    """The stateless steps between a table and what it comes from, in the order they apply."""
+    """The stateless steps between a table and its origin, in the order they apply."""
     steps: list[StatelessStep] = []
     while isinstance(node, StatelessStep):
         steps.append(node)
@@ -57,6 +57,6 @@ def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
 
 
 def passed(step: Step, rows: Schema | None) -> Step:
-    """A step that passes on whatever columns it gets."""
+    """A step that passes on all columns of its input."""
     assert rows is not None, f"{step.id} has no input"
     return replace(step, schema=step.schema.select(name for name in step.schema.names if name in rows))

@@ -1,7 +1,7 @@
 """
-The heartbeat of an epoch: since when its plan holds.
+The heartbeat of an epoch tells when it was planned.
 
-Until it is committed, its tasks may read files that have left the manifest since; the trash waits for that.
+Until the epoch is committed, its tasks may read files that have left the manifest since. The trash keeps these so long.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from streamkit.names import epoch_heartbeat
 
 
 def beat_epoch(heartbeats: Heartbeats, application: Application) -> None:
-    """Say that an epoch is about to be planned; no epoch fails for it."""
+    """Record that an epoch is about to be planned; an error of the heartbeat does not fail the epoch."""
     with suppress(StreamKitError):
         heartbeats.beat(epoch_heartbeat(application.id, application.generation))
 
 
 def forget_epoch(heartbeats: Heartbeats, application: Application) -> None:
-    """Say that no epoch is under way."""
+    """Remove the heartbeat, since no epoch is under way."""
     with suppress(StreamKitError):
         heartbeats.forget(epoch_heartbeat(application.id, application.generation))

@@ -1,4 +1,4 @@
-"""What ended a query: the StreamKit error behind Spark's, of which Spark hands on only the text."""
+"""The StreamKit error behind an error of Spark's, which carries only its text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SparkError(Exception):
 
 
 def without_jvm_frames(text: str) -> str:
-    """What Spark says, up to where it describes its JVM and its query, without the frames of the JVM; those of Python stay."""
+    """Spark's text without the JVM's frames and without its descriptions of JVM and query; frames of Python stay."""
     return _JVM_FRAME.sub("", _OF_THE_JVM.sub("", text)).strip()
 
 
@@ -37,7 +37,7 @@ def failure_of(exception: Exception, catalog: Catalog) -> Exception:
 
 
 def _with_topic_names(message: str, catalog: Catalog) -> str:
-    """Tasks know topics by their ids only."""
+    """The message with the names of topics, since tasks know only their ids."""
     names = {topic.id: topic.name for topic in catalog.topics()}
 
     def name(found: re.Match[str]) -> str:

@@ -38,8 +38,8 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     """
     Run a topology with the options of its command line, until it ends or is interrupted.
 
-    An error of the user's prints its message and exits 1; an interrupt or SIGTERM stops cleanly and exits 130 or 143.
-    In a file that `streamkit run` or `streamkit explain` loads it only says which topology is meant, and returns.
+    A StreamKitError prints its message and exits with 1. An interrupt or SIGTERM stops cleanly and exits with 130 or 143.
+    In a file that `streamkit run` or `streamkit explain` loads it only hands the topology over, and returns.
     """
     if hand_over(topology):
         return
@@ -65,7 +65,7 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
 
 
 def _show_error(error: Exception, console: Console, spark_log: Path | None) -> None:
-    """Say what ended the run, last and without a frame of the JVM's, and where those are."""
+    """Print what ended the run, without the JVM's frames, and where to find those."""
     if spark_log is not None and spark_log.exists():
         console.print(f"what Spark said is in {spark_log}; --verbose shows it", markup=False, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
@@ -98,7 +98,7 @@ def _parser(topology: Topology) -> argparse.ArgumentParser:
 
 @dataclass
 class StopSignals:
-    """The stop signals that arrived since it listens, instead of a traceback from wherever they hit."""
+    """Collects stop signals, so that none of them raises a traceback wherever it happens to arrive."""
 
     arrived: list[int] = field(default_factory=list)
 
@@ -191,7 +191,7 @@ def _has_ended(running: Run, stopped: StopSignals) -> bool:
             return running.wait(POLL_SECONDS)
         running.stop()
     except Exception:
-        if not stopped.arrived:  # Ctrl-C reaches all processes of a terminal; what they die of is no news
+        if not stopped.arrived:  # Ctrl-C reaches all processes of a terminal; their deaths are expected
             raise
     return True
 

@@ -51,7 +51,7 @@ Trigger = str | timedelta | None
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: see `run` for what each means."""
+    """The options of `run`, which describes them."""
 
     tasks: int | None = None
     trigger: Trigger = None
@@ -190,7 +190,7 @@ class Run:
         return True
 
     def _cause(self, exception: StreamingQueryException) -> Exception:
-        """What ended the query; whatever befell a run that was fenced meanwhile, it was fenced."""
+        """The error that ended the query; FencedError if a newer run has fenced this one, whatever Spark raised."""
         try:
             check_generation(self.log.catalog, self.job.application)
         except FencedError as fenced:
@@ -276,7 +276,7 @@ def run(
         drain: process what is there, then close all windows and stop.
 
     Raises:
-        StreamKitError: a subclass that says what to mend.
+        StreamKitError: a subclass whose message says what to fix.
     """
     opened = log if isinstance(log, Log) else open_existing_log(log)
     check_shareable(opened)
@@ -287,7 +287,7 @@ def run(
 
 
 def check_shareable(log: Log) -> None:
-    """ConfigError for a log that the processes of a query could not open."""
+    """ConfigError if the processes of a query could not open the log."""
     if log.location == IN_MEMORY:
         raise ConfigError(f"{NOT_IN_MEMORY}: Spark's tasks are other processes")
     if log.has_password:
@@ -338,7 +338,7 @@ def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
 
 
 def _utc(time_ms: int | None) -> str | None:
-    """An event time as numpy writes it, which has a word for every year."""
+    """An event time as text; numpy can write every year."""
     return None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"
 
 

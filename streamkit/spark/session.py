@@ -39,9 +39,9 @@ AT_ANY_TIME = {
 
 def get_or_create_session(name: str, spark_log: Path | None = None) -> SparkSession:
     """
-    The active session, else a new one on all cores with the settings that suit; what spark-submit or a file sets wins.
+    The active session, else a new one on all cores with StreamKit's settings; those of spark-submit or a file win.
 
-    Where this starts Spark's JVM, what that says goes into the file `spark_log`, if one is given, and not to standard error.
+    If this starts Spark's JVM, its messages go into the file `spark_log` if one is given, else to standard error.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -63,12 +63,12 @@ def get_or_create_session(name: str, spark_log: Path | None = None) -> SparkSess
 
 
 def is_jvm_ours() -> bool:
-    """Whether Spark's JVM is still to be started, by this process: under spark-submit, or after a first session, there is one."""
+    """Whether this process still has to start Spark's JVM; under spark-submit, or after a first session, it runs already."""
     return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
 def _start_jvm(spark_log: Path) -> None:
-    """Start Spark's JVM with its standard error in a file; SetupError, with what it said last, if it does not start."""
+    """Start Spark's JVM with its standard error in a file; SetupError with its last messages if it does not start."""
     spark_log.parent.mkdir(parents=True, exist_ok=True)
     if spark_log.exists():
         spark_log.replace(f"{spark_log}.before")  # an older run may still write to it
@@ -97,7 +97,7 @@ def prepare_session(session: SparkSession) -> None:
 
 
 def activate(session: SparkSession) -> None:
-    """Make the session that of the calling thread, where Spark looks for data sources that were registered with it."""
+    """Make the session active in the calling thread, where Spark looks for the session's data sources."""
     SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 
@@ -108,7 +108,7 @@ def _given_settings() -> set[str]:
 
 
 def _share_archive(session: SparkSession) -> None:
-    """Spark starts the source's driver process without the files of --py-files; name our archive to it."""
+    """Name our archive to the source's driver process, which Spark starts without the files of --py-files."""
     here = Path(__file__).resolve()
     archive = next((str(parent) for parent in here.parents if parent.is_file() and zipfile.is_zipfile(parent)), None)
     if archive is None:

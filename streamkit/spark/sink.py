@@ -40,7 +40,7 @@ class EpochWriter(DataSourceStreamArrowWriter):
         return EpochMessage(json.dumps(to_plain(report)) if report else "")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """Commit by the reports alone; Spark's batch id says nothing (law 4). A committed epoch is left as it is."""
+        """Commit the epoch that the reports name, not Spark's batch id (law 4). A committed epoch stays as it is."""
         job = decode_job(self._encoded)
         texts = [message.report for message in messages if isinstance(message, EpochMessage) and message.report]
         reports = [from_plain(TaskReport, json.loads(text)) for text in texts]
@@ -49,4 +49,4 @@ class EpochWriter(DataSourceStreamArrowWriter):
             forget_epoch(log.heartbeats, job.application)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: what is staged and not referenced is collected at the next start."""
+        """Do nothing: the next start deletes staged files that no commit references."""

@@ -1,8 +1,8 @@
 """
 System calls of this process on files below one folder, handed to a test before they happen.
 
-The functions of `os` and Arrow's `memory_map` are replaced for the length of a with block, so that whatever code runs in it,
-the calls it makes are seen: nothing has to be written with tests in mind. SQLite's calls do not come by here; they have a VFS.
+The functions of `os` and Arrow's `memory_map` are replaced for the length of a with block, so the code
+that runs in it needs no hooks for tests. SQLite's own calls do not pass here; `faults` and `forgetful` have a VFS for them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Watcher(Protocol):
 
     def watch(self, name: str, path: str, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """
-        Make the call, `call(*arguments)`, or do as if, and return what its caller gets.
+        Make the call, `call(*arguments)`, or pretend to, and return what its caller gets.
 
         The first argument is a path or a descriptor; `path` is the absolute path of either.
         """
@@ -59,7 +59,7 @@ def watched(folder: str, watcher: Watcher) -> Iterator[None]:
 
 
 class _Seat:
-    """Where the watcher sits: which descriptors are those of its files."""
+    """A watcher, and the descriptors of the files it watches."""
 
     def __init__(self, folder: str, watcher: Watcher) -> None:
         self._folder = folder

@@ -61,7 +61,7 @@ class Image:
         return cls(files, tuple(sorted(folders)))
 
     def write(self, folder: str) -> None:
-        """Make a real folder anew, with this and nothing else in it."""
+        """Replace a real folder by one with this and nothing else in it."""
         shutil.rmtree(folder, ignore_errors=True)
         for path in (".", *self.folders):
             os.makedirs(os.path.join(folder, path), mode=0o700, exist_ok=True)
@@ -78,7 +78,7 @@ class _File:
 
 
 class DiskState:
-    """A disk at one moment: what is durable, and what is on its way."""
+    """A disk at one moment: the durable part, and the operations that are not durable yet."""
 
     def __init__(self, image: Image, numbers: dict[str, int]) -> None:
         self._names = dict.fromkeys(image.folders, FOLDER) | numbers
@@ -194,7 +194,7 @@ def _parts(operation: Operation, random: Random) -> Iterator[Operation]:
 
 
 def _without_data(operation: Operation) -> Operation:
-    """A write of which the file system knows the size alone: what was there stays, what is new is zero."""
+    """A write of which only the new size reached the disk: old bytes stay, new ones are zero."""
     if operation.kind == "truncate":
         return operation
     return Operation("write", offset=operation.offset + len(operation.data))

@@ -45,7 +45,7 @@ class Fault:
         self.calls.clear()
 
     def strikes(self, operation: str) -> str | None:
-        """Count a call; the kind of fault that befalls it, if one does."""
+        """Count a call, and return the kind of fault that strikes it, if one does."""
         if operation not in self.operations:
             return None
         self.calls.append(operation)

@@ -69,7 +69,7 @@ class ForgetfulDisk:
     # What happens to it, by paths relative to its folder
 
     def made(self, path: str) -> int:
-        """There is a file under this path, now if not before; returns its number."""
+        """Record that there is a file under this path, new or not; returns its number."""
         if path not in self._numbers:
             self._made += 1
             self._numbers[path] = self._made
@@ -77,7 +77,7 @@ class ForgetfulDisk:
         return self._numbers[path]
 
     def made_folder(self, path: str) -> None:
-        """There is a folder under this path."""
+        """Record a new folder under this path."""
         if path not in self._folders:
             self._folders.add(path)
             self.trace.append(Operation("name", path))
@@ -87,18 +87,18 @@ class ForgetfulDisk:
         return self._numbers.get(path)
 
     def renamed(self, path: str, new: str) -> None:
-        """A file has another name, in the place of whatever had that; nothing says that both halves of it survive together."""
+        """Record a rename, which replaces a file of the new name; a power cut may keep either half of it alone."""
         self._numbers[new] = self._numbers.pop(path)
         self.trace.append(Operation("name", new, self._numbers[new]))
         self.trace.append(Operation("unname", path))
 
     def linked(self, path: str, new: str) -> None:
-        """A file has one more name."""
+        """Record one more name of a file."""
         self._numbers[new] = self._numbers[path]
         self.trace.append(Operation("name", new, self._numbers[new]))
 
     def removed(self, path: str) -> None:
-        """There is no file and no folder under this path any more."""
+        """Record that the file or folder under this path is gone."""
         self._numbers.pop(path, None)
         self._folders.discard(path)
         self.trace.append(Operation("unname", path))
@@ -110,7 +110,7 @@ class ForgetfulDisk:
         self.trace.append(Operation("truncate", file=file, offset=size))
 
     def before_sync(self, path: str, file: int) -> None:
-        """A file is about to be synced; OSError if that shall fail."""
+        """Called before a file is synced; OSError if the sync is to fail."""
         if self._sync_fails is not None and self._sync_fails(path):
             self.trace.append(Operation("failed_sync", file=file))
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
@@ -279,7 +279,7 @@ class ForgetfulStorage(FileStorage):
             super().delete(path)
 
     def lose_power(self, random: Random) -> Image:
-        """Leave below the root what a disk may hold whose power failed now."""
+        """Change the root to what its disk may hold if the power fails now."""
         image = self.disk.image(random)
         image.write(self.root)
         self.__init__(self.root)  # type: ignore[misc]

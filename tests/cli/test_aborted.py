@@ -54,7 +54,7 @@ def test_no_command_shows_it(streamkit, aborted):
 
 
 def test_no_backup_and_no_rebuild_has_it(streamkit, aborted, tmp_path):
-    """Neither the rows of a backup nor those of a catalog that was made anew from the journal."""
+    """Neither the rows of a backup nor those of a catalog that was rebuilt from the journal."""
     streamkit("backup", str(tmp_path / "copy"))
     for file in aborted.glob("catalog.db*"):
         os.unlink(file)

@@ -54,6 +54,7 @@ ARGUMENTS = {
     ("apps", "list"): [],
     ("apps", "describe"): ["order-counts"],
     ("apps", "reset"): ["order-counts", "--yes"],
+    ("store", "list"): [],
     ("store", "get"): ["order-counts", "hourly", "1001"],
     ("storage", "list"): [],
     ("storage", "set"): ["{folder}/second"],
@@ -62,7 +63,7 @@ ARGUMENTS = {
     ("backup",): ["{folder}/backup"],
     ("rebuild",): [],
 }
-WITH_SPARK = {("explain",), ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "get")}
+WITH_SPARK = {("explain",), ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get")}
 
 
 def strict(text):

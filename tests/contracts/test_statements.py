@@ -135,7 +135,7 @@ def test_rows_are_returned_by_what_changes_them(database):
 
 
 def test_ids_never_come_back(database):
-    """The id of a deleted row is not given out again, so that what was made anew is something else."""
+    """The id of a deleted row is not given out again, so that what is made again is something else."""
     statement = "INSERT INTO topic (name, declaration, created_ms) VALUES ('t', '{}', 0) RETURNING id"
     with database.write() as transaction:
         ((first,),) = transaction.execute(statement)

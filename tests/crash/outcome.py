@@ -116,7 +116,7 @@ def orphans_of(log: Log) -> set[SlabName]:
 
 
 def finish(folder: Path | str, *, tasks: int | None = None, records_max: int = sales.EPOCH_RECORDS) -> Outcome:
-    """Start anew, run to the end of the backlog, check what must always hold, and return what came of it."""
+    """Start again, run to the end of the backlog, check what must always hold, and return what came of it."""
     with open_log(folder) as log:
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max)
         assert orphans_of(log) == set(), "what dead generations staged was not collected"

@@ -1,7 +1,7 @@
 """
 The topology that the crash tests run, compiled, and its input.
 
-    python -m tests.crash.sales        compile it anew into program.json, which the tests load without a JVM
+    python -m tests.crash.sales        compile it again into program.json, which the tests load without a JVM
 
 Its operators between them keep, join, fold and close whatever a crash could tear: a table and a join behind a second
 exchange, aggregates folded and not, every emission, windows whose retention ends while the input lasts.

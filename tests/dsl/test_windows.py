@@ -59,7 +59,7 @@ def test_grace_is_asked_for_by_name(build, call):
     ],
 )
 def test_absurd_lengths_are_refused(build, message):
-    """What is no length of time is refused, and named."""
+    """Anything but a length of time is refused, and named."""
     with pytest.raises(ConfigError, match=message):
         build()
 

@@ -326,7 +326,7 @@ def test_group_by_key_takes_the_streams_key(app, compiled):
 
 
 def test_changed_key_rekeys_a_stream(app, compiled):
-    """A stream whose key column is computed anew goes to its topic under the new key."""
+    """A stream whose key column is computed again goes to its topic under the new key."""
     app.stream("flights").with_columns(carrier=F.upper("carrier")).select("origin").to("copy")
 
     program = compiled()

@@ -134,7 +134,7 @@ def test_a_start_whose_stores_would_be_misread_is_refused(log):
 
 @pytest.mark.parametrize("topic", ["orders", "customers"])
 def test_a_running_application_notices_that_an_input_is_gone(log, topic):
-    """An application whose input was deleted, or deleted and created anew, stops with its name; started again it reads the new one."""
+    """An application whose input was deleted, or deleted and created again, stops with its name; started again it reads the new one."""
     sales.create_inputs(log)
     sales.append_chunk(log, 0)
     planner = start(log.catalog, log.storage, sales.load_program(), tasks=2)

@@ -1,4 +1,4 @@
-"""Analysis: every name and type is judged by Spark before anything runs, and errors say what to mend and where."""
+"""Analysis: every name and type is judged by Spark before anything runs, and errors say what to fix and where."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_constants_arrive_whole(typed, column, value, type):
         (F.expr("a + > 1"), r"(?i)syntax error.* in a \+ > 1"),
         (F.expr("upper(c, c)"), r"upper.*requires 1 parameter.*in upper\(c, c\)"),
         (F.expr(" "), "not empty"),
-        (F.sum("a"), r"sum\(a\) has an aggregate; aggregates belong into group_by"),
+        (F.sum("a"), r"sum\(a\) has an aggregate; expected aggregates only in group_by"),
         (F.sum("a") + F.col("b"), "has an aggregate"),
     ],
 )
@@ -195,7 +195,7 @@ def test_aggregates_have_types_and_arguments(analyzer):
     ],
 )
 def test_other_aggregates_are_refused(analyzer, column, message):
-    """What is no single supported aggregate is refused with the user's line."""
+    """Anything but a single supported aggregate is refused with the user's line."""
     with pytest.raises(TopologyError, match=message) as caught:
         analyzer.aggregates(SCHEMA, [("r", column.expression)], LINE)
     assert caught.value.at == LINE

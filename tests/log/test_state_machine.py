@@ -1,7 +1,7 @@
 """
 Promises of the log to any sequence of calls: it holds what a plain model holds.
 
-Producers, transactions, batches that are sent again, topics deleted and made anew, the log closed and opened: after each
+Producers, transactions, batches that are sent again, topics deleted and made again, the log closed and opened: after each
 step every topic equals a list of values per partition. Under torture there are 500 sequences of 50 steps.
 """
 
@@ -83,7 +83,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(topic=NAMES, comes_back=st.booleans())
     def delete(self, topic, comes_back):
-        """A topic that is made anew is another topic."""
+        """A topic that is made again is another topic."""
         if topic in self.model:
             self.log.delete_topic(topic)
             del self.model[topic]

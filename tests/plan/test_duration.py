@@ -53,7 +53,7 @@ def test_lengths_are_read(value, length_ms):
     ],
 )
 def test_what_is_no_length_is_refused(value, message):
-    """What is no length of time is refused with its name, and the message says why."""
+    """Anything but a length of time is refused with its name, and the message says why."""
     with pytest.raises(ConfigError, match=f"(?s)the grace .*{message}"):
         duration_ms(value, "grace")
 

@@ -105,7 +105,7 @@ def test_unknown_columns_are_named(node):
     ],
 )
 def test_changes_of_the_key_are_seen(node, changes):
-    """Computing a key column anew changes the key; carrying it along, or copying it to another name, does not."""
+    """Computing a key column again changes the key; carrying it along, or copying it to another name, does not."""
     columns = result_columns(node, FLIGHTS, KEY, UpperAnalyzer())
 
     assert changed_key(columns, KEY) == changes

@@ -90,7 +90,7 @@ def collect_by_age(storage, catalog, writer, generation, committed_step):
 
 
 def begin_again(transaction, name, now_ms):
-    """A producer that is opened anew fences nobody."""
+    """A producer that is opened again fences nobody."""
     for row in transaction.execute("SELECT id, epoch, step FROM producer WHERE name = ?", (name,)):
         return producers.ProducerState(row[0], name, row[1], row[2])
     return original_open(transaction, name, now_ms)

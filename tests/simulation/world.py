@@ -42,7 +42,7 @@ SETTINGS = replace(load_settings(), file_delete_delay_ms=FILE_DELETE_DELAY_MS)
 
 
 class Actor(Protocol):
-    """Whoever uses the log; what it must remember beyond a crash is in its attributes, and `live` may be called anew, or twice."""
+    """Whoever uses the log; what it must remember beyond a crash is in its attributes, and `live` may be called again, or twice."""
 
     name: str
 

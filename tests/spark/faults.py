@@ -1,5 +1,5 @@
 """
-What befalls the Python processes that Spark starts.
+What happens to the Python processes that Spark starts.
 
 In all of them fail points lead to `strike`, which does nothing unless a test left a file with the name of the place; the file
 holds the name of the function that strikes there. So the same processes serve all tests: starting others takes seconds.

@@ -83,7 +83,7 @@ def test_checkpoint_that_knows_less(spark, few_flights, fault):
     Spark's checkpoint is not asked where to go on, whatever it has lost.
 
     The planner dies behind the offsets of batch 0: they are replayed. The commit dies behind epochs 1 and 2: their replay does
-    nothing. The offsets of batch 1 get lost themselves, and it is planned anew with all that has come in since: only what is
+    nothing. The offsets of batch 1 get lost themselves, and it is planned again with all that has come in since: only what is
     not committed is processed. In the end all files are torn, and the next start does not mind.
     """
     log = few_flights(days=2)

@@ -18,6 +18,7 @@ from streamkit.failpoints import armed
 from streamkit.log.catalog import epochs
 from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
 from streamkit.state import view
+from streamkit.state.task_state import TaskState
 from tests.engine.engine_run import append, fresh_log
 
 KEYS = range(40)
@@ -188,3 +189,40 @@ def test_a_view_of_a_store_that_is_gone_says_so():
             StoreNotFoundError, match="the store 'plain' of the application 'app' was reset; start the application"
         ):
             found.to_arrow()
+
+
+def test_a_view_is_one_line(shared):
+    """It names application, store, key, windows and columns, and nothing of the program behind it."""
+    assert repr(shared.view()) == "StoreView('app', 'plain': key k; columns n)"
+    assert repr(shared.view("hourly")) == "StoreView('app', 'hourly': key k; windows of 1 hour; columns n)"
+
+
+def test_a_notebook_shows_the_first_rows(monkeypatch):
+    """Ten rows and no more, those with which `to_arrow` begins, times as text; after a reset the columns alone."""
+    with fresh_log() as log:
+        counting = Counting(log)
+        counting.run_epoch()
+        hourly = counting.view("hourly")
+        shown, rows = hourly._repr_html_(), hourly.to_arrow().slice(0, view.ROWS_SHOWN).to_pylist()
+        assert shown.count("<tr>") == 1 + view.ROWS_SHOWN
+        assert "<th>k</th><th>window_start</th><th>window_end</th><th>n</th>" in shown
+        start, end = "1970-01-01 00:00:00+00:00", "1970-01-01 01:00:00+00:00"
+        assert all(f"<tr><td>{row['k']}</td><td>{start}</td><td>{end}</td><td>1</td></tr>" in shown for row in rows)
+        for count in range(1, view.ROWS_SHOWN):  # a key group may hold more rows than are still wanted
+            monkeypatch.setattr(view, "ROWS_SHOWN", count)
+            assert hourly._repr_html_().count("<tr>") == 1 + count
+        log.catalog.reset_application("app")
+        assert hourly._repr_html_() == shown[: shown.index("</tr>")] + "</tr></table></div>"
+
+
+def test_a_notebook_reads_no_more_than_it_shows(shared, monkeypatch):
+    """The first rows of a large store cost as little as those of a small one: no key group is read after ten rows."""
+    original, read = TaskState.scan, []
+
+    def scan(self, ranges):
+        read.append(original(self, ranges))
+        return read[-1]
+
+    monkeypatch.setattr(TaskState, "scan", scan)
+    shared.view()._repr_html_()
+    assert sum(len(keys) for keys, _ in read[:-1]) < view.ROWS_SHOWN <= sum(len(keys) for keys, _ in read)

@@ -47,7 +47,7 @@ def test_a_harness_is_known_by_its_files():
 
 
 def test_a_digest_tells_texts_apart(tmp_path, monkeypatch):
-    """Another text, another name and another file are another digest; what is no code does not matter."""
+    """Another text, another name and another file are another digest; what is not code does not matter."""
     monkeypatch.setattr(harnesses, "ROOT", tmp_path)
     digests = []
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", ""), ("a.txt", "3")):

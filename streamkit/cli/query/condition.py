@@ -26,7 +26,7 @@ COMPARISONS: dict[str, Callable[[pc.Expression, pc.Expression | pa.Scalar], pc.E
 
 @dataclass(frozen=True)
 class Interval:
-    """Whole numbers from `start` to before `end`; None is no bound."""
+    """Integers from `start` to before `end`; None means that there is no bound."""
 
     start: int | None = None
     end: int | None = None
@@ -52,7 +52,7 @@ EVERYTHING = Interval()
 
 @dataclass(frozen=True)
 class Condition:
-    """An Arrow expression, and by column the interval outside of which it does not hold; times are in ms since 1970."""
+    """An Arrow expression, and by column the interval in which it can hold; times are in ms since 1970."""
 
     expression: pc.Expression
     intervals: Mapping[str, Interval] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def compared(column: str, operand: pc.Expression, sign: str, value: pa.Scalar) -
 
 
 def _interval(sign: str, value: pa.Scalar) -> Interval | None:
-    """The whole numbers for which a comparison with a value holds, as far as they are an interval."""
+    """The integers for which a comparison with a value holds, as far as they are an interval."""
     number = Fraction(value.value, 1000) if pa.types.is_timestamp(value.type) else value.as_py()
     if not math.isfinite(number):
         return None

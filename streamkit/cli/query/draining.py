@@ -1,4 +1,4 @@
-"""What a member of a group prints that does not follow: what is there when it begins, also where a silent member has its hands on it."""
+"""What a member of a group prints without --follow: all records that are there when it begins, also those that a silent member holds."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Waiting:
 
 
 def _held_text(group: GroupDescription, held: list[PartitionDescription], silent_s: Mapping[str, float]) -> str:
-    """Which partitions who has, and how long each was silent."""
+    """Which member has which partitions, and how long each was silent."""
     found = []
     for member in group.members:
         numbers = [str(row.partition) for row in held if row.owner == member.member_id]

@@ -1,4 +1,4 @@
-"""Portions of records: decoded up to the first that cannot be, with the offsets from which a group goes on that had them."""
+"""Portions of records: decoded up to the first that cannot be, with the offsets from which a group goes on after them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Following = dict[TopicPartition, int]
 
 @dataclass(frozen=True)
 class Portion:
-    """Some records, and the offsets behind them and behind those that nobody wanted, by partition."""
+    """Some records, and by partition the offset behind them and behind records that were not wanted."""
 
     records: list[dict[str, Any]]
     following: Following = field(default_factory=dict)
@@ -46,7 +46,7 @@ def polled_portions(
     """
     The rows that are wanted, `limit` at most; then the error of the first that cannot be decoded, if there is one.
 
-    When nothing more comes, the last portion has no records, and the offsets behind what is no longer there.
+    When nothing more comes, the last portion has no records, and the offsets behind those that have gone.
     """
     left = limit
     for table in tables:

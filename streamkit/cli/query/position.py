@@ -28,7 +28,7 @@ def parse_position(text: str) -> Position:
 
 
 def parse_offset(text: str) -> Position:
-    """A position that is no time: earliest, latest or an offset; ConfigError for anything else."""
+    """A position that is not a time: earliest, latest or an offset; ConfigError for anything else."""
     if text in (EARLIEST, LATEST):
         return text
     if not _OFFSET.fullmatch(text):

@@ -24,7 +24,7 @@ class Wanted:
     """
     Records of a topic: these columns, of these partitions (all for None), from a position on, as far as a condition holds.
 
-    ConfigError for a partition that the topic has not.
+    ConfigError if the topic lacks one of the partitions.
     """
 
     topic: Topic
@@ -48,7 +48,7 @@ class Wanted:
 
 def check_offset(log: Log, wanted: Wanted) -> None:
     """
-    Check that the offset from which on records are wanted, if it is a number, is one that each of the partitions has.
+    Check that each of the partitions has the offset from which records are wanted, if it is a number.
 
     ConfigError if the partitions were not named and there are several; OffsetOutOfRangeError says which offsets there are.
     """
@@ -87,7 +87,7 @@ def standing_records(log: Log, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 def _each_as_far_as_sound(
     scan: Callable[[Sequence[int]], Iterator[pa.RecordBatch]], partitions: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """What a scan, which goes from partition to partition, gives of each before a frame that cannot be read; then its error, if there was one."""
+    """The rows of each partition in a scan, up to its first frame that cannot be read; then the first such error, if there was one."""
     failure = None
     while True:
         try:
@@ -104,7 +104,7 @@ def _each_as_far_as_sound(
 
 def consumer_of(log: Log, wanted: Wanted, group: str | None) -> Consumer:
     """
-    A consumer that begins at the position in every partition, in those that are added later too; in a group, where that has committed.
+    A consumer that begins at the position in every partition, also in later ones; in a group, at the committed offsets.
 
     In a group, where a partition begins is committed at once, so that the group goes on there even if nothing came.
     """

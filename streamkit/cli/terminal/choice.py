@@ -27,7 +27,7 @@ def choice_option(name: str, kind: type[Choice], help: str) -> Any:
 
 
 def _choice_of(kind: type[Choice]) -> Callable[[str | Choice], Choice]:
-    """A parser of an option; typer.BadParameter, which says what was found and what there is, for a word that is none of the kind's."""
+    """A parser of an option; typer.BadParameter, which says what was found and what there is, if the word is not one of the kind."""
 
     def parse(text: str | Choice) -> Choice:
         try:

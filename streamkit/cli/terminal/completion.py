@@ -20,7 +20,7 @@ def completing(names: Callable[[Catalog, typer.Context], Iterable[str]]) -> Comp
     """
     A completion by names of the log's catalog, which is opened read-only.
 
-    It never says a word: whatever goes wrong, from a log that is not there to a damaged one, there are no names.
+    It prints nothing and never fails: without a log, or with a damaged one, there are no names.
     """
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:

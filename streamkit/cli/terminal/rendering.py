@@ -27,7 +27,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def visible(text: str, kept: str = "") -> str:
-    """The text with what would act on a terminal spelled as Python does, by number, but for the characters `kept`."""
+    """The text with characters that would act on a terminal escaped as in Python, except those `kept`."""
     return _ACTING.sub(lambda found: found[0] if found[0] in kept else _spelling(found), text)
 
 
@@ -64,7 +64,7 @@ def _show_apart(message: str) -> None:
 
 
 def error_text(error: Exception) -> str:
-    """What an error says; one of the operating system that nobody has put in words says what to do, too."""
+    """The message of an error; for a bare error of the operating system, with what to do."""
     if isinstance(error, StreamKitError) or not isinstance(error, OSError) or error.errno is None:
         return str(error)
     where = f" ({error.filename})" if error.filename else ""

@@ -15,7 +15,7 @@ _LOOK_S = 0.2  # between two looks for an interrupt
 
 
 def standard_input(interrupted: threading.Event) -> BinaryIO:
-    """Standard input; to read it raises KeyboardInterrupt once the event is set, but only where nothing read is lost by that."""
+    """Standard input; reading raises KeyboardInterrupt once the event is set, but only where nothing that was read is lost."""
     if sys.stdin is None or sys.stdin.name == os.devnull:
         raise ConfigError("standard input is closed; expected records there, or the name of a file")
     try:
@@ -27,7 +27,7 @@ def standard_input(interrupted: threading.Event) -> BinaryIO:
 
 def check_standard_streams() -> None:
     """
-    ConfigError if standard output is closed, so that nothing is lost there; a closed input is an empty one, a closed standard error drops all.
+    Make closed standard streams safe: a closed input is empty, a closed standard error drops all, a closed output is a ConfigError.
 
     The numbers of closed streams are taken, so that no file of a log is opened under one of them.
     """

@@ -46,8 +46,8 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
     """
     Print rows below their titles; numbers stand to the right, null is empty.
 
-    `thousands` separates the digits of whole numbers. A column of days, all times in which are midnight in UTC, shows no time.
-    On a terminal that is too narrow for whole numbers, what does not fit goes on in tables below, each with the first column again.
+    `thousands` separates the digits of integers. A column of days, all times in which are midnight in UTC, shows no time.
+    Numbers are never broken: columns that a terminal has no room for go on in tables below, each with the first column again.
     Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
     """
     console = Console()
@@ -90,7 +90,7 @@ def _columns(
 
 
 def _parts(columns: list[_Column], width: int) -> Iterator[list[_Column]]:
-    """The columns, as many side by side as have room with whole numbers; the first one begins each part."""
+    """The columns, as many side by side as have room with unbroken numbers; the first one begins each part."""
     part = columns[:1]
     for column in columns[1:]:
         if len(part) > 1 and _width(one.width_min for one in (*part, column)) > width:

@@ -2,7 +2,7 @@
 Grouped aggregation: fold before the exchange, fold into the store behind it, and the three emissions.
 
 State of a group is one row: the largest event time seen, then the columns of each aggregate's state. Results of an epoch
-follow from committed state and the epoch's rows alone; what changed goes to the changelog.
+depend only on committed state and the epoch's rows; what changed goes to the changelog.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Groups:
 
 @kernel(Aggregate, runs_empty=True)
 def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
-    """Fold the rows into the store; the results that were asked for, by mode."""
+    """Fold the rows into the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
     results: dict[str, Rows] = dict.fromkeys(operator.modes)
     updated = _Updated.none()
@@ -99,13 +99,13 @@ def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
 
 
 def _update(operator: Aggregate, groups: Groups, context: Context) -> _Updated:
-    """The groups with what the store holds of them folded in."""
+    """The groups, with their stored state folded in."""
     keys, groups = _sorted(operator, groups, context)
     return _Updated(keys, _combined(operator, groups, _stored(operator, keys, groups, context)))
 
 
 def _stored(operator: Aggregate, keys: pa.BinaryArray, groups: Groups, context: Context) -> pa.BinaryArray:
-    """What the store holds of these groups; windows that begin after the committed stream time are not looked up, for none is there."""
+    """The stored state of these groups; windows that begin after the committed stream time have none, and are not looked up."""
     state, known = context.committed_state(), np.ones(len(keys), bool)
     if operator.window is not None and groups.windows is not None:
         known = groups.windows <= context.stream_time(operator.window)[0]
@@ -208,7 +208,7 @@ def _running(operator: Aggregate, rows: Groups, ranks: Numbers, stored: pa.Binar
 
 
 def _close(operator: Aggregate, updated: _Updated, context: Context) -> pa.RecordBatch | None:
-    """The results of the windows that close in this epoch: those of the store, with this epoch's updates over them."""
+    """The results of the windows that close in this epoch, from the store and this epoch's updates."""
     assert operator.window is not None
     wait = operator.window.size_ms + operator.window.grace_ms
     closed = _groups_between(operator, operator.window, updated, context, wait)
@@ -221,7 +221,7 @@ def _close(operator: Aggregate, updated: _Updated, context: Context) -> pa.Recor
 
 
 def _keep(operator: Aggregate, updated: _Updated, context: Context) -> None:
-    """Put the updated groups; delete, or do not put, those whose retention ends in this epoch."""
+    """Write the updated groups to the changelog; those whose retention ends in this epoch are deleted, or not written."""
     keys, values, timestamps = updated.keys, pa.array([], pa.binary()), np.empty(0, np.int64)
     if updated.groups is not None:
         timestamps = updated.groups.timestamps
@@ -261,13 +261,13 @@ def _expire(
     all_keys = pa.concat_arrays([keys, expired_keys])
     all_values = pa.concat_arrays([values, pa.nulls(len(expired_keys), pa.binary())])
     all_timestamps = np.concatenate([timestamps, np.full(len(expired_keys), now, np.int64)])
-    # Within a key group expired windows come before those that are open: by group alone the keys are in order.
+    # Within a key group expired windows sort before open ones, so sorting by key group alone puts all keys in order.
     order = np.argsort(key_groups_of(all_keys).astype(np.uint16), kind="stable")
     return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order]
 
 
 def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int) -> list[tuple[bytes, bytes]]:
-    """State keys of windows whose start plus `wait` stream time passes in this epoch, per key group of the task."""
+    """Ranges of state keys, one per key group of the task: windows whose start plus `wait` is reached by stream time in this epoch."""
     number = context.store_number(operator.store)
     before, now = context.stream_time(window)
     if now == before:
@@ -278,7 +278,7 @@ def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int)
 
 
 def _groups_between(operator: Aggregate, window: Windowing, updated: _Updated, context: Context, wait: int) -> Groups | None:
-    """The groups, stored or updated, whose window's start plus `wait` stream time passes in this epoch."""
+    """The groups, stored or updated, whose window's start plus `wait` is reached by stream time in this epoch."""
     keys, values = context.committed_state().scan(_ranges(operator, window, context, wait))
     groups = updated.groups
     if groups is not None and groups.windows is not None:
@@ -336,8 +336,8 @@ def _latest(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordB
     """
     Newest results stand at the end of the epoch, in the order of their windows and keys.
 
-    Which of them there are depends on the cut. So one that does not fit its type is null and counted, where the other emissions
-    fail: else it would depend on the cut whether a sum that comes back into range fails.
+    Which of them there are depends on the cut. So a value that does not fit its type is null and counted, while the other
+    emissions fail. If this one failed too, the cut would decide whether a sum that leaves its range and comes back fails.
     """
     number = context.number(operator.id)
     place = at_epoch_end(context.plan.end.order, number, paths_of(None, groups.windows, groups.keys))

@@ -1,4 +1,4 @@
-"""Filter: what a condition alone decides, row by row."""
+"""Filter: keeps the rows for which a condition is true."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> p
 
 
 def _with_deletions(operator: Filter, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of a table, those that are not kept turned into deletions, of which nothing but the key is left to compute from."""
-    if DELETED not in batch.schema.names:  # results of an aggregation, of which none deletes
+    """The rows of a table; those that are not kept become deletions, which hold only the key."""
+    if DELETED not in batch.schema.names:  # results of an aggregation, which deletes nothing
         batch = with_columns(batch, {DELETED: pa.array(deletions_of(batch))})
     kept = of_live_rows(batch, lambda live: mask(operator.predicate, live)).fill_null(False)
     if kept.true_count == batch.num_rows:

@@ -1,8 +1,8 @@
 """
 Fold: rows of a key, and window, become one row of aggregate state.
 
-Where a row falls into many windows, rows are first folded by pane, the longest stretch of time whose rows fall into the same
-windows; then panes are folded into windows. So the work and the memory depend on the panes, not on rows times windows.
+If a row falls into many windows, rows are first folded by pane, the longest stretch of time whose rows all fall into the same
+windows. Then panes are folded into windows. So work and memory grow with the panes, not with rows times windows.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Windowing
 
-FOLD_ROWS = 4_000_000  # that are folded together
-PANES_MIN = 16  # windows a record, from which on panes are folded first: below, folding twice costs more than it saves
+FOLD_ROWS = 4_000_000  # folded together
+PANES_MIN = 16  # with so many windows a record, panes are folded first; with fewer, folding twice costs more than it saves
 
 
 @kernel(Fold, gathers=FOLD_ROWS)
@@ -75,7 +75,7 @@ def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states
 
 
 def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, context: Context) -> Iterator[pa.RecordBatch]:
-    """Rows that are late for some of their windows one window at a time; all others by pane, then panes by window."""
+    """Fold rows by pane, then panes by window; rows that are late for some of their windows are put into each by itself."""
     by = (*operator.key, WINDOW)
     open_in_all = is_open_in_all(window, batch, context) & (numbers(batch, TIMESTAMP) >= 0)
     some_late = batch.filter(pa.array(~open_in_all))

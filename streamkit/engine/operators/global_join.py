@@ -16,7 +16,7 @@ from streamkit.plan.operators.global_join import GlobalJoin
 
 @kernel(GlobalJoin)
 def global_join(operator: GlobalJoin, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """Each stream row with the global table's row for it, as the table is at the position in the plan."""
+    """Each stream row with the matching row of the global table, as of the position in the plan."""
     (batch,) = inputs
     assert batch is not None
     left = live_rows(operator, batch, context)

@@ -1,4 +1,4 @@
-"""Project: what expressions alone make of a row."""
+"""Project: computes the columns of a row by expressions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
 Table join: a stream row meets the table as of its own place in the canonical order.
 
-That is the table's newest change at that place or before it in this epoch, else what the store holds. Table rows never emit
-(Kafka Streams, stream-table join).
+It meets the table's newest change at that place or before it in this epoch, else what the store holds. Changes of the table
+give no results (Kafka Streams, stream-table join).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the join as its changes see it: its own place among the inputs, its key and that of the other side."""
+    """One side of the join: `own` is its place among the inputs, `other` that of the other side; then the keys of both."""
 
     name: str
     own: int
@@ -106,7 +106,7 @@ def _columns(
 
 
 def _times(other: pa.RecordBatch, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """When the other side's row was written, before every time where there is none."""
+    """The event time of the other side's row, or the smallest number if there is none."""
     earliest = np.iinfo(np.int64).min
     if not other.num_rows:
         return np.full(len(found), earliest, np.int64)

@@ -49,7 +49,7 @@ def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTop
 
 
 def _without_keyless_deletions(operator: Write, output: Output, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The rows without deletions of no key, as they come about where a new key is made of values."""
+    """The rows without deletions whose key is null: a key that was computed from values is null in a deletion."""
     if not output.key or DELETED not in batch.schema.names:
         return batch
     keyless = pc.and_(batch[DELETED], is_null_key(batch, output.key))

@@ -1,5 +1,5 @@
 """
-Aggregates as folds: what an aggregate keeps of its rows, how that comes together, and what comes out of it.
+Aggregates as folds: the state of a row, how states merge, and the result of a state.
 
 Each function is a value in a file of its own (`count`, `sum`, `average`, `extremes`), entered by `register`; a new one is a new file, named in FAMILIES.
 `folding` applies them to the rows, states and results of several aggregates at once.
@@ -21,7 +21,7 @@ from streamkit.expressions.aggregates.folding import (
 )
 from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, register
 
-FAMILIES = (count, sum, average, extremes)  # importing them enters their functions
+FAMILIES = (count, sum, average, extremes)  # importing them registers their functions
 
 __all__ = [
     "AGGREGATES",

@@ -1,4 +1,4 @@
-"""min and max: the smallest and the largest value, null over nothing. What a maximum has forgotten cannot be subtracted."""
+"""min and max: the smallest and the largest value, null over nothing. They cannot subtract: a maximum forgets smaller values."""
 
 from __future__ import annotations
 

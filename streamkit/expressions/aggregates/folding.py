@@ -1,4 +1,4 @@
-"""Several aggregates at once: their states from rows, together by group or row by row, and their results."""
+"""Several aggregates at once: their states from rows, merged by group or row by row, and their results."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def running(codes: Codes, largest: Sequence[pa.Array], aggregates: Aggregates, s
     """
     As the columns of `fold`, but after each row of its group, rows taken in order; `codes` number the groups.
 
-    Adds one row after the other, so that it does not matter where a run was cut if it goes on from the state that was reached.
+    Adds one row after the other, so the results are the same if a run is cut and goes on from the state it had reached.
     """
     return _accumulated(largest, aggregates, states, within_groups(codes))
 
 
 def subtract(aggregate: TypedAggregate, left: States, right: States) -> list[pa.Array]:
-    """The first states without the second, row by row; EvaluationError if the function has no way back."""
+    """The first states without the second, row by row; EvaluationError if the function cannot subtract."""
     function = AGGREGATES[aggregate.function]
     if function.subtract is None:
         able = ", ".join(name for name, other in AGGREGATES.items() if other.subtract)

@@ -19,7 +19,7 @@ Merge: TypeAlias = Callable[[States, Accumulator], list[pa.Array]]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Values, null where they do not fit their type: there `overflowed` is true, and `found` is the first of those in full."""
+    """Values, null where they do not fit their type; there `overflowed` is true. `found` is the first such value in full."""
 
     values: pa.Array
     overflowed: Mask | None = None  # None: all fit
@@ -32,10 +32,10 @@ class AggregateFunction:
     One aggregate function. A state is a list of columns, one state a row, as `state_columns` names and types them.
 
     `lift`          the state of each row alone; a null argument gives the neutral state
-    `merge`         the states of several rows as one, as the accumulator brings rows together: per group, or running in each group.
+    `merge`         the states of several rows as one, combined as the accumulator says: per group, or running in each group.
                     It must be associative, and must not fail whatever the values are; null state columns are neutral
-    `subtract`      the first states without the second, row by row: the inverse of a merge; None where there is no way back
-    `result`        the values of states, and which do not fit the type: only here. That of null state columns is that of no row
+    `subtract`      the first states without the second, row by row: the inverse of a merge; None if the function cannot subtract
+    `result`        the values of states, and which do not fit the type, which is checked only here. Null state columns mean no rows
     `catalyst`      the simple name of Catalyst's class
     `arity`         how many arguments it takes
     `is_nullable`   whether a result can be null

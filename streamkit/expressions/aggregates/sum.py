@@ -16,7 +16,7 @@ from streamkit.schema import Column, to_arrow
 
 
 def total_and_count(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    """The state columns: those of a total, and how many values it is of."""
+    """The state columns: those of a total, and how many values it adds up."""
     return (*total_columns(aggregate), count_column(aggregate))
 
 
@@ -27,12 +27,12 @@ def lift(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> lis
 
 
 def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    """Totals and counts of the rows that come together."""
+    """Totals and counts of the rows that are combined."""
     return [*merged_totals(states[:-1], accumulate), accumulated(states[-1], "sum", accumulate)]
 
 
 def subtract(left: States, right: States) -> list[pa.Array]:
-    """The first totals and counts without the second; of doubles as exact as their difference, and infinity does not go away."""
+    """The first totals and counts without the second; of doubles as exact as their difference, and infinity stays."""
     negative = [*negative_totals(right[:-1]), pc.negate(right[-1])]
     both = [pa.concat_arrays(pair) for pair in zip(left, negative, strict=True)]
     return merge(both, per_group(row_by_row(len(left[0]), 2)))

@@ -5,8 +5,8 @@ Totals that never overflow: the state of `sum` and `avg`.
     decimal(p,s)           `sum` decimal with ten digits more, as Spark's, `carry` bigint: sum + carry * 10**digits, in units of the last digit
     float, double          `sum` double
 
-There is one way to write a total: `carry` is 0 as long as `sum` can hold it alone, and a decimal `sum` has the sign of the total.
-So a total fits the type of `sum` where `carry` is 0, and the rows that were added, in whatever order or portions, leave no trace.
+A total has one representation: `carry` is 0 as long as `sum` can hold the total alone, and a decimal `sum` has the sign of the total.
+So a total fits the type of `sum` if `carry` is 0, and it does not depend on the order or the portions in which rows were added.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _LIMB_BITS, _LIMB = 32, 0xFFFFFFFF  # sums of 2**31 limbs of 32 bits still fit a
 
 
 class _Zeros:
-    """Zeros of any number that share their memory, so that a carry of nothing costs neither writing nor reading."""
+    """Any number of zeros in shared memory, so that a carry of 0 costs neither writing nor reading."""
 
     def __init__(self) -> None:
         self._zeros = np.zeros(0, np.int64)
 
     def of(self, rows: int) -> Integers:
-        """So many zeros, not to be written."""
+        """That many zeros; they must not be written to."""
         if len(self._zeros) < rows:
             self._zeros = np.zeros(rows, np.int64)
             self._zeros.setflags(write=False)
@@ -164,7 +164,7 @@ def _in_two_words(low: Integers, high: Integers) -> Decimals:
 
 
 def _within_digits(sums: Decimals, digits: int, limbs: list[Integers], carries: Integers) -> tuple[Decimals, Integers]:
-    """The sums with what goes beyond the digits carried; few do, and those are computed one by one from their limbs."""
+    """The sums, with the part beyond their digits moved to the carry; such sums are few, and computed one by one from their limbs."""
     base = 10**digits
     if zeros.are(carries) and _fits_easily(limbs, base):
         return sums, carries

@@ -94,8 +94,8 @@ class AggregateNode(Node):
         """
         How far a final result stands behind stream time, for a wider `window` over it.
 
-        A final result of [start, end) comes when stream time reaches end + grace. Its own time may be as early as start: it is
-        size + grace behind; grace + 1 is enough where the window that holds start cannot end before end.
+        A final result of [start, end) comes when stream time reaches end + grace. Its own time may be as early as start, so it is
+        size + grace behind. If `window` covers these windows, grace + 1 is enough: the one that holds start does not end before end.
         """
         if self.window is None:
             return None
@@ -151,7 +151,7 @@ class Aggregate(Operator):
     """
     Fold rows (or rows of state, if `folded`) into `store`; `modes` lists the emissions asked of it, which are its ports.
 
-    Rows that are not folded are put into windows here, if there are any; rows of state have theirs.
+    It puts rows into their windows, if it has windows; rows of state are in theirs already.
     """
 
     kind: ClassVar[str] = "aggregate"
@@ -189,12 +189,12 @@ class Aggregate(Operator):
 
     @property
     def shares_exchange(self) -> bool:
-        """Not where its rows are folded before they travel."""
+        """False if its rows are folded before they travel."""
         return not self.folds
 
     @property
     def folds(self) -> bool:
-        """Unless a result is asked for every record."""
+        """True unless it gives a result for every record."""
         return "every" not in self.modes
 
     def fold(self, step: Step, source: Step, state: Schema) -> Step:

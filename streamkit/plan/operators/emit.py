@@ -54,7 +54,7 @@ class EmitNode(Node):
         return f"emit {self.mode}"
 
     def delay_ms(self, window: TimeWindow) -> int:
-        """Final results stand behind stream time by what their windows waited; all else comes when it happens."""
+        """Final results stand behind stream time by what their windows waited; other results do not."""
         if self.mode != "final":
             return self.child.delay_ms(window)
         delay = self.child.origin.final_delay_ms(window)

@@ -33,7 +33,7 @@ class FilterNode(StatelessStep):
 
 @dataclass(frozen=True)
 class Filter(Operator):
-    """Keep rows whose predicate is true; of a table, turn the others into deletions, which have the `key` columns only."""
+    """Keep rows whose predicate is true; of a table, turn the others into deletions, which hold only the `key` columns."""
 
     kind: ClassVar[str] = "filter"
     predicate: TypedExpression

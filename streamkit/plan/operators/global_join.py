@@ -48,7 +48,7 @@ class GlobalJoin(Operator):
         return read_of("left", self.columns, needed) | frozenset(self.on)
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
-        """As the stream lies, if the columns by which it lies are among the result's under their own names."""
+        """As the stream is, if the result has those columns under their own names."""
         before, sources = inputs[0], dict(self.columns)
         return before if before is not None and all(sources.get(name) == f"left.{name}" for name in before) else None
 

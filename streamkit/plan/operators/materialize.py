@@ -42,7 +42,7 @@ class Materialize(Operator):
 
 
 def materialized(table: Node, rows: Step, building: Building, variant: str = "") -> Step:
-    """The rows of a table, kept in its store; `variant` tells apart copies with other types of keys."""
+    """The step that keeps a table's rows in its store; `variant` tells apart copies with other types of keys."""
     name = building.store_name(table) + variant
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)))
@@ -51,7 +51,7 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
 
 
 def kept_table(table: Node, rows: Step, types: tuple[str, ...], building: Building) -> Step:
-    """The table as a join keeps it: in its own store, or in another where the key columns are wider than its own."""
+    """The step that keeps a table for a join: in its own store, or in another if the join's key types are wider."""
     wanted = "-".join(types)
     cast = add_widened(rows, dict(zip(rows.key, types, strict=True)), f"{building.name(table)}:widen-{wanted}", building)
     return materialized(table, cast, building, table.kept_variant + ("" if cast is rows else f"-{wanted}"))

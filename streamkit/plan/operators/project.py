@@ -21,14 +21,14 @@ from streamkit.schema import Schema
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProjectNode(StatelessStep):
-    """A step that leaves other columns of each row; key columns are always among them."""
+    """A step that changes the columns of each row; key columns are always kept."""
 
     def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
-        """The columns that are left."""
+        """The columns of the result."""
         raise NotImplementedError
 
     def key_of(self, key: Key) -> Key:
-        """What the columns of a key are called behind the step."""
+        """The names of the key's columns behind the step."""
         return key
 
     def check_key(self, columns: NamedColumns, key: Key) -> None:
@@ -141,7 +141,7 @@ class Project(Operator):
     table: bool = False
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
-        """The columns by which the rows lie, under their new names; none if one of them is gone or has other values."""
+        """The columns that the rows are partitioned by, under their new names; None if one is dropped or computed."""
         before = inputs[0]
         if before is None:
             return None

@@ -88,7 +88,7 @@ class TableSource(SourceNode):
         return super().text() + (f", store {self.store}" if self.store else "")
 
     def lower(self, building: Building) -> Step:
-        """A table whose store has a name: it is kept up, whoever reads it."""
+        """The step that keeps a table whose store has a name, even if nothing else reads it."""
         return materialized(self, self.changes(building), building)
 
     @property
@@ -121,7 +121,7 @@ def source_step(node: SourceNode, building: Building) -> Step:
 
 @dataclass(frozen=True)
 class Source(Operator):
-    """Rows of input number `input`, with the columns named (pruned to what is used)."""
+    """Rows of input number `input`, with these columns (pruned to those that are used)."""
 
     kind: ClassVar[str] = "source"
     input: int

@@ -165,5 +165,5 @@ def _check_keys(node: TableTableJoin, left: Key, right: Key) -> None:
 
 
 def _depth(node: Node) -> int:
-    """How many joins a change passes before it reaches a table; the longer way comes first, as in Kafka Streams."""
+    """How many table-table joins lie above a node's sources; the results of the deeper side come first, as in Kafka Streams."""
     return max((_depth(child) for child in node.children), default=0) + isinstance(node, TableTableJoin)

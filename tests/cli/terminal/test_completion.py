@@ -136,7 +136,7 @@ def test_what_is_broken_is_not_the_shells_business(run, root, tmp_path, monkeypa
 
 def test_completion_leaves_the_log_as_it_is(complete, root):
     """The log is opened for looking only: no file of it changes, none is added."""
-    (root / "journal").rename(root / "journal-away")  # what opening the log would mend, by a copy of the catalog
+    (root / "journal").rename(root / "journal-away")  # what opening the log would repair, by a copy of the catalog
     before = files_of(root)
 
     assert complete("consume", "") == ["customers", "orders"]

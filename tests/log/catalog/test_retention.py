@@ -131,7 +131,7 @@ def test_lost_heartbeats_cost_an_application_nothing(log, clock):
 
 
 def test_an_application_that_ended_holds_nothing_back(log, clock):
-    """Once an application has ended, retention takes its unread input at once, and who it was is forgotten when it starts anew."""
+    """Once an application has ended, retention takes its unread input at once, and who it was is forgotten when it starts from scratch."""
     topic_with(log, retention_ms=HOUR)
     append(log, *[5 * HOUR] * 3, 0)
     state = application(log)

@@ -289,7 +289,7 @@ def test_without_a_committed_offset(log, reset, expected):
 
 
 def test_without_a_committed_offset_and_without_a_reset(log):
-    """With `none` the poll says that nothing is committed and what is there; a seek mends it."""
+    """With `none` the poll says that nothing is committed and what is there; a seek fixes it."""
     produce(log, "u", range(3))
     with log.consumer("u", "g", auto_offset_reset="none") as consumer:
         with pytest.raises(

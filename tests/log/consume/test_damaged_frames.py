@@ -197,7 +197,7 @@ def test_whatever_keeps_a_frame_from_being_read_stops_its_partition_alone(log, m
 
 
 def test_a_file_that_is_restored_is_read_on(log):
-    """Nothing has to be opened anew: once the file is whole again, the next turn of its partition gives its rows."""
+    """Nothing has to be opened again: once the file is whole again, the next turn of its partition gives its rows."""
     _, damaged, _ = frames_of(log, 3)
     flip(log, damaged)
     with log.consumer("a") as consumer:

@@ -1,5 +1,5 @@
 """
-Promises of groups under anything: members that join, leave, stall and die, partitions that come, topics that are created anew.
+Promises of groups under anything: members that join, leave, stall and die, partitions that come, topics that are created again.
 
 A state machine plays members of one group on a clock moved by hand, beside a model of what they may do. Seeded defects show
 that it would notice: see `test_a_defect_is_found`.

@@ -111,7 +111,7 @@ def test_a_member_stopped_past_its_session_cannot_commit(folder):
 
 
 def test_a_lone_member_stopped_past_its_session_cannot_commit(folder):
-    """Nobody has missed it, and yet it is refused; then it joins anew and goes on."""
+    """Nobody has missed it, and yet it is refused; then it joins again and goes on."""
     with members(folder, {}) as (alone,):
         assert alone("poll")["numbers"]
         alone.signal(signal.SIGSTOP)

@@ -104,7 +104,7 @@ def test_a_member_that_dies_is_replaced(log, members):
 
 
 def test_a_paused_member_cannot_commit(log, members):
-    """A member that was silent for longer than its session is refused, joins anew with its next poll, and is told what it lost."""
+    """A member that was silent for longer than its session is refused, joins again with its next poll, and is told what it lost."""
     lost: list[TopicPartition] = []
     assigned: list[TopicPartition] = []
     first = members.join(on_lost=lost.extend, on_assigned=assigned.extend)
@@ -221,7 +221,7 @@ def test_new_partitions_are_given_out(log, members):
 
 
 def test_a_topic_that_is_created_anew_begins_anew(log, members):
-    """Deleted: its partitions are lost and cannot be committed. Created anew: offsets of the old one mean nothing."""
+    """Deleted: its partitions are lost and cannot be committed. Created again: offsets of the old one mean nothing."""
     lost: list[TopicPartition] = []
     consumer = members.join("t", "u", on_lost=lost.extend)
     numbers_of(consumer)

@@ -65,7 +65,7 @@ def test_processes_share_a_log_s_heartbeats(tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", b"no database" * 999, None])
 def test_damage_makes_it_anew(tmp_path, clock, damage):
-    """A file that is cut, is no database, or is gone, is made anew without a word."""
+    """A file that is cut, is not a database, or is gone, is made again without an error."""
     path = tmp_path / "h.db"
     found = FileHeartbeats(str(path), clock)
     found.beat("g/a")
@@ -77,7 +77,7 @@ def test_damage_makes_it_anew(tmp_path, clock, damage):
 
 
 def test_beats_before_a_restart_of_the_host_do_not_count(tmp_path, clock, monkeypatch):
-    """The clock began anew with the host, so ages of before mean nothing; nor does a beat from the future."""
+    """The clock started from scratch with the host, so older ages mean nothing, and neither does a beat from the future."""
     found = FileHeartbeats(str(tmp_path / "h.db"), clock)
     found.beat("g/a")
     monkeypatch.setattr(heartbeats, "_boot_id", lambda: "another")
@@ -159,7 +159,7 @@ def beating(membership):
 
 @pytest.mark.parametrize("hindrance", [locked, unusable, garbled])
 def test_commits_do_not_wait_for_heartbeats(tmp_path, hindrance):
-    """Whatever befalls the file of heartbeats, also while a beat waits for it, producers and consumers commit as ever, and are not refused."""
+    """Whatever happens to the file of heartbeats, also while a beat waits for it, producers and consumers commit and are not refused."""
     with open_log(tmp_path / "log") as log, log.producer() as producer:
         log.create_topic("t", "v bigint", partitions=1)
         producer.send("t", {"v": 1})
@@ -178,7 +178,7 @@ def test_commits_do_not_wait_for_heartbeats(tmp_path, hindrance):
 
 
 def test_a_damaged_file_that_cannot_be_made_anew_is_named(tmp_path, monkeypatch):
-    """Where what is no database cannot be removed either, that is one clear error."""
+    """If a file that is not a database cannot be removed either, that is one clear error."""
     path = tmp_path / "h.db"
     path.write_bytes(b"no database" * 999)
 

@@ -156,7 +156,7 @@ def test_a_lost_commit_of_a_producer_counts_once(url, wire, cut):
 
 
 def test_a_session_that_ended_between_transactions_is_replaced(database, other):
-    """A server that ended an idle session is no news: the next transaction connects anew."""
+    """A server that ended an idle session is no news: the next transaction connects again."""
     for work in (lambda: count(database), database.settle):
         end_session(database, other)
         work()
@@ -371,7 +371,7 @@ def test_a_user_without_rights_is_told(guest, postgres, tmp_path):
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
-    """The error of the first connection names the server and both ways to mend it."""
+    """The error of the first connection names the server and both ways to fix it."""
     monkeypatch.setattr("streamkit.log.database.postgres.OPEN_TIMEOUT_S", 0.2)
     with pytest.raises(ConfigError, match=r"the catalog postgresql://nobody@/db\?host=.* cannot be opened: .*fix the URL"):
         open_log(f"postgresql://nobody@/db?host={tmp_path}&storage={tmp_path}")

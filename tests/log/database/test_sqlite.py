@@ -195,7 +195,7 @@ def ask(process, line):
 
 
 def test_a_reader_without_room_for_locks_sees_later_commits(reader):
-    """Who reads a catalog in a folder that nobody may write to looks at the file anew in each transaction."""
+    """Who reads a catalog in a folder that nobody may write to looks at the file again in each transaction."""
     process, path = reader
     assert process.stdout.readline().strip() == "0"
     write_to(path)

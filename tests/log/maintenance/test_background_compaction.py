@@ -285,7 +285,7 @@ def test_a_topic_that_others_keep_changing_does_not_end_a_pass(monkeypatch):
 
 
 def test_a_disk_that_fails_is_not_asked_again_in_the_same_pass(tmp_path):
-    """A pass whose slab cannot be written is not made anew while its rows are as they were: the system's error is raised at once."""
+    """A pass whose slab cannot be written is not made again while its rows are as they were: the system's error is raised at once."""
     with open_log(tmp_path / "log") as log:
         log.create_topic("t", "k string, v bigint", key="k", partitions=1, config={"cleanup.policy": "compact"})
         for value in range(3):

@@ -75,7 +75,7 @@ def extents(log, topic, partition=0):
 
 
 def test_a_full_disk_is_freed(log, clock, monkeypatch):
-    """Where nothing can be written anew, the trash goes and retention drops; what was dropped goes in its time, until there is room."""
+    """Where nothing can be written, the trash goes and retention drops; what was dropped goes in its time, until there is room."""
 
     def refuse(descriptor, parts):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -95,7 +95,7 @@ def test_a_full_disk_is_freed(log, clock, monkeypatch):
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 def test_a_full_disk_is_not_tried_over_and_over(log, monkeypatch, policy):
-    """After the first write that finds no room, a pass writes nothing anew, of no other partition and no other topic."""
+    """After the first write that finds no room, a pass writes nothing more, of no other partition and no other topic."""
     append_keyed(log, policy)
     tried = []
 

@@ -41,7 +41,7 @@ SENDERS = {
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("time_ms", NO_TIMES, ids=repr)
 def test_an_event_time_that_is_none_is_refused_at_once(log, sender, time_ms):
-    """What is no whole number of ms, or beyond what columns hold, is said by the call itself; the rows around it are committed."""
+    """A time that is not an integer of ms, or beyond what columns hold, is refused by the call itself; the rows around it are committed."""
     producer = log.producer()
     first = producer.send("t", {"v": 1})
     with pytest.raises(SchemaError, match=r"topic t: timestamp_ms=.*expected whole milliseconds since 1970"):
@@ -113,7 +113,7 @@ def test_an_error_that_nobody_foresaw_in_the_background_is_raised_by_the_next_ca
 
 
 def test_an_error_of_the_disk_leaves_the_rows_for_a_later_flush(log, monkeypatch):
-    """What time may mend is tried again."""
+    """What may pass with time is tried again."""
     producer = log.producer()
     receipt = producer.send("t", {"v": 1})
     fail_once(monkeypatch, OSError(5, "Input/output error"))

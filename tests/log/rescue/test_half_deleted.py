@@ -142,7 +142,7 @@ def test_catalog_begun_anew(folder):
 
 
 def test_catalog_gone_after_a_kill(killed):
-    """A catalog that is gone while its write-ahead log is left is not begun anew, and rebuilt with every row."""
+    """A catalog that is gone while its write-ahead log is left is not started from scratch but rebuilt with every row."""
     (killed / "catalog.db").unlink()
     (finding,) = check_folder(str(killed)).of("catalog")
     assert finding.severity == ERROR and "streamkit rebuild" in finding.action
@@ -183,7 +183,7 @@ def test_journal_gone(folder):
 
 
 def test_journal_gone_under_a_living_log(folder):
-    """A process whose journal vanishes begins another; what a rebuild cannot know then is said by a check, and mended by a copy."""
+    """A process whose journal vanishes begins another; what a rebuild cannot know then is found by a check, and repaired from a copy."""
     with open_log(folder) as log:
         append(log, "b", 9)
         shutil.rmtree(folder / "journal")

@@ -92,7 +92,7 @@ def set_back(folder):
 @pytest.mark.parametrize("keep_copies", [True, False])
 @pytest.mark.parametrize("harm", [delete, empty, truncate, garble, set_back])
 def test_rebuilt_catalog_equals_the_lost_one(worked, folder, harm, keep_copies):
-    """Whatever befell the catalog, and with or without copies of it, all its tables come back row by row, and the log reads the same."""
+    """Whatever happened to the catalog, and with or without copies of it, all its tables come back row by row, and the log reads the same."""
     harm(folder)
     if not keep_copies:
         shutil.rmtree(folder / "backups")

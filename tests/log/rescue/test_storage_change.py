@@ -203,7 +203,7 @@ def test_a_topic_is_deleted_from_the_roots_on_record(folders):
 
 @pytest.mark.parametrize("is_dry", [False, True])
 def test_a_topic_deleted_during_a_repair_is_no_loss(log, folders, is_dry):
-    """Slabs that are deleted while a repair runs, before it looks at them or after, are neither lost nor lacking, and are not made anew."""
+    """Slabs that are deleted while a repair runs, before it looks at them or after, are neither lost nor missing, and are not made again."""
     log.create_topic("u", "v bigint", partitions=1)
     for _ in range(3):
         send(log)

@@ -34,7 +34,7 @@ def damage(file):
 
 
 def send(log, first=0, producer=None):
-    """Ten rows in one slab; of a producer with a name, opened anew, if one is given."""
+    """Ten rows in one slab; of a producer with a name, opened again, if one is given."""
     with log.producer(producer) as opened:
         opened.send_batch("t", [{"v": value} for value in range(first, first + 10)])
 

@@ -22,7 +22,7 @@ COUNT = 12  # three steps
 
 
 class Parts:
-    """Parts that can be begun anew; `notice` hears how many bytes were made before each."""
+    """Parts that can be started from scratch; `notice` hears how many bytes were made before each."""
 
     def __init__(self, notice=lambda made: None):
         self.notice = notice

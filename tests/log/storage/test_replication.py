@@ -1,4 +1,4 @@
-"""Copies on several storage roots: written before they are acknowledged, read when another is damaged, made anew by repair."""
+"""Copies on several storage roots: written before they are acknowledged, read when another is damaged, made again by repair."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_log_in_memory_has_no_roots(tmp_path):
 
 
 def send_as(log, name, first=0):
-    """Ten rows of a producer with that name, opened anew."""
+    """Ten rows of a producer with that name, opened again."""
     with log.producer(name) as producer:
         producer.send_batch("t", [{"v": value} for value in range(first, first + 10)])
 
@@ -367,7 +367,7 @@ def test_copies_of_a_refused_write_may_be_left_on_a_failing_root(folders):
 
 
 def test_repair_reads_past_a_bad_sector(log, folders):
-    """A copy that the disk cannot read to its end is set aside and made anew: repair meets an error, not the signal of a map."""
+    """A copy that the disk cannot read to its end is set aside and made again: repair meets an error, not the signal of a map."""
     send(log)
     (bad,) = copies_of(folders[:1])
     with failing(bad.parent, "pread"):

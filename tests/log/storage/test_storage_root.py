@@ -312,7 +312,7 @@ def test_slabs_on_a_root_added_since_are_found(folders, before):
     ],
 )
 def test_storage_roots_are_a_list_of_paths(log, roots, reason):
-    """What is no list of folders is refused, and nothing is made where one happens to be."""
+    """Anything but a list of folders is refused, and nothing is made where one happens to be."""
     before = log.catalog.replication()
     with pytest.raises(ConfigError, match=reason):
         log.set_storage(roots)

@@ -127,7 +127,7 @@ def test_an_odd_topic_does_not_hide_the_others(log_with_an_odd_topic):
     ids=str,
 )
 def test_a_schema_of_another_kind_is_refused(empty_log, schema, reason):
-    """What is no schema, or has types that there are not, is refused when a topic is created and when it is altered."""
+    """Anything but a schema, or one with unknown types, is refused when a topic is created and when it is altered."""
     with pytest.raises(SchemaError, match=reason):
         empty_log.create_topic("t", schema)
     empty_log.create_topic("t", "k int")

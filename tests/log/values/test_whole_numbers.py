@@ -1,4 +1,4 @@
-"""Promises about numbers that programs give: numpy's are taken, what is no whole number is refused at once and in words."""
+"""Promises about numbers that programs give: numpy's are taken, all but integers are refused at once and in words."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_long_and_numpy_timeouts_are_timeouts(log, consumer):
 
 @pytest.mark.parametrize("offset", [1.5, "x"])
 def test_fsck_finds_a_stored_offset_that_is_none(log, offset):
-    """SQLite keeps what it is given: an offset that an older StreamKit took is a finding, which a reset mends."""
+    """SQLite keeps what it is given: an offset that an older StreamKit took is a finding, which a reset fixes."""
     log.reset_group("g", {"a": {0: 1}})
     assert log.fsck().is_clean
     with log.catalog.database.write() as transaction:
