@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.naming import Names
@@ -45,7 +46,14 @@ class Building:
         return known
 
     def add_store(self, store: Store) -> None:
-        self.stores.setdefault(store.name, store)
+        """Append a store, unless it stands there already; TopologyError for another of that name."""
+        known = self.stores.setdefault(store.name, store)
+        if known != store:
+            raise TopologyError(
+                f"two different stores are called {store.name!r}; expected another name: give one of the tables store='…'\n"
+                f"  the one:   ({known.key}) to ({known.value})\n"
+                f"  the other: ({store.key}) to ({store.value})"
+            )
 
     def name(self, node: Node) -> str:
         return self.names.steps[node]

@@ -42,7 +42,7 @@ class Materialize(Operator):
 
 
 def materialized(table: Node, rows: Step, building: Building, variant: str = "") -> Step:
-    """The rows of a table, kept in its store; `variant` tells apart copies with other types of keys."""
+    """The rows of a table, kept in its store; `variant` tells apart what is kept beside it, such as copies with wider keys."""
     name = building.store_name(table) + variant
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)))
@@ -54,7 +54,7 @@ def kept_table(table: Node, rows: Step, types: tuple[str, ...], building: Buildi
     """The table as a join keeps it: in its own store, or in another where the key columns are wider than its own."""
     wanted = "-".join(types)
     cast = add_widened(rows, dict(zip(rows.key, types, strict=True)), f"{building.name(table)}:widen-{wanted}", building)
-    return materialized(table, cast, building, "" if cast is rows else f"-{wanted}")
+    return materialized(table, cast, building, table.results_store + ("" if cast is rows else f"-{wanted}"))
 
 
 def store_faults(operator: Operator, program: Program) -> list[str]:
