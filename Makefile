@@ -20,15 +20,18 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 	    '  streamkit store get flight-delays daily_delays JFK "JetBlue Airways" --window 2013-07-01' \
 	    '  topologies/flight_delays.py, notebooks/01_first_topology.ipynb, ARCHITECTURE.md'
 
-test: $(STAMP) ## run the whole test suite
-	@$(IN) python -m pytest -n $(WORKERS) $(TESTS)
+test: $(STAMP) ## run the whole test suite, or TESTS="paths"; build/durations.txt keeps how long each test took
+	@$(IN) python -m pytest -n $(WORKERS) --durations=25 --durations-min=1 $(TESTS)
+
+test-busy: $(STAMP) ## run what depends on time twenty times beside six busy loops (hours), or TESTS="paths"
+	@$(IN) python -m tests.busy $(TESTS)
 
 bench: $(STAMP) ## measure, print the table, write build/bench.json
 	@$(IN) python -m tests.bench
 
-torture: $(STAMP) ## kill a run on Spark fifty times, then break log and engine in every way at full count (hours); see build/torture.txt
-	@$(IN) python tests/crash/torture.py
-	@$(IN) python -m tests.torture --workers $(WORKERS)
+torture: $(STAMP) ## break log and engine in every way at full count (hours), or HARNESSES="names"; build/torture.txt says what was tried
+	@$(IN) python -m tests.torture --workers $(WORKERS) $(HARNESSES)
+	@test -n "$(HARNESSES)" || $(IN) python tests/crash/torture.py
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(IN) ruff check .
@@ -58,4 +61,4 @@ clean: ## remove what can be made again; keeps .streamkit, the log
 	rm -rf $(VENV) build dist streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help demo test bench torture lint format type build set-up clean
+.PHONY: help demo test test-busy bench torture lint format type build set-up clean

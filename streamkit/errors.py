@@ -3,7 +3,8 @@ What can go wrong, named by what the caller can do about it.
 
 StreamKitError
 ├── TopologyError              mend the topology: unknown column, wrong type, key mismatch
-│   └── UnsupportedExpressionError   use another function: this one has no Arrow translation
+│   ├── UnsupportedExpressionError   use another function: this one has no Arrow translation
+│   └── UnknownVerbError       use the verb that the message names
 ├── ConfigError                mend a setting, an option or an argument
 ├── SchemaError                mend the data or the schema: which row, which column
 │   └── RecordTooLargeError    send smaller records, or raise the topic's max.message.bytes
@@ -61,6 +62,10 @@ class TopologyError(StreamKitError):
 
 class UnsupportedExpressionError(TopologyError):
     """The expression is sound in Spark but has no Arrow translation."""
+
+
+class UnknownVerbError(TopologyError, AttributeError):
+    """A stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
 
 
 class ConfigError(StreamKitError):

@@ -205,6 +205,11 @@ def checkpoint_generation(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def spark_log_path(application: str) -> str:
+    """Where Spark's own messages go while an application runs quietly."""
+    return f"{checkpoints_folder(application)}/spark.log"
+
+
 def application_folders(application: str) -> tuple[str, ...]:
     """The folders that hold an application's local state and checkpoints, all of which may be deleted."""
     return (f"stores/{application}", checkpoints_folder(application))

@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
+from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
+from tests.torture.harnesses import changed, harness_of
 
+SESSION_TESTS = "session_tests"
+SESSION_FILE = pytest.StashKey[Path]()
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -31,12 +36,60 @@ settings.register_profile("untimed", deadline=None)  # on cores that are shared,
 settings.load_profile("untimed")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="every seeded bug of every harness and every catalog, changed or not")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """A worker is told where it writes down which tests use the session of Spark."""
+    node.workerinput[SESSION_TESTS] = str(session_tests_of(node.config))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With several workers, all that needs Spark goes to one of them."""
-    from tests.scheduling import OneSparkScheduling
+    """With several workers, what uses the session of Spark shares one."""
+    return OneSessionScheduling(config, log, session_tests_of(config))
 
-    return OneSparkScheduling(config, log)
+
+def session_tests_of(config):
+    """The file of tests that use the session, which the workers write and the scheduler reads: one for the run."""
+    if SESSION_FILE not in config.stash:
+        folder = tempfile.TemporaryDirectory(prefix="streamkit-tests-")
+        config.add_cleanup(folder.cleanup)
+        config.stash[SESSION_FILE] = Path(folder.name) / "session.json"
+    return config.stash[SESSION_FILE]
+
+
+def pytest_collection_finish(session):
+    if SESSION_TESTS in (told := getattr(session.config, "workerinput", {})):
+        write_session_tests(Path(told[SESSION_TESTS]), session.items)
+
+
+def pytest_report_header(config):
+    """Harnesses of which every seeded bug and catalog is taken, and why."""
+    names = changed()
+    return [f"all bugs and catalogs of harnesses that changed, or what they guard: {', '.join(names)}"] if names else []
+
+
+def pytest_collection_modifyitems(config, items):
+    """What runs, and in which order: see tests/scheduling.py."""
+    named = named_files(config.invocation_params.args, config.invocation_params.dir)
+    harnesses = {None, *changed()}
+    is_all = config.getoption("--all") or "STREAMKIT_TORTURE" in os.environ
+
+    def takes_all(file):
+        return is_all or file in named or harness_of(file) in harnesses
+
+    further = {*further_bugs(items, takes_all), *further_catalogs(items, takes_all)}
+    config.hook.pytest_deselected(items=[*further])
+    items[:] = long_first([item for item in items if item not in further])
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """With --durations, all of them are kept in build/durations.txt."""
+    if config.getoption("durations") is not None:
+        write_durations(config.rootpath / "build" / "durations.txt", all_reports(terminalreporter))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,24 +1,103 @@
-"""Which tests go to which worker: whatever starts Spark to one, since a run has one JVM, the rest to whoever is free."""
+"""
+Which tests run, in which order, and which share a worker.
+
+All tests that use the session of Spark share one worker, since a run has one JVM; every other test goes to whoever is free. What is long
+comes first, so that no worker is alone with it in the end. Of the bugs that a harness is shown to catch, a run takes one, and of the
+catalogs SQLite's, unless the harness or what it guards has changed since all were taken, its file is named, or it is torture.
+"""
 
 from __future__ import annotations
 
-import re
-from functools import cache
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-STARTS_SPARK = re.compile(r"mark\.spark|^def \w+\(.*\bspark\b.*\):", re.MULTILINE)
+SESSION = "spark"
+PLACES = {"place", "shared_place"}
 
 
-class OneSparkScheduling(LoadScopeScheduling):
-    """Tests of files that need Spark are one scope, which is the largest and so comes first; every other test is its own."""
+def needs_session(item: pytest.Item) -> bool:
+    """Whether a test uses the session of the run, or is marked because it asks for it while it runs."""
+    return SESSION in getattr(item, "fixturenames", ()) or item.get_closest_marker(SESSION) is not None
+
+
+def write_session_tests(file: Path, items: Iterable[pytest.Item]) -> None:
+    """Write down, for the scheduler, which tests use the session; every worker writes the same."""
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    part.write_text(json.dumps([item.nodeid for item in items if needs_session(item)]), encoding="utf-8")
+    part.replace(file)
+
+
+def read_session_tests(file: Path) -> frozenset[str]:
+    return frozenset(json.loads(file.read_text(encoding="utf-8")))
+
+
+def scope_of(nodeid: str, with_session: frozenset[str]) -> str:
+    """What is run by one worker: all tests with the session, else the test alone."""
+    return SESSION if nodeid in with_session else nodeid
+
+
+class OneSessionScheduling(LoadScopeScheduling):
+    """Tests that use the session are one scope; every other test is its own. Scopes begin in the order of their first tests."""
+
+    def __init__(self, config: pytest.Config, log: Any, session_tests: Path) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+        self._file = session_tests
+
+    @cached_property
+    def _with_session(self) -> frozenset[str]:
+        return read_session_tests(self._file)
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if starts_spark(self.config.rootpath / nodeid.split("::", maxsplit=1)[0]) else nodeid
+        return scope_of(nodeid, self._with_session)
 
 
-@cache
-def starts_spark(file: Path) -> bool:
-    """Whether a test of the file is marked so, or asks for a session."""
-    return bool(STARTS_SPARK.search(file.read_text(encoding="utf-8")))
+def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Those with the session, then those that are slow, then the rest; in each the order stays."""
+    return sorted(items, key=lambda item: (not needs_session(item), item.get_closest_marker("slow") is None))
+
+
+def parameters_of(item: pytest.Item) -> dict[str, Any]:
+    """The parameters of a test by their names; none if it has none."""
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def places_of(item: pytest.Item) -> list[str]:
+    """The kinds of place that a test is for."""
+    return [value for name, value in parameters_of(item).items() if name in PLACES]
+
+
+def further_bugs(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Item]:
+    """The tests of a parameter `bug` but for the first bug of each function, save in files of which all are taken."""
+    seen: set[tuple[Path, str]] = set()
+    further: list[pytest.Item] = []
+    for item in items:
+        if not isinstance(item, pytest.Function) or "bug" not in parameters_of(item):
+            continue
+        function = (item.path, item.originalname)
+        if function in seen and not takes_all(item.path):
+            further.append(item)
+        seen.add(function)
+    return further
+
+
+def further_catalogs(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Item]:
+    """The tests whose place is one of PostgreSQL, but for those marked `every_catalog`, save in files of which all are taken."""
+    return [
+        item
+        for item in items
+        if "postgres" in places_of(item) and item.get_closest_marker("every_catalog") is None and not takes_all(item.path)
+    ]
+
+
+def named_files(arguments: Iterable[str], folder: Path) -> set[Path]:
+    """The files among the arguments of a run; those of folders are not named."""
+    paths = ((folder / argument.partition("::")[0]).resolve() for argument in arguments)
+    return {path for path in paths if path.is_file()}

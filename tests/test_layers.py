@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("names", "errors", "clock", "config", "failpoints", "java", "schema"),
+    ("names", "errors", "clock", "config", "failpoints", "html_table", "java", "schema"),
     ("log",),
     ("plan",),
     ("dsl",),
@@ -22,6 +21,7 @@ LAYERS = (
     ("spark",),
     ("testing", "cli"),
 )
+CLI_ROOMS = ("query", "terminal", "")  # "" are the commands themselves
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOT_OF_LOG = ""
 ROOMS_OF_LOG = (
@@ -67,6 +67,11 @@ def layer_of(path):
     return None if name == "__init__" else name
 
 
+@cache
+def tree_of(file):
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imports_of(tree):
     """Every module imported anywhere in the file, also inside functions, save those for type checkers only."""
     for node in ast.iter_child_nodes(tree):
@@ -81,24 +86,49 @@ def imports_of(tree):
         yield from imports_of(node)
 
 
-@pytest.mark.parametrize("file", FILES, ids=path_of)
-def test_file_imports_downwards(file):
-    """A file imports from its own layer and those before it."""
+def upward_imports(file):
+    """The names below streamkit that a file imports from layers after its own."""
     layer = layer_of(path_of(file))
-    if layer is None:
-        return
-    modules = [module.split(".") for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))]
+    modules = [module.split(".") for module in imports_of(tree_of(file))]
     used = {parts[1] for parts in modules if parts[0] == "streamkit" and len(parts) > 1}
+    return sorted(name for name in used if layer is not None and RANKS.get(name, len(LAYERS)) > RANKS[layer])
 
-    assert {name for name in used if RANKS.get(name, len(LAYERS)) > RANKS[layer]} == set()
+
+def cli_room(parts):
+    """The room of a module of the command line, given by the names behind streamkit.cli; "" for a command."""
+    return parts[0] if parts and (ROOT / "streamkit" / "cli" / parts[0]).is_dir() else ""
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if not path_of(file).startswith(SPARK_IMPORTERS)], ids=path_of)
-def test_file_does_without_spark(file):
+def upward_rooms_of_cli(file):
+    """The rooms of the command line that a file of it imports from after its own."""
+    rank = CLI_ROOMS.index(cli_room(file.relative_to(ROOT / "streamkit" / "cli").parts))
+    modules = [module.split(".") for module in imports_of(tree_of(file))]
+    used = {cli_room(parts[2:]) for parts in modules if parts[:2] == ["streamkit", "cli"] and len(parts) > 2}
+    return sorted(room for room in used if CLI_ROOMS.index(room) > rank)
+
+
+def test_rooms_of_the_command_line_import_downwards():
+    """What is wanted knows nothing of a terminal, and neither knows a command."""
+    files = [file for file in FILES if path_of(file).startswith("streamkit/cli/")]
+
+    assert {path_of(file): rooms for file in files if (rooms := upward_rooms_of_cli(file))} == {}
+
+
+def imports_spark(file):
+    return not {"pyspark", "py4j"}.isdisjoint(module.split(".")[0] for module in imports_of(tree_of(file)))
+
+
+def test_files_import_downwards():
+    """A file imports from its own layer and those before it."""
+    assert {path_of(file): names for file in FILES if (names := upward_imports(file))} == {}
+
+
+def test_files_do_without_spark():
     """Only streamkit/spark and the analysis by Catalyst import pyspark."""
-    modules = {module.split(".")[0] for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))}
+    importers = [path_of(file) for file in FILES if imports_spark(file)]
 
-    assert not modules & {"pyspark", "py4j"}
+    assert [path for path in importers if not path.startswith(SPARK_IMPORTERS)] == []
+    assert importers  # those that may are seen
 
 
 def test_every_name_below_streamkit_has_a_layer():
@@ -114,7 +144,7 @@ def room_of(module):
 
 def modules_used_by(file):
     """The modules of the log that a file names: in any import, for type checkers too, and by `import_module`."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         names: list[Any] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("connectors", "scripts", "state", "streamkit", "tests", "topologies")
@@ -27,9 +26,29 @@ def name_of(file):
     return file.relative_to(ROOT).as_posix()
 
 
+@cache
+def text_of(file):
+    return file.read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(file):
+    return ast.parse(text_of(file))
+
+
+def lines_of(file):
+    """The lines of a file, each with its place."""
+    return [(f"{name_of(file)}:{number}", line) for number, line in enumerate(text_of(file).splitlines(), 1)]
+
+
 def functions_of(file):
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node for node in ast.walk(tree_of(file)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def reads_annotations_as_text(file):
+    """Whether the first statement is the import that says so; a file without code needs none."""
+    code = [node for node in tree_of(file).body if not isinstance(node, ast.Expr)]
+    return not code or (isinstance(code[0], ast.ImportFrom) and code[0].module == "__future__")
 
 
 def length_of(function):
@@ -40,36 +59,33 @@ def length_of(function):
     return lines
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_functions_are_short(file):
+def test_functions_are_short():
     """A function does one thing."""
-    assert {node.name: length_of(node) for node in functions_of(file) if length_of(node) > FUNCTION_LINES_MAX} == {}
+    long = [
+        f"{name_of(file)}: {node.name}, {length_of(node)} lines"
+        for file in FILES
+        for node in functions_of(file)
+        if length_of(node) > FUNCTION_LINES_MAX
+    ]
+
+    assert long == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_lines_are_short(file):
+def test_lines_are_short():
     """A line can be read without scrolling."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-
-    assert [number for number, line in enumerate(lines, 1) if len(line) > LINE_LENGTH_MAX] == []
+    assert [place for file in FILES for place, line in lines_of(file) if len(line) > LINE_LENGTH_MAX] == []
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file != Path(__file__)], ids=name_of)
-def test_nothing_is_left_over(file):
+def test_nothing_is_left_over():
     """What is to be done stands in the tracker, not in the code."""
-    lines = file.read_text(encoding="utf-8").splitlines()
+    files = [file for file in FILES if file != Path(__file__)]
 
-    assert [(number, line) for number, line in enumerate(lines, 1) if LEFTOVERS.search(line)] == []
+    assert [f"{place}: {line}" for file in files for place, line in lines_of(file) if LEFTOVERS.search(line)] == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_annotations_are_postponed(file):
+def test_annotations_are_postponed():
     """Every file with code reads its annotations as text, so that Python 3.10 takes them all."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    code = [node for node in tree.body if not isinstance(node, ast.Expr)]
-    first = code[0] if code else None
-
-    assert first is None or (isinstance(first, ast.ImportFrom) and first.module == "__future__")
+    assert [name_of(file) for file in FILES if not reads_annotations_as_text(file)] == []
 
 
 def test_files_are_named_after_nouns():
@@ -77,9 +93,19 @@ def test_files_are_named_after_nouns():
     assert [name_of(file) for file in FILES if file.name in DRAWERS] == []
 
 
-@pytest.mark.parametrize("file", TESTS, ids=name_of)
-def test_tests_state_their_promise(file):
+def test_tests_state_their_promise():
     """Every test function says in a sentence what it promises."""
-    silent = [node.name for node in functions_of(file) if node.name.startswith("test_") and not ast.get_docstring(node)]
+    silent = [
+        f"{name_of(file)}: {node.name}"
+        for file in TESTS
+        for node in functions_of(file)
+        if node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
 
     assert silent == []
+
+
+def test_files_are_found():
+    """The search finds the code of every folder, and the tests."""
+    assert {"connectors", "state", "streamkit", "tests", "topologies"} <= {file.relative_to(ROOT).parts[0] for file in FILES}
+    assert Path(__file__) in TESTS

@@ -9,13 +9,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.far_times import time_text
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
-from streamkit.log.catalog.applications import ApplicationState
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
+from streamkit.connectors.files.far_times import time_text
+from streamkit.log.catalog.applications import ApplicationState, StoreState
+from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.log import Log
-from streamkit.names import application_folders
+from streamkit.log.opening import open_existing_log
+from streamkit.names import application_folders, application_heartbeat
 
 program = typer.Typer(help="Show applications, and let them begin anew.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[
@@ -35,14 +38,19 @@ def list_applications(as_json: JsonOption = False, log: LogOption = None) -> Non
     rows = [
         (
             one["name"],
+            _situation(one),
+            one["generation"],
             one["epochs"],
             _time(one["stream_time_ms"]),
+            sum(place["lag"] for place in one["inputs"]),
+            one["late"],
             one["tasks"],
             ", ".join(store["store"] for store in one["stores"]),
         )
         for one in found
     ]
-    show_table(("application", "epochs", "stream time", "tasks", "stores"), rows)
+    titles = ("application", "state", "generation", "epochs", "stream time", "lag", "late", "tasks", "stores")
+    show_table(titles, rows)
 
 
 @program.command("describe")
@@ -56,16 +64,20 @@ def describe_application(app: Name, as_json: JsonOption = False, log: LogOption 
     show_facts(
         (
             ("application", found["name"]),
+            ("state", _situation(found)),
+            ("generation", found["generation"]),
             ("epochs", found["epochs"]),
             ("stream time", _time(found["stream_time_ms"])),
             ("tasks", found["tasks"]),
             ("key groups", found["key_groups"]),
-            ("generation", found["generation"]),
+            ("lag", sum(place["lag"] for place in found["inputs"])),
+            ("late", found["late"]),
+            ("without a key", found["null_key"]),
         )
     )
     positions = [(one["topic"], str(one["partition"]), one["next_offset"], one["lag"]) for one in found["inputs"]]
     show_table(("input", "partition", "next offset", "lag"), positions)
-    show_table(("store", "changelog"), [tuple(store.values()) for store in found["stores"]])
+    show_table(("store", "changelog", "records", "bytes"), [tuple(store.values()) for store in found["stores"]])
 
 
 @program.command("reset")
@@ -106,7 +118,8 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         if topic_id in names
         for partition, offset in sorted(offsets.items())
     ]
-    stores = [{"store": store.name, "changelog": names[store.changelog_topic_id]} for store in state.stores.values()]
+    stores = [_store(log, store, names[store.changelog_topic_id]) for store in state.stores.values()]
+    heartbeat = application_heartbeat(state.id, state.generation)
     return {
         "name": state.name,
         "epochs": state.epoch,
@@ -114,9 +127,33 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "tasks": state.tasks,
         "key_groups": state.key_groups,
         "generation": state.generation,
+        "running": log.heartbeats.ages_ms(heartbeat).get(heartbeat, LAPSE_MS) < LAPSE_MS,
+        "first_commit_ms": _first_commit_ms(log, state),
+        "late": sum(state.metrics.get("late", {}).values()),
+        "null_key": sum(state.metrics.get("null_key", {}).values()),
         "inputs": inputs,
         "stores": stores,
     }
+
+
+def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:
+    """A store, and how much there is in its changelog."""
+    held = log.describe(changelog)
+    return {"store": store.name, "changelog": changelog, "records": held["rows"], "bytes": held["bytes"]}
+
+
+def _first_commit_ms(log: Log, state: ApplicationState) -> int | None:
+    """When the newest generation committed its first epoch, as far as the catalog remembers; None if it has committed none."""
+    times = [epoch.timestamp_ms for epoch in log.catalog.epochs(state.id) if epoch.generation == state.generation]
+    return min(times, default=None)
+
+
+def _situation(found: dict[str, Any]) -> str:
+    """Whether a driver of the application has been heard of lately, and since when it has committed."""
+    if not found["running"]:
+        return "stopped"
+    since = _time(found["first_commit_ms"])
+    return f"running since {since}" if since else "running, nothing committed yet"
 
 
 def _time(time_ms: int | None) -> str | None:

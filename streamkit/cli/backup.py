@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from streamkit.cli.location import LogOption, open_existing_log, wanted_location
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_line, show_table
+from streamkit.cli.terminal.location import LogOption, wanted_location
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_line
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError
+from streamkit.log.opening import open_existing_log
 from streamkit.log.rescue.rebuild import Rebuilt
 from streamkit.log.rescue.rebuild import rebuild as rebuild_catalog
 from streamkit.log.salvage import Salvaged, salvage

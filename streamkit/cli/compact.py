@@ -8,10 +8,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from streamkit.cli import completion
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, counted, show_json, show_table
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.log.maintenance.compaction import Report
+from streamkit.log.opening import open_existing_log
 
 TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")
 

@@ -10,19 +10,20 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.choice import choice_option
-from streamkit.cli.draining import LOOK_S, drained
-from streamkit.cli.interruption import interruption
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.moment import parse_moment
-from streamkit.cli.portion import Portion, polled_portions, standing_portions
-from streamkit.cli.position import EARLIEST, LATEST, Position, parse_offset
-from streamkit.cli.predicate import parse_predicate
-from streamkit.cli.record_output import RECORD_COLUMNS, Format, RecordOutput
-from streamkit.cli.rendering import JsonOption
-from streamkit.cli.wanted import Wanted, check_offset, consumer_of, standing_records
+from streamkit.cli.query.draining import LOOK_S, drained
+from streamkit.cli.query.moment import parse_moment
+from streamkit.cli.query.portion import Portion, polled_portions, standing_portions
+from streamkit.cli.query.position import EARLIEST, LATEST, Position, parse_offset
+from streamkit.cli.query.predicate import parse_predicate
+from streamkit.cli.query.wanted import Wanted, check_offset, consumer_of, standing_records
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.choice import choice_option
+from streamkit.cli.terminal.interruption import interruption
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.record_output import RECORD_COLUMNS, Format, RecordOutput
+from streamkit.cli.terminal.rendering import JsonOption, show_note
 from streamkit.log.consume.consumer import Consumer
+from streamkit.log.opening import open_existing_log
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
@@ -143,7 +144,7 @@ def consume(
             if follow or group is None:
                 output.write_each(polled_portions(_followed(consumer, interrupted), consumer, wanted, read_as, limit))
             else:
-                tables = drained(opened, consumer, topic, group, interrupted)
+                tables = drained(opened, consumer, topic, group, interrupted, show_note)
                 output.write(polled_portions(tables, consumer, wanted, read_as, limit))
 
 

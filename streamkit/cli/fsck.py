@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from streamkit.cli.location import LogOption, open_existing_log, wanted_location
-from streamkit.cli.rendering import JsonOption, error_text, show_error, show_json, show_line, show_table
+from streamkit.cli.terminal.location import LogOption, wanted_location
+from streamkit.cli.terminal.rendering import JsonOption, error_text, show_error, show_json, show_line
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.database.address import is_address
+from streamkit.log.opening import open_existing_log
 from streamkit.log.rescue.findings import Report
 from streamkit.log.rescue.fsck import check_folder
 

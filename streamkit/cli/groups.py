@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.position import offsets_at, parse_position
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.query.position import offsets_at, parse_position
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError
 from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
 
 program = typer.Typer(help="Show, reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]

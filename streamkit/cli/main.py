@@ -24,8 +24,8 @@ from streamkit.cli import (
     stores,
     topics,
 )
-from streamkit.cli.rendering import show_error
-from streamkit.cli.standard_streams import check_standard_streams
+from streamkit.cli.terminal.rendering import show_error
+from streamkit.cli.terminal.standard_streams import check_standard_streams
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.moment import parse_moment
-from streamkit.cli.rendering import JsonOption, show_json, show_table
+from streamkit.cli.query.moment import parse_moment
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_json
+from streamkit.cli.terminal.table import show_table
+from streamkit.log.opening import open_existing_log
 
 
 def offsets(

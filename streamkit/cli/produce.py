@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, BinaryIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from streamkit.cli import completion
-from streamkit.cli.choice import choice_option, words_of
-from streamkit.cli.interruption import interruption
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.record_files import Format, RecordFile
-from streamkit.cli.rendering import JsonOption, counted, show_json, visible
-from streamkit.cli.standard_streams import standard_input
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.choice import choice_option, words_of
+from streamkit.cli.terminal.interruption import interruption
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_note, visible
+from streamkit.cli.terminal.standard_streams import standard_input
+from streamkit.connectors.files.record_file import Format, Piece, RecordFile
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.produce.receipt import Receipt
+from streamkit.log.rows.conversion import convert_arrow
+from streamkit.log.topic.settings import RETENTION_MS
 from streamkit.log.topic.topic import Topic
+from streamkit.names import TIMESTAMP
+from streamkit.plan.duration import duration_text
+from streamkit.schema import Column
 
 LINGER_MS = 1_000  # of records that come through a pipe
 _STANDARD_INPUT = "-"
@@ -64,6 +72,9 @@ def produce(
     milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
     `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
     Opaque topics take JSON and Parquet only.
+
+    A record whose column _deleted is true deletes its key: of JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
+    Its event time is that of the topic's timestamp column if it has that, else _timestamp, else the time of arrival.
     """
     chosen = form or _form_of(file)
     begun = time.monotonic()
@@ -72,7 +83,10 @@ def produce(
         records = RecordFile(
             source, "standard input" if file == _STANDARD_INPUT else file, chosen, target, timestamp_column, null
         )
-        receipts = _send(_producer(opened, file, producer_id), target, records, advance, is_one=file != _STANDARD_INPUT)
+        expired = _Expired(target, opened.clock.now_ms())
+        producer = _producer(opened, file, producer_id)
+        receipts = _send(producer, target, records, (advance, expired.count), is_one=file != _STANDARD_INPUT)
+    expired.warn()
     _show(topic, receipts, time.monotonic() - begun, as_json)
 
 
@@ -101,7 +115,10 @@ def _producer(log: Log, file: str, producer_id: str | None) -> Producer:
     return log.producer(producer_id, linger_ms=LINGER_MS if file == _STANDARD_INPUT else None)
 
 
-def _send(producer: Producer, topic: Topic, records: RecordFile, advance: _Advance, *, is_one: bool) -> list[Receipt]:
+def _send(
+    producer: Producer, topic: Topic, records: RecordFile, sent: Sequence[Callable[[Piece], None]], *, is_one: bool
+) -> list[Receipt]:
+    """Send all records; each of `sent` is called with every piece that was taken."""
     receipts: list[Receipt] = []
     with producer, producer.transaction() if is_one else _kept(producer, topic, receipts):
         for piece in records.pieces():
@@ -111,7 +128,8 @@ def _send(producer: Producer, topic: Topic, records: RecordFile, advance: _Advan
                 if error.rows and error.rows[0]:
                     receipts.append(producer.send_batch(topic.name, piece.records[: error.rows[0]]))
                 raise records.refusal(error, piece.first) from None
-            advance(piece.read_bytes)
+            for call in sent:
+                call(piece)
     return receipts
 
 
@@ -137,8 +155,42 @@ class _Advance:
         self._progress = progress
         self._task = progress.add_task(visible(file), total=total)
 
-    def __call__(self, read_bytes: int) -> None:
-        self._progress.update(self._task, completed=read_bytes)
+    def __call__(self, piece: Piece) -> None:
+        self._progress.update(self._task, completed=piece.read_bytes)
+
+
+class _Expired:
+    """Counts the records that are older than their topic keeps them, and warns of them."""
+
+    def __init__(self, topic: Topic, now_ms: int) -> None:
+        self._topic = topic
+        self._retention_ms = int(topic.setting(RETENTION_MS)) if topic.has_retention and not topic.is_stamped_on_append else -1
+        self._now_ms = now_ms
+        self._records = 0
+
+    def count(self, piece: Piece) -> None:
+        """Look at the event times of a piece: those of the topic's column, else those that are given with the records."""
+        if self._retention_ms < 0:
+            return
+        names = [name for name in (self._topic.timestamp or TIMESTAMP, TIMESTAMP) if name in piece.records.schema.names]
+        columns = [convert_arrow(Column(name, "timestamp"), piece.records.column(name)) for name in names]
+        if columns:
+            before = pa.scalar((self._now_ms - self._retention_ms) * 1_000).cast(columns[0].type)
+            self._records += pc.less(pc.coalesce(*columns), before).true_count
+
+    def warn(self) -> None:
+        """Say on standard error how many there were, if there were any, and how to keep them."""
+        if self._records:
+            name, retention, verb = (
+                self._topic.name,
+                f"{RETENTION_MS}={self._retention_ms}",
+                "is" if self._records == 1 else "are",
+            )
+            show_note(
+                f"{counted(self._records, 'record')} of {name} {verb} older than {duration_text(self._retention_ms)}, which is how long the "
+                f"topic keeps them ({retention}): maintenance deletes them soon. "
+                f"To keep them: streamkit topics alter {name} --config {RETENTION_MS}=-1"
+            )
 
 
 @contextmanager

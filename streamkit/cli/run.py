@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 import streamkit
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_json
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_json
 from streamkit.cli.topology_file import load_topology
+from streamkit.log.opening import existing_location, open_existing_log
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
 
@@ -27,10 +28,19 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="Process everything available, then close all windows and stop.")
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> None:
     """Run the topology in a file on Spark, until it is stopped."""
+    existing_location(log)
     topology = load_topology(file)
-    given = {"--log": log, "--tasks": tasks, "--max-records-per-epoch": max_records_per_epoch, "--once": once, "--drain": drain}
+    given = {
+        "--log": log,
+        "--tasks": tasks,
+        "--max-records-per-epoch": max_records_per_epoch,
+        "--once": once,
+        "--drain": drain,
+        "--verbose": verbose,
+    }
     streamkit.main(topology, _arguments(given))
 
 

@@ -8,11 +8,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.far_times import time_text
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_table
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.cli.topics import InternalOption
+from streamkit.connectors.files.far_times import time_text
+from streamkit.log.opening import open_existing_log
 from streamkit.log.statistics import ApplicationStatistics, GroupStatistics, LogStatistics, TopicStatistics, statistics_of
 
 SIZES = ("records", "bytes", "extents", "files")

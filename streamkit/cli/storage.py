@@ -10,9 +10,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.rendering import JsonOption, show_facts, show_json, show_line, show_table
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_line
+from streamkit.cli.terminal.table import show_table
 from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
 from streamkit.log.storage.replicated_storage import ReplicatedStorage
 from streamkit.log.storage.replication import Replication
 

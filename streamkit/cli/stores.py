@@ -9,13 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.far_times import printed_rows, time_text
-from streamkit.cli.location import LogOption, open_existing_log
-from streamkit.cli.moment import parse_moment
-from streamkit.cli.rendering import JsonOption, show_json, show_table
+from streamkit.cli.query.moment import parse_moment
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, show_json
+from streamkit.cli.terminal.table import show_table
+from streamkit.connectors.files.far_times import printed_rows, time_text
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
 from streamkit.plan.duration import duration_text
 from streamkit.schema import Column, from_arrow
 from streamkit.state.layout import layout_of

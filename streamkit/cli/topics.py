@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from streamkit.cli import completion
-from streamkit.cli.location import LogOption, open_existing_log, wanted_location
-from streamkit.cli.rendering import JsonOption, counted, show_facts, show_json, show_table
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption, wanted_location
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_facts, show_json
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError, TopicNotFoundError
 from streamkit.log.log import Log
-from streamkit.log.opening import open_log
+from streamkit.log.opening import open_existing_log, open_log
 from streamkit.log.topic.formats import declare_format
 from streamkit.log.topic.settings import SETTINGS
 from streamkit.log.topic.topic import declare_topic

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column
+from streamkit.dsl.foreign_names import ForeignNames
+from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import TopologyError
 from streamkit.plan.expression import Call, Literal
+from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import AggregateNode
@@ -19,14 +22,24 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 
-@dataclass(frozen=True)
-class Grouped:
+@dataclass(frozen=True, repr=False)
+class Grouped(ForeignNames):
     """The records of a stream, grouped; `key` None stands for the stream's own."""
 
     node: Node
     key: tuple[arguments.NamedExpression, ...] | None
     window: TimeWindow | None
-    topology: Topology = field(repr=False, compare=False)
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        return handle_line("Grouped", self.node, self._text())
+
+    def _repr_html_(self) -> str:
+        return handle_table(f"Grouped, {self._text()}", self.node)
+
+    def _text(self) -> str:
+        key = named_text(self.key) if self.key else "key"
+        return f"group by {key}" + (f", {self.window}" if self.window else "")
 
     def windowed_by(self, window: TimeWindow) -> Grouped:
         """

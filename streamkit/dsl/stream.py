@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
+from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 
-@dataclass(frozen=True)
-class Stream:
+@dataclass(frozen=True, repr=False)
+class Stream(ForeignNames):
     """
     A stream of records with a key; every verb returns a new one and changes nothing.
 
@@ -33,7 +35,13 @@ class Stream:
     """
 
     node: Node
-    topology: Topology = field(repr=False, compare=False)
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        return handle_line(type(self).__name__, self.node)
+
+    def _repr_html_(self) -> str:
+        return handle_table(type(self).__name__, self.node)
 
     def filter(self, condition: Column | str, *, name: str | None = None) -> Stream:
         """

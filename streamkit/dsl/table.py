@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
+from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.stream import Stream, negated
+from streamkit.errors import TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.emit import EmitNode
@@ -22,12 +25,18 @@ if TYPE_CHECKING:
 AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
 
 
-@dataclass(frozen=True)
-class _StatelessVerbs:
+@dataclass(frozen=True, repr=False)
+class _StatelessVerbs(ForeignNames):
     """The verbs that tables and global tables share; a table's key stays as it is through all of them."""
 
     node: Node
-    topology: Topology = field(repr=False, compare=False)
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        return handle_line(type(self).__name__, self.node)
+
+    def _repr_html_(self) -> str:
+        return handle_table(type(self).__name__, self.node)
 
     def filter(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
         """Keep the rows for which the condition is true; a row that stops fulfilling it is deleted."""
@@ -62,7 +71,7 @@ class _StatelessVerbs:
         return type(self)(node, self.topology)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table(_StatelessVerbs):
     """The newest row per key of a topic, or the results of an aggregation; every verb returns a new table."""
 
@@ -100,6 +109,8 @@ class Table(_StatelessVerbs):
 
             delays.emit("final").to("hourly_delays")
         """
+        if mode in FOREIGN_MODES:
+            raise TopologyError(f"there is no emission {mode!r}; expected {FOREIGN_MODES[mode]}", user_location())
         return Stream(EmitNode(self.node, mode, name=name, at=user_location()), self.topology)
 
     def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
@@ -107,6 +118,6 @@ class Table(_StatelessVerbs):
         self.emit("latest").to(topic, partitions=partitions, name=name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GlobalTable(_StatelessVerbs):
     """A table that every task has whole, to be joined by any columns of a stream without moving the stream's records."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from streamkit.plan.inputs import Topics
 
 
-class Topology:
+class Topology(ForeignNames):
     """
     A declared application: reads topics as streams and tables, and writes topics and stores.
 

@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec
 
+from streamkit.errors import TopologyError
 from streamkit.plan.duration import duration_ms
+from streamkit.plan.location import user_location
 from streamkit.plan.windows import TimeWindow
 
 Duration = dt.timedelta | str
+Lengths = ParamSpec("Lengths")
 
 
+def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths, TimeWindow]:
+    """The same function; TopologyError, with the call as it should be, where `grace` is not said by name."""
+
+    @wraps(window)
+    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> TimeWindow:
+        if "grace" not in named:
+            raise TopologyError(_without_grace(window, lengths, named), user_location())
+        return window(*lengths, **named)
+
+    return asking
+
+
+def _without_grace(window: Callable[..., TimeWindow], lengths: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    """The message, with the lengths that were given; one too many is taken for the grace."""
+    places = [one for one in inspect.signature(window).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    grace = lengths[len(places)] if len(lengths) > len(places) else "0 s"
+    words = [_literal(length) for length in lengths[: len(places)]]
+    words += [f"{name}={_literal(value)}" for name, value in {**named, "grace": grace}.items()]
+    return (
+        f"{window.__name__}() was called without grace=, which says for how long past its end a window takes late records; "
+        f"expected {window.__name__}({', '.join(words)})"
+    )
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+@_asking_for_grace
 def tumbling(size: Duration, *, grace: Duration, retention: Duration | None = None) -> TimeWindow:
     """
     Windows of one size, side by side, aligned to 1970-01-01T00:00Z: each record is in one.
@@ -24,6 +60,7 @@ def tumbling(size: Duration, *, grace: Duration, retention: Duration | None = No
     return _window(size, size, grace, retention)
 
 
+@_asking_for_grace
 def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Duration | None = None) -> TimeWindow:
     """
     Windows of one size that start every `advance`: each record is in about size / advance of them.

@@ -9,12 +9,15 @@ name of the record's file in `streamkit.plan.operators`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
+from streamkit.engine.blame import with_record
+from streamkit.errors import EvaluationError
 from streamkit.plan.operator import PORT, Operator
 
 if TYPE_CHECKING:
@@ -70,7 +73,13 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
     found = kernel_of(operator)
     if not found.runs_empty and all(rows is None for rows in inputs):
         return {}
-    result = found.function(operator, inputs, context)
+    try:
+        result = found.function(operator, inputs, context)
+    except EvaluationError as error:
+        alone = replace(context, counts=Counter(), sent=[], frames=[])
+        raise with_record(
+            error, operator, context.program, inputs, lambda rows: found.function(operator, (rows,), alone)
+        ) from error
     if isinstance(result, Mapping):
         return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
     return {operator.id: result}

@@ -28,7 +28,8 @@ class Backlog:
     """
     What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
 
-    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition ends, which lies behind the last frame if compaction has taken the last record away.
+    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition
+    ends, which lies behind the last frame if compaction has taken the last record away.
     """
 
     input: int

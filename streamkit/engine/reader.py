@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.advance import Advances
+from streamkit.engine.blame import is_placed
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan, Slice, Split
 from streamkit.engine.exchange import Packed, control, fingerprint
@@ -22,6 +23,7 @@ from streamkit.engine.kernels import Rows, kernel_of, run_operator
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
 from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
+from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
@@ -31,16 +33,30 @@ from streamkit.plan.program import Program
 
 
 def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage) -> Iterator[Packed]:
-    """Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan."""
-    context = Context(program, plan, storage, origin=split.number)
-    stage = _Stage(program.operators_of(0), context)
-    advances = Advances(program)
-    for piece in split.slices:
-        for batch in _slice_batches(program, piece, context, advances):
-            stage.take(piece.input, batch)
-    stage.finish()
+    """
+    Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan.
+
+    EvaluationError says which record it is about; rows that are folded carry no place, so they are read again with theirs.
+    """
+    context, advances = Context(program, plan, storage, origin=split.number), Advances(program)
+    try:
+        _run(program, split, context, advances, {source for source in range(len(program.inputs)) if needs_place(program, source)})
+    except EvaluationError as error:
+        if not is_placed(error):
+            again = Context(program, plan, storage, origin=split.number)
+            _run(program, split, again, Advances(program), set(range(len(program.inputs))))
+        raise
     yield from context.sent
     yield from _reports(plan, split, context, advances)
+
+
+def _run(program: Program, split: Split, context: Context, advances: Advances, placed: set[int]) -> None:
+    """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
+    stage = _Stage(program.operators_of(0), context)
+    for piece in split.slices:
+        for batch in _slice_batches(program, piece, context, advances, piece.input in placed):
+            stage.take(piece.input, batch)
+    stage.finish()
 
 
 def _reports(plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
@@ -91,11 +107,12 @@ class _Stage:
         return run_operator(operator, {operator.inputs[0]: concatenate(batches)}, self.context)
 
 
-def _slice_batches(program: Program, piece: Slice, context: Context, advances: Advances) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice, frame by frame, with their record columns."""
+def _slice_batches(
+    program: Program, piece: Slice, context: Context, advances: Advances, placed: bool
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
     columns = _columns_read(program, piece.input)
     is_table = program.inputs[piece.input].kind == "table"
-    ordered = needs_place(program, piece.input)
     floor = piece.floor_ms
     for extent in piece.extents:
         batch, offsets = read_rows(
@@ -109,7 +126,7 @@ def _slice_batches(program: Program, piece: Slice, context: Context, advances: A
         floor = int(keys[-1])
         advances.take(piece, keys, offsets, context)
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
-        if ordered:
+        if placed:
             record |= _origin(piece, offsets)
         rows = rows_of({**{name: batch[name] for name in columns}, **record, DELETED: batch[DELETED]})
         if not is_table:

@@ -156,7 +156,7 @@ def _failure(
         if argument.name != "literal"
     ]
     return EvaluationError(
-        f"{typed_text(expression)} failed at row {row}{' with ' + ', '.join(found) if found else ''}: {reason}"
+        f"{typed_text(expression)} failed{' with ' + ', '.join(found) if found else ''}: {reason}"
     )
 
 

@@ -20,6 +20,10 @@ from streamkit.log.storage.replicated_storage import ReplicatedStorage, open_sto
 from streamkit.log.storage.storage import FileStorage, MemoryStorage, Storage, make_root
 from streamkit.names import CATALOG_FILE, IDENTITY_FOLDER
 
+NOT_IN_MEMORY = (
+    "a log in memory is seen only by the process that opened it; expected a directory, as in .streamkit, or a postgresql:// URL"
+)
+
 
 def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
     """
@@ -51,6 +55,27 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     except BaseException:
         database.close()
         raise
+
+
+def open_existing_log(path_or_url: str | os.PathLike[str] | None = None) -> Log:
+    """Open the log at a location as `open_log` does; ConfigError if there is none, because looking must not make one."""
+    return open_log(existing_location(path_or_url))
+
+
+def existing_location(path_or_url: str | os.PathLike[str] | None = None) -> str:
+    """Where the log is that somebody means; ConfigError, which says how to make one, if there is none."""
+    location = location_text(path_or_url) if path_or_url is not None else load_settings().log
+    if location == IN_MEMORY:
+        raise ConfigError(f"{NOT_IN_MEMORY}: {location!r} is a new one, with no topics")
+    if has_log(location):
+        return location
+    if is_address(location):
+        raise ConfigError(
+            "the storage directory of the catalog's URL holds no log; correct it, mount it, or create a topic first: streamkit topics create"
+        )
+    raise ConfigError(
+        f"there is no log at {log_directory(location)}; name one with --log or STREAMKIT_LOG, or create a topic first: streamkit topics create"
+    )
 
 
 def open_catalog(location: str) -> Catalog:

@@ -96,13 +96,18 @@ def _group(found: GroupDescription) -> GroupStatistics:
     return GroupStatistics(found.name, found.state, len(found.members), lag)
 
 
-def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> ApplicationStatistics:
-    epochs = log.catalog.epochs(state.id, RATE_EPOCHS)
-    lag = {
+def lag_of(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> dict[str, int]:
+    """How many records wait for an application, by the names of the topics that it has begun to read; `topics` are those by their ids."""
+    return {
         topics[topic_id].name: sum(log.catalog.end_offsets(topic_id)[partition] - offset for partition, offset in offsets.items())
         for topic_id, offsets in state.positions.items()
         if topic_id in topics
     }
+
+
+def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> ApplicationStatistics:
+    epochs = log.catalog.epochs(state.id, RATE_EPOCHS)
+    lag = lag_of(log, state, topics)
     return ApplicationStatistics(state.name, state.epoch, lag, _rate(epochs), epochs[-1].timestamp_ms if epochs else None)
 
 

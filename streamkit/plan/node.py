@@ -105,6 +105,15 @@ class Node:
         """What the step does, in one line."""
         return self.kind.replace("_", " ")
 
+    def label(self) -> tuple[str, ...]:
+        """What the step does as a picture shows it: one line for each thing; the store is shown apart."""
+        return (self.text(),)
+
+    @property
+    def keeps_store(self) -> bool:
+        """Whether the step keeps a store, whoever looks it up."""
+        return False
+
     def short_text(self) -> str:
         """What the step is, in two or three words, as another step speaks of it."""
         return self.kind.replace("_", " ")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
-from streamkit.errors import Location, TopologyError
+from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.plan.inputs import TopicDescription, Topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
@@ -37,13 +38,25 @@ def _fitted(output: Output, topic: TopicDescription | None, at: Location | None)
         return output
     if not _takes(topic.schema, output.schema) or tuple(topic.key) != output.key:
         raise TopologyError(
-            f"the topic {output.topic!r} exists and does not fit; expected the same columns, types and key: "
-            "write to another topic, or delete this one\n"
+            f"the topic {output.topic!r} exists and does not fit; expected the same columns, types and key: {_ways_on(output, topic)}\n"
             f"  written:   {output.schema}; key {list(output.key)}\n"
             f"  the topic: {topic.schema}; key {list(topic.key)}",
             at,
         )
     return replace(output, schema=topic.schema)
+
+
+def _ways_on(output: Output, topic: TopicDescription) -> str:
+    """What to do: a topic that lacks nullable columns only can get them."""
+    others = "write to another topic, or delete this one"
+    added = [replace(column, nullable=True) for column in output.schema if column.name not in topic.schema]
+    try:
+        grown = Schema((*topic.schema, *added))
+    except SchemaError:  # names that differ in their case only
+        return others
+    if not added or tuple(topic.key) != output.key or not _takes(grown, output.schema):
+        return others
+    return f"to add the new columns, streamkit topics alter {output.topic} --schema {shlex.quote(str(grown))}; else {others}"
 
 
 def _takes(topic: Schema, written: Schema) -> bool:

@@ -25,6 +25,7 @@ def assemble(plan: Plan) -> Program:
         stores=tuple(replace(store, number=number) for number, store in enumerate(plan.stores)),
         outputs=plan.outputs,
         stages=plan.stages,
+        lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
     )
     check_program(program)
     return program

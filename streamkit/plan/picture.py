@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from streamkit.errors import TopologyError
+from streamkit.plan.naming import name_steps
 from streamkit.plan.node import Node
 from streamkit.plan.tree import walk
 
 BOX_WIDTH = 260
-BOX_HEIGHT = 44
+BOX_PADDING = 8
+LINE_HEIGHT = 15
+LINE_LENGTH = 38
 GAP = 28
 MARGIN = 12
-TEXT_LENGTH_MAX = 78
-LINE_LENGTH = 39
 _COLOURS = {"stream": "#dbe9f6", "table": "#dff0d8", "global_table": "#fdebd0"}
 _SINK_COLOUR = "#e8e3f3"
 
 
 @dataclass(frozen=True)
 class Box:
-    """Where a step is drawn: its column and its row."""
+    """Where a step is drawn, and what stands in it: its column, its row, and lines of text."""
 
     column: int
     row: int
+    lines: tuple[str, ...]
+    top: int = 0
+
+    @property
+    def height(self) -> int:
+        return 2 * BOX_PADDING + LINE_HEIGHT * len(self.lines)
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.height
 
     @property
     def left(self) -> int:
         return MARGIN + self.column * (BOX_WIDTH + GAP)
-
-    @property
-    def top(self) -> int:
-        return MARGIN + self.row * (BOX_HEIGHT + GAP)
 
     @property
     def middle(self) -> int:
@@ -40,10 +49,10 @@ class Box:
 
 
 def picture(name: str, roots: Iterable[Node]) -> str:
-    """The topology as HTML with one SVG picture in it."""
+    """The topology as HTML with one SVG picture in it; every box holds all that its step does, its store and its key."""
     boxes = _placed(list(walk(roots)))
     width = max((box.left for box in boxes.values()), default=0) + BOX_WIDTH + MARGIN
-    height = max((box.top for box in boxes.values()), default=0) + BOX_HEIGHT + MARGIN
+    height = max((box.bottom for box in boxes.values()), default=0) + MARGIN
     arrows = "".join(_arrow(boxes[child], box) for node, box in boxes.items() for child in node.children)
     drawn = "".join(_drawn(node, box) for node, box in boxes.items())
     style = 'font-family="sans-serif" font-size="12"'
@@ -54,9 +63,10 @@ def picture(name: str, roots: Iterable[Node]) -> str:
 
 
 def _placed(every: list[Node]) -> dict[Node, Box]:
-    """Each step one row below the lowest of its inputs, in the column of its first input if that is free."""
+    """Each step one row below the lowest of its inputs, in the column of its first input if that is free; a row is as high as its highest box."""
     boxes: dict[Node, Box] = {}
     taken: set[tuple[int, int]] = set()
+    stores = _stores(every)
     for node in every:
         inputs = [boxes[child] for child in node.children]
         row = max((box.row + 1 for box in inputs), default=0)
@@ -64,24 +74,53 @@ def _placed(every: list[Node]) -> dict[Node, Box]:
         while (column, row) in taken:
             column += 1
         taken.add((column, row))
-        boxes[node] = Box(column, row)
-    return boxes
+        boxes[node] = Box(column, row, tuple(_lines(node, stores)))
+    tops = _tops(boxes.values())
+    return {node: Box(box.column, box.row, box.lines, tops[box.row]) for node, box in boxes.items()}
+
+
+def _tops(boxes: Iterable[Box]) -> dict[int, int]:
+    """Where each row begins."""
+    heights: dict[int, int] = {}
+    for box in boxes:
+        heights[box.row] = max(heights.get(box.row, 0), box.height)
+    tops, top = {}, MARGIN
+    for row in sorted(heights):
+        tops[row] = top
+        top += heights[row] + GAP
+    return tops
+
+
+def _stores(every: list[Node]) -> Mapping[Node, str]:
+    """The stores that steps keep up, by their names; none where names are not distinct, of which compiling tells."""
+    looked_up = {table for node in every for table in node.tables}
+    try:
+        names = name_steps(every).stores
+    except TopologyError:
+        return {}
+    return {node: name for node, name in names.items() if node.keeps_store or node in looked_up}
+
+
+def _lines(node: Node, stores: Mapping[Node, str]) -> list[str]:
+    """What a step does, wrapped, its aggregates one by one; then its name, its key and its store."""
+    texts = list(node.label())
+    texts += [f"[{node.name}]"] if node.name else []
+    texts += [f"store {stores[node]}"] if node in stores else []
+    return [line for text in texts for line in textwrap.wrap(text, LINE_LENGTH, break_on_hyphens=False)]
 
 
 def _drawn(node: Node, box: Box) -> str:
     colour = _SINK_COLOUR if node.is_sink else _COLOURS[node.relation]
-    text = node.text()
-    shown = text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 1]}…"
-    lines = [shown[start : start + LINE_LENGTH] for start in range(0, len(shown), LINE_LENGTH)]
-    first = box.top + BOX_HEIGHT // 2 + 4 - 7 * (len(lines) - 1)
-    spans = "".join(
-        f'<text x="{box.middle}" y="{first + 14 * place}">{html.escape(line)}</text>' for place, line in enumerate(lines)
+    first = box.top + BOX_PADDING + 11
+    lines = "".join(
+        f'<text x="{box.middle}" y="{first + LINE_HEIGHT * place}">{html.escape(line)}</text>'
+        for place, line in enumerate(box.lines)
     )
-    frame = f'<rect x="{box.left}" y="{box.top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6" fill="{colour}" stroke="#667"/>'
-    return f'<g text-anchor="middle" fill="#112"><title>{html.escape(text)}</title>{frame}{spans}</g>'
+    frame = f'<rect x="{box.left}" y="{box.top}" width="{BOX_WIDTH}" height="{box.height}" rx="6" fill="{colour}" stroke="#667"/>'
+    return f'<g text-anchor="middle" fill="#112"><title>{html.escape(node.text())}</title>{frame}{lines}</g>'
 
 
 def _arrow(start: Box, end: Box) -> str:
     x, y = end.middle, end.top
-    line = f'<path d="M{start.middle} {start.top + BOX_HEIGHT} L{x} {y}" stroke="#667" fill="none"/>'
+    line = f'<path d="M{start.middle} {start.bottom} L{x} {y}" stroke="#667" fill="none"/>'
     return f'{line}<path d="M{x - 4} {y - 7} L{x} {y} L{x + 4} {y - 7}" stroke="#667" fill="none"/>'

@@ -20,7 +20,8 @@ def to_plain(value: Any) -> Any:
     """
     The value as JSON can hold it.
 
-    A value inside it that has a `to_json` of its own, as one with checks on the way back has, says itself what it is. A schema is its SQL text; another dataclass a dict of its fields, with its `kind` if it has one; a tuple is a list. The keys
+    A value inside it that has a `to_json` of its own, as one with checks on the way back has, says itself what it is. A schema
+    is its SQL text; another dataclass a dict of its fields, with its `kind` if it has one; a tuple is a list. The keys
     of a mapping are text, as JSON has them; a named tuple is the list of its values, which must be scalars.
     """
     if isinstance(value, Schema):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -90,6 +91,7 @@ class Program:
     key_groups: int = 128
     changelog_partitions: int = 16
     format: int = field(default=PROGRAM_FORMAT)
+    lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)
@@ -114,8 +116,9 @@ class Program:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs, wherever they were declared."""
+        plain = {name: value for name, value in self.to_json().items() if name != "lines"}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:
         """The operators of one stage, in order."""

@@ -14,6 +14,19 @@ _RAISED = re.compile(
 _TOPIC_ID = re.compile(r"\btopic with id (\d+)")
 
 
+_JVM_FRAME = re.compile(r"^\s+(at [\w.$<>/]+\(.*\)|\.\.\. \d+ more)\s*$\n?", re.MULTILINE)
+_OF_THE_JVM = re.compile(r"\n*(JVM stacktrace:|=== Streaming Query ===|Driver stacktrace:).*", re.DOTALL)
+
+
+class SparkError(Exception):
+    """What Spark said of an error, without the frames of its JVM."""
+
+
+def without_jvm_frames(text: str) -> str:
+    """What Spark says, up to where it describes its JVM and its query, without the frames of the JVM; those of Python stay."""
+    return _JVM_FRAME.sub("", _OF_THE_JVM.sub("", text)).strip()
+
+
 def failure_of(exception: Exception, catalog: Catalog) -> Exception:
     """The error that a task, the planner or the commit raised last, with topics by their names; else the exception itself."""
     for name, message in reversed(_RAISED.findall(str(exception))):

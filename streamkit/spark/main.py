@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,11 +23,14 @@ from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
 from streamkit.log.log import Log
-from streamkit.log.opening import open_log
-from streamkit.spark.run import AVAILABLE_NOW, Run, run
+from streamkit.log.opening import open_existing_log
+from streamkit.names import spark_log_path
+from streamkit.spark.failure import without_jvm_frames
+from streamkit.spark.run import AVAILABLE_NOW, Run, check_shareable, run
 from streamkit.spark.session import get_or_create_session
 
 POLL_SECONDS = 0.3
+LINE_SECONDS = 10.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,20 +45,31 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
         return
     options = _parser(topology).parse_args(arguments)
     console = Console(stderr=True)
+    spark_log = None
     try:
-        with _stop_signals() as stopped, open_log(options.log) as log, _session(topology.name, stopped) as session:
-            if not stopped.arrived:  # while Spark started
-                running = _run(topology, session, log, options)
-                _follow(running, console, stopped, bounded=options.once or options.drain)
-                _summarise(running, console)
-    except StreamKitError as error:
-        console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
-        console.print(str(error), markup=False, highlight=False)
+        with _stop_signals() as stopped, open_existing_log(options.log) as log:
+            check_shareable(log)
+            spark_log = None if options.verbose else Path(log.root, spark_log_path(topology.name))
+            with _session(topology.name, stopped, spark_log) as session:
+                if not stopped.arrived:  # while Spark started
+                    running = _run(topology, session, log, options)
+                    _follow(running, console, stopped, bounded=options.once or options.drain)
+                    _summarise(running, console)
+    except (StreamKitError, StreamingQueryException) as error:
+        _show_error(error, console, spark_log)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     if stopped.arrived:
         sys.exit(128 + stopped.arrived[0])
+
+
+def _show_error(error: Exception, console: Console, spark_log: Path | None) -> None:
+    """Say what ended the run, last and without a frame of the JVM's, and where those are."""
+    if spark_log is not None and spark_log.exists():
+        console.print(f"what Spark said is in {spark_log}; --verbose shows it", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
+    console.print(without_jvm_frames(str(error)), markup=False, highlight=False, soft_wrap=True)
 
 
 def _run(topology: Topology, session: SparkSession, log: Log, options: argparse.Namespace) -> Run:
@@ -71,6 +89,7 @@ def _parser(topology: Topology) -> argparse.ArgumentParser:
     parser.add_argument("--log", metavar="DIR|URL", help="the log; STREAMKIT_LOG, else .streamkit")
     parser.add_argument("--tasks", type=int, metavar="N", help="kernel tasks; else as many as before, at first the cores")
     parser.add_argument("--max-records-per-epoch", type=int, metavar="N", help="records an epoch takes at most")
+    parser.add_argument("--verbose", action="store_true", help="show what Spark says too; else a file has it")
     end = parser.add_mutually_exclusive_group()
     end.add_argument("--once", action="store_true", help="process what is available, then stop")
     end.add_argument("--drain", action="store_true", help="process everything available, close all windows, stop")
@@ -104,10 +123,10 @@ def _stop_signals() -> Iterator[StopSignals]:
 
 
 @contextmanager
-def _session(name: str, stopped: StopSignals) -> Iterator[SparkSession]:
+def _session(name: str, stopped: StopSignals, spark_log: Path | None) -> Iterator[SparkSession]:
     """The session of the run; a new one ends with it, unless a signal is ending its JVM anyway."""
     is_new = SparkSession.getActiveSession() is None
-    session = get_or_create_session(name)
+    session = get_or_create_session(name, spark_log)
     stopped.listen()  # the session has a handler of its own, which raises wherever it hits
     _silence_accumulators(session)
     try:
@@ -126,7 +145,10 @@ def _silence_accumulators(session: SparkSession) -> None:
 
 
 def _follow(running: Run, console: Console, stopped: StopSignals, *, bounded: bool) -> None:
-    """Show progress until the run ends; at a stop signal, end it."""
+    """Show progress until the run ends, as a bar on a terminal, else as a line now and then; at a stop signal, end it."""
+    if not console.is_terminal:
+        _follow_in_lines(running, console, stopped)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -139,6 +161,27 @@ def _follow(running: Run, console: Console, stopped: StopSignals, *, bounded: bo
         while not _has_ended(running, stopped):
             _show(running, progress, shown)
         _show(running, progress, shown)
+
+
+def _follow_in_lines(running: Run, console: Console, stopped: StopSignals) -> None:
+    before, records = time.monotonic(), 0
+    while not _has_ended(running, stopped):
+        now = time.monotonic()
+        if now - before >= LINE_SECONDS:
+            more = running.records() - records
+            console.print(_progress_line(running, more / (now - before)), markup=False, highlight=False, soft_wrap=True)
+            before, records = now, records + more
+
+
+def _progress_line(running: Run, per_second: float) -> str:
+    """Where a run stands, for a file that is read later."""
+    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    status = running.status()
+    lag = running.lag() if status["epoch"] else running.backlog()
+    return (
+        f"{now} {status['application']}: epoch {status['epoch']}, {running.records():,} records, {per_second:,.0f} records/s, "
+        f"lag {lag:,}, late {sum(running.total('late').values()):,}"
+    )
 
 
 def _has_ended(running: Run, stopped: StopSignals) -> bool:

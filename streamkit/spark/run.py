@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,14 +24,17 @@ from streamkit.engine.epoch import Application
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
-from streamkit.log.opening import open_log
+from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
+from streamkit.log.statistics import lag_of
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.program import Program
-from streamkit.spark.failure import failure_of
+from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
 from streamkit.spark.job import FORMAT, PACKED_DDL, Job
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.session import get_or_create_session, prepare_session
@@ -68,6 +73,24 @@ class Run:
         self._upkeep: Upkeep | None = None
         self._query = self._start()
 
+    def __repr__(self) -> str:
+        return f"Run({self.program.application!r}, {self._situation()}, generation {self.job.application.generation})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"state": self._situation()}
+        with suppress(StreamKitError, Py4JError, OSError):  # the log may be closed by now
+            status = self.status()
+            time_ms = status.pop("stream_time_ms")
+            facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
+            facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
+        return html_table(f"run of {self.program.application}", facts.items())
+
+    def _situation(self) -> str:
+        try:
+            return "running" if self.is_active else "ended"
+        except (Py4JError, OSError):
+            return "ended with Spark's JVM"
+
     def wait(self, timeout: float | None = None) -> bool:
         """
         Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
@@ -82,7 +105,7 @@ class Run:
                 self._clean_up()
                 error = self._cause(exception)
                 if not self._may_run_again(error):
-                    raise error from exception
+                    raise error from (None if error is exception else SparkError(without_jvm_frames(str(exception))))
                 self._query = self._start()
                 continue
             except KeyboardInterrupt:
@@ -130,6 +153,11 @@ class Run:
     def records(self) -> int:
         """How many input records this run has committed."""
         return self._records_ever() - (self._records_before or 0)
+
+    def lag(self) -> int:
+        """How many input records wait now."""
+        state = self._state()
+        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics()}).values())
 
     def backlog(self) -> int:
         """How many input records waited when the run started."""
@@ -250,16 +278,23 @@ def run(
     Raises:
         StreamKitError: a subclass that says what to mend.
     """
-    opened = log if isinstance(log, Log) else open_log(log)
-    if opened.has_password:
-        raise ConfigError(
-            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
-            "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
-        )
+    opened = log if isinstance(log, Log) else open_existing_log(log)
+    check_shareable(opened)
     session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(session)
     program = topology if isinstance(topology, Program) else _compiled(topology, opened, session)
     return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
+
+
+def check_shareable(log: Log) -> None:
+    """ConfigError for a log that the processes of a query could not open."""
+    if log.location == IN_MEMORY:
+        raise ConfigError(f"{NOT_IN_MEMORY}: Spark's tasks are other processes")
+    if log.has_password:
+        raise ConfigError(
+            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
+            "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
+        )
 
 
 def start_query(session: SparkSession, job: Job, checkpoint: Path, trigger: Trigger, *, bounded: bool) -> StreamingQuery:
@@ -300,6 +335,11 @@ def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
 def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
     program = compile_topology(topology, log, CatalystAnalyzer(session))
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
+
+
+def _utc(time_ms: int | None) -> str | None:
+    """An event time as numpy writes it, which has a word for every year."""
+    return None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"
 
 
 def _checked(trigger: Trigger) -> Trigger:

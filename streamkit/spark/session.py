@@ -9,8 +9,11 @@ import zipfile
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext, SparkFiles
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from streamkit.errors import SetupError
 from streamkit.java import require_java
 
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -34,13 +37,19 @@ AT_ANY_TIME = {
 }
 
 
-def get_or_create_session(name: str) -> SparkSession:
-    """The active session, else a new one on all cores with the settings that suit; what spark-submit or a file sets wins."""
+def get_or_create_session(name: str, spark_log: Path | None = None) -> SparkSession:
+    """
+    The active session, else a new one on all cores with the settings that suit; what spark-submit or a file sets wins.
+
+    Where this starts Spark's JVM, what that says goes into the file `spark_log`, if one is given, and not to standard error.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the python3 of the PATH
+    if spark_log is not None and is_jvm_ours():
+        _start_jvm(spark_log)
     builder = SparkSession.builder.appName(name)
     given = _given_settings()
     if "spark.master" not in given:
@@ -51,6 +60,27 @@ def get_or_create_session(name: str) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("STREAMKIT_SPARK_LOG_LEVEL", "ERROR"))
     return session
+
+
+def is_jvm_ours() -> bool:
+    """Whether Spark's JVM is still to be started, by this process: under spark-submit, or after a first session, there is one."""
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def _start_jvm(spark_log: Path) -> None:
+    """Start Spark's JVM with its standard error in a file; SetupError, with what it said last, if it does not start."""
+    spark_log.parent.mkdir(parents=True, exist_ok=True)
+    if spark_log.exists():
+        spark_log.replace(f"{spark_log}.before")  # an older run may still write to it
+    with spark_log.open("wb") as file:
+        try:
+            gateway = launch_gateway(popen_kwargs={"stderr": file})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            said = spark_log.read_text(errors="replace").strip().splitlines()
+            raise SetupError(
+                f"Spark's JVM did not start: {said[-1] if said else error}; all it said is in {spark_log}"
+            ) from error
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def prepare_session(session: SparkSession) -> None:

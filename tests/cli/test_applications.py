@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import streamkit as sk
+from streamkit.log.upkeep import Upkeep
 
 
 def test_list_shows_where_applications_stand(streamkit, application):
@@ -10,9 +14,9 @@ def test_list_shows_where_applications_stand(streamkit, application):
     lines = [line.split() for line in streamkit("apps", "list").splitlines()]
 
     row = next(line for line in lines if line[:1] == [application])
-    assert row[1] == "2"
-    assert row[2].startswith("2023-11-14T23:")
-    assert row[3:] == ["2", "orders_of,", "hourly"]
+    assert row[1:4] == ["stopped", "1", "2"]
+    assert row[4].startswith("2023-11-14T23:")
+    assert row[5:] == ["0", "0", "2", "orders_of,", "hourly"]
 
 
 def test_describe_shows_positions(streamkit, application):
@@ -22,7 +26,22 @@ def test_describe_shows_positions(streamkit, application):
     lines = [line.split() for line in streamkit("apps", "describe", application).splitlines()]
 
     assert ["orders", "0", "3", "1"] in lines
-    assert ["hourly", f"{application}-hourly-changelog"] in lines
+    (hourly,) = [line for line in lines if line[:2] == ["hourly", f"{application}-hourly-changelog"]]
+    assert int(hourly[2]) > 0 and int(hourly[3].replace(",", "")) > 0
+    assert ["lag", "1"] in lines and ["late", "0"] in lines and ["generation", "1"] in lines
+
+
+def test_a_running_application_is_told_from_others(streamkit, application):
+    """An application whose driver is alive is running, since its first commit; once it has ended, it is stopped."""
+    with sk.open_log(streamkit.root) as log:
+        state = log.catalog.application(application)
+        upkeep = Upkeep(log, state.id, state.generation)
+        try:
+            assert re.search(rf"{application} +running since 20\d\d-\d\d-\d\dT", streamkit("apps", "list"))
+            assert json.loads(streamkit("apps", "describe", application, "--json"))["running"] is True
+        finally:
+            upkeep.close()
+    assert re.search(r"state +stopped", streamkit("apps", "describe", application))
 
 
 def test_reset_asks_first(streamkit, application):
@@ -37,7 +56,7 @@ def test_reset_forgets_all_but_topics(streamkit, application):
     (streamkit.root / "checkpoints" / application).mkdir(parents=True)
     streamkit("apps", "reset", application, "--yes")
 
-    assert [line.split()[1:3] for line in streamkit("apps", "list").splitlines() if application in line] == [["0", "2"]]
+    assert [line.split()[3:] for line in streamkit("apps", "list").splitlines() if application in line] == [["0", "0", "0", "2"]]
     assert "changelog" not in streamkit("topics", "list", "--all")
     assert not (streamkit.root / "stores" / application).exists()
     assert not (streamkit.root / "checkpoints" / application).exists()

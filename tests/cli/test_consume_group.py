@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import streamkit as sk
-from streamkit.cli.draining import drained
+from streamkit.cli.query.draining import drained
+from streamkit.cli.terminal.rendering import show_note
 from tests.cli.test_consume_live import numbers
 from tests.cli.test_groups import committed
 
@@ -87,7 +88,7 @@ def test_it_ends_where_the_topic_ended_when_it_began(root):
     """A topic that is written to all the while is printed up to the end that it had."""
     with sk.open_log(root) as log, member_of(log, max_poll_records=1) as consumer, log.producer() as producer:
         found = []
-        for table in drained(log, consumer, "orders", "g", threading.Event()):
+        for table in drained(log, consumer, "orders", "g", threading.Event(), show_note):
             found += table["number"].to_pylist()
             producer.send_batch("orders", [{"customer": "eve", "number": 2000, "amount": 1.0}] * 2)
             producer.flush()
@@ -100,7 +101,7 @@ def test_it_ends_at_the_first_interrupt(root):
     interrupted = threading.Event()
     with sk.open_log(root) as log, member_of(log, max_poll_records=1) as consumer:
         found = []
-        for table in drained(log, consumer, "orders", "g", interrupted):
+        for table in drained(log, consumer, "orders", "g", interrupted, show_note):
             found += table["number"].to_pylist()
             interrupted.set()
 
@@ -123,7 +124,7 @@ def test_waiting_ends_at_an_interrupt(root):
             consumer.poll()
         threading.Timer(2, interrupted.set).start()
         with member_of(log) as consumer:
-            assert list(drained(log, consumer, "orders", "g", interrupted)) == []
+            assert list(drained(log, consumer, "orders", "g", interrupted, show_note)) == []
 
 
 def test_partitions_of_others_are_named(root, as_program):

@@ -168,3 +168,14 @@ def test_following_prints_tables(root):
     following.guard.cancel()
     assert (errors, following.process.returncode) == ("", 0)
     assert "3001" in output and "1001" not in output
+
+
+def test_following_prints_one_header(root):
+    """What comes later stands below what came first, without another header or an empty line."""
+    following = Following(root, "--from-beginning")
+    first = [following.line().split() for _ in range(5)]
+    assert first[0] == ["customer", "number", "amount"] and [line[-2] for line in first[2:]] == ["1001", "bob", "1003"]
+
+    send(root, 2001)
+    assert "2001" in following.line()
+    assert following.end() == ("", "")

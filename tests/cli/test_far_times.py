@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.cli.far_times import time_text
-from streamkit.cli.record_text import parse_texts
+from streamkit.connectors.files.far_times import time_text
+from streamkit.connectors.files.record_text import parse_texts
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.errors import SchemaError

@@ -94,7 +94,7 @@ def test_what_the_operating_system_refuses_is_one_message(as_program, monkeypatc
     def fail(location):
         raise PermissionError(errno.EACCES, "Permission denied", "/the/log")
 
-    monkeypatch.setattr("streamkit.cli.location.has_log", fail)
+    monkeypatch.setattr("streamkit.log.opening.has_log", fail)
     code, out, err = as_program("topics", "list")
 
     assert (code, out) == (1, "")

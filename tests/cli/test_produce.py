@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import fcntl
 import io
 import json
 import signal
+import struct
 import subprocess
 import sys
-import time
+import termios
 import uuid
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import streamkit as sk
-from streamkit.errors import FencedError
+from streamkit.errors import ConfigError, FencedError, SchemaError
+from tests.waiting import wait_until
 
 UTC = dt.timezone.utc
 PRODUCE = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce"]
@@ -119,7 +123,7 @@ def referenced(log):
 
 def test_a_bad_record_far_down_leaves_nothing(streamkit, root, topic, tmp_path, monkeypatch):
     """Also when earlier pieces of the file were staged already, nothing of it is visible or left on disk; the line is right."""
-    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_000)
+    monkeypatch.setattr("streamkit.connectors.files.record_file.BLOCK_BYTES", 1_000)
     lines = [json.dumps({"name": f"u{number}", "n": number}) for number in range(500)]
     (tmp_path / "f.json").write_text("\n".join([*lines, '{"name": "u", "n": true}']))
     with pytest.raises(sk.StreamKitError, match=r"line 501: column 'n': found True"):
@@ -225,6 +229,11 @@ def test_an_id_fences(streamkit, root, topic, tmp_path):
             old.flush()
 
 
+def unread_bytes(pipe):
+    """How much of what was written to a pipe nobody has read."""
+    return struct.unpack("i", fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4))[0]
+
+
 def test_a_pipe_is_written_as_it_comes(root, topic):
     """Lines of standard input are visible soon after they were written, while the pipe is open; a bad one ends the command."""
     with subprocess.Popen(
@@ -233,10 +242,7 @@ def test_a_pipe_is_written_as_it_comes(root, topic):
         assert process.stdin is not None and process.stderr is not None
         process.stdin.write('{"name": "a", "n": 1}\n')
         process.stdin.flush()
-        for _ in range(300):
-            if read(root, "plain"):
-                break
-            time.sleep(0.05)
+        wait_until(lambda: read(root, "plain"))
         assert read(root, "plain") == [{"name": "a", "n": 1}]
         process.stdin.write('{"name": "a", "n": "x"}\n')
         process.stdin.close()
@@ -271,13 +277,108 @@ def test_an_interrupt_writes_what_has_come(root, topic, number):
     command = [*PRODUCE, "plain", "-", "--format", "json", "--log", str(root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stderr is not None
-        for n in (1, 2):
-            process.stdin.write(f'{{"name": "a", "n": {n}}}\n')
-            process.stdin.flush()
-            deadline = time.monotonic() + 60
-            while n == 1 and not read(root, "plain") and time.monotonic() < deadline:
-                time.sleep(0.05)
-        time.sleep(0.3)  # within the second that records wait for each other
+        process.stdin.write('{"name": "a", "n": 1}\n')
+        process.stdin.flush()
+        wait_until(lambda: read(root, "plain"))
+        process.stdin.write('{"name": "a", "n": 2}\n')
+        process.stdin.flush()
+        wait_until(lambda: unread_bytes(process.stdin) == 0)
         process.send_signal(number)
         assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
+
+
+@pytest.fixture
+def users(root):
+    """A topic that takes the event time from a column."""
+    with sk.open_log(root) as log:
+        config = {"cleanup.policy": "compact"}
+        log.create_topic("users", "name string, city string, updated_at timestamp", "name", "updated_at", 1, config)
+
+
+DELETIONS = {
+    "f.csv": "name,city,updated_at,_deleted\nann,Oslo,2025-01-01,\nann,,2025-01-02,true\n",
+    "f.jsonl": '{"name": "ann", "city": "Oslo", "updated_at": "2025-01-01"}\n'
+    '{"name": "ann", "updated_at": "2025-01-02", "_deleted": true}\n',
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--timestamp-column", "updated_at")], ids=["as is", "named"])
+@pytest.mark.parametrize("name", DELETIONS)
+def test_a_deletion_keeps_its_time(streamkit, root, users, tmp_path, name, options):
+    """The time of a deletion is that of the topic's time column, which may be named with --timestamp-column too."""
+    (tmp_path / name).write_text(DELETIONS[name])
+    streamkit("produce", "users", str(tmp_path / name), *options)
+
+    assert read(root, "users", "name", "city", "updated_at", "_deleted", "_timestamp")[1] == {
+        "name": "ann", "city": None, "updated_at": None, "_deleted": True, "_timestamp": dt.datetime(2025, 1, 2, tzinfo=UTC),
+    }  # fmt: skip
+
+
+def test_another_time_column_is_refused(streamkit, users, tmp_path):
+    """A topic that takes the event time from a column takes it from no other."""
+    (tmp_path / "f.csv").write_text(DELETIONS["f.csv"])
+    with pytest.raises(
+        ConfigError, match=r"--timestamp-column city: topic users takes the event time from its column updated_at"
+    ):
+        streamkit("produce", "users", str(tmp_path / "f.csv"), "--timestamp-column", "city")
+
+
+def test_a_key_is_enough_to_delete(streamkit, root, users, topic, tmp_path):
+    """A deletion in JSON needs the key columns and nothing else; without them, or where the mark is not true, columns are missing."""
+    (tmp_path / "f.jsonl").write_text('{"name": "ann", "_deleted": true}\n')
+    streamkit("produce", "users", str(tmp_path / "f.jsonl"))
+    assert read(root, "users", "name", "_deleted") == [{"name": "ann", "_deleted": True}]
+
+    for record, name in (('{"city": "Oslo", "_deleted": true}', "name"), ('{"name": "ann", "_deleted": false}', "city")):
+        (tmp_path / "f.jsonl").write_text(record)
+        with pytest.raises(SchemaError, match=f"line 1: the record has no column '{name}'"):
+            streamkit("produce", "users", str(tmp_path / "f.jsonl"))
+
+
+def test_the_help_says_how_to_delete(streamkit):
+    """`produce --help` names the column that marks deletions."""
+    assert '{"name": "ann", "_deleted": true}' in " ".join(streamkit("produce", "--help").split())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_records_that_are_too_old_are_told_of(as_program, root, tmp_path, form):
+    """Records older than the topic's retention keeps them are written, and counted in a note that says how to keep them."""
+    recent = dt.datetime.now(UTC).replace(microsecond=0)
+    rows: list[dict[str, Any]] = [
+        {"n": 1, "at": dt.datetime(2025, 1, 1, tzinfo=UTC)},
+        {"n": 2, "at": recent},
+        {"n": 3, "at": dt.datetime(2013, 1, 1, tzinfo=UTC)},
+    ]
+    texts = [{**row, "at": row["at"].isoformat()} for row in rows]
+    lines = {
+        "csv": "\n".join(["n,at", *(f"{row['n']},{row['at']}" for row in texts)]),
+        "jsonl": "\n".join(map(json.dumps, texts)),
+    }
+    file = tmp_path / f"f.{form}"
+    file.write_bytes(parquet_of(rows) if form == "parquet" else lines[form].encode())
+    with sk.open_log(root) as log:
+        log.create_topic("events", "n int, at timestamp", timestamp="at", partitions=1)
+        log.create_topic("kept", "n int, at timestamp", timestamp="at", partitions=1, config={"retention.ms": -1})
+        log.create_topic("newest", "n int, at timestamp", "n", "at", 1, {"cleanup.policy": "compact"})
+        log.create_topic("stamped", "n int, at timestamp", None, "at", 1, {"message.timestamp.type": "LogAppendTime"})
+
+    code, out, err = as_program("produce", "events", str(file))
+    assert (code, out.startswith("3 records written")) == (0, True)
+    assert err == (
+        "note: 2 records of events are older than 1 week, which is how long the topic keeps them (retention.ms=604800000): maintenance deletes "
+        "them soon. To keep them: streamkit topics alter events --config retention.ms=-1\n"
+    )
+    for topic in ("kept", "newest", "stamped"):
+        assert as_program("produce", topic, str(file))[2] == ""
+
+
+def test_given_times_that_are_too_old_are_told_of(as_program, root, tmp_path):
+    """Times that are given with the records are looked at too; records without a time are those of now."""
+    (tmp_path / "f.jsonl").write_text('{"n": 1, "_timestamp": "2025-01-01"}\n{"n": 2, "_timestamp": null}\n')
+    with sk.open_log(root) as log:
+        log.create_topic("events", "n int", partitions=1)
+
+    assert as_program("produce", "events", str(tmp_path / "f.jsonl"))[2].startswith(
+        "note: 1 record of events is older than 1 week"
+    )

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamkit as sk
-from streamkit.cli.record_files import Format, RecordFile
-from streamkit.cli.rendering import counted
+from streamkit.cli.terminal.rendering import counted
+from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.errors import SchemaError
 
 UTC = dt.timezone.utc
@@ -180,7 +180,7 @@ def test_json_has_an_object_a_line(root, topic, tmp_path, data, reason):
     """A line holds one object and nothing beside it, however little or much there is; all else is refused with its line, and ends no process."""
     (tmp_path / "f").write_text(data)
     code = (
-        "import sys, streamkit as sk; from streamkit.cli.record_files import Format, RecordFile\n"
+        "import sys, streamkit as sk; from streamkit.connectors.files.record_file import Format, RecordFile\n"
         "list(RecordFile(open(sys.argv[1], 'rb'), 'f', Format.JSON, sk.open_log(sys.argv[2]).topic('plain'), None, '').pieces())"
     )
     done = subprocess.run(
@@ -372,7 +372,7 @@ def test_the_last_line_of_csv_needs_no_end(streamkit, root, topic, tmp_path, dat
 )
 def test_all_records_that_are_refused_have_their_lines(streamkit, root, tmp_path, monkeypatch, form, refused, reason):
     """Where several records of a file do not fit, each is named by its line of the file."""
-    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 1_024)
+    monkeypatch.setattr("streamkit.connectors.files.record_file.BLOCK_BYTES", 1_024)
     with sk.open_log(root) as log:
         log.create_topic("strict", "n int, s string not null", partitions=1, config={"max.message.bytes": 2_000})
     texts = [refused.get(number, "x") for number in range(100)]
@@ -417,7 +417,7 @@ def test_no_thread_is_left_reading(root, topic, form, data):
 
 def test_records_of_csv_go_over_blocks(streamkit, root, topic, tmp_path, monkeypatch):
     """A CSV file comes in blocks; records over several lines, and longer than a block, are whole."""
-    monkeypatch.setattr("streamkit.cli.record_files.BLOCK_BYTES", 16)
+    monkeypatch.setattr("streamkit.connectors.files.record_file.BLOCK_BYTES", 16)
     rows = [(number, f'line\n"{number}"\r\n' * (number % 5) + '5" wide') for number in range(100)]
     with (tmp_path / "f.csv").open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file).writerows([("a", "b"), *rows])

@@ -45,14 +45,30 @@ def test_explain_needs_the_topics(streamkit, file, spark, tmp_path):
         streamkit("explain", file)
 
 
-def test_options_reach_the_run(streamkit, file, monkeypatch):
+def test_options_reach_the_run(streamkit, root, file, monkeypatch):
     """The options of `run` are those a topology file takes itself; what was not given is not handed on."""
     given = []
     monkeypatch.setitem(vars(sk), "main", lambda topology, arguments: given.append((topology.name, arguments)))
-    streamkit("run", file, "--tasks", "3", "--drain", "--log", "/data")
-    streamkit("run", file, "--max-records-per-epoch", "1000", "--once")
+    streamkit("run", file, "--tasks", "3", "--drain", "--log", str(root))
+    streamkit("run", file, "--max-records-per-epoch", "1000", "--once", "--verbose")
 
     assert given == [
-        ("order-counts", ["--log", "/data", "--tasks", "3", "--drain"]),
-        ("order-counts", ["--max-records-per-epoch", "1000", "--once"]),
+        ("order-counts", ["--log", str(root), "--tasks", "3", "--drain"]),
+        ("order-counts", ["--max-records-per-epoch", "1000", "--once", "--verbose"]),
     ]
+
+
+@pytest.mark.parametrize("words", [("run",), ("explain",), ("consume",)])
+def test_where_there_is_no_log_none_is_made(as_program, file, tmp_path, monkeypatch, words):
+    """`run`, `explain` and `consume` in a folder without a log say so at once, and leave the folder as it was."""
+    folder = tmp_path / "wrong"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(vars(sk), "main", None)  # it would load Spark
+    code, out, err = as_program(*words, file, "--log", ".streamkit")
+
+    assert (code, out) == (1, "")
+    assert (
+        err.startswith(f"error: there is no log at {folder}/.streamkit; name one with --log") and "streamkit topics create" in err
+    )
+    assert list(folder.iterdir()) == []

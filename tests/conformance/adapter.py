@@ -90,8 +90,7 @@ class Adapter:
         is_final = self.is_final[output["node"]]
         if isinstance(handle, Table):
             handle = handle.emit("final" if is_final else "every")
-        for stream in handle if isinstance(handle, list) else [handle]:
-            stream.to(topic)
+        handle.to(topic)
         return Output(topic, is_final, self.value[output["node"]])
 
     def _stream(self, node: Json) -> Stream:
@@ -131,9 +130,10 @@ class Adapter:
         changes: Stream = self.built[node["in"]].emit("every").select(k=word, v=F.col("v"))
         return changes
 
-    def _merge(self, node: Json) -> list[Stream]:
-        """Streams that go to one topic."""
-        return [self.built[name] for name in node["ins"]]
+    def _merge(self, node: Json) -> Stream:
+        first, *others = (self.built[name] for name in node["ins"])
+        merged: Stream = first.merge(*others)
+        return merged
 
     def _split(self, node: Json) -> Stream:
         """A branch has what it takes and no branch before it did."""
@@ -193,8 +193,10 @@ class Adapter:
         table: Table = self.built[node["in"]]
         return table
 
-    def _join(self, node: Json) -> Stream:
+    def _join(self, node: Json) -> Stream | Table:
         kind = node["kind"]
+        if kind == "table_table":
+            return self._table_table_join(node)
         if kind not in ("stream_table", "stream_global_table"):
             raise NotExpressibleError(f"there is no {kind.replace('_', '-')} join yet")
         if "grace_ms" in node:
@@ -207,6 +209,14 @@ class Adapter:
             joined = left.with_columns(mapped=_key_function(node["key_fn"])).join(
                 table, on={"mapped": "table_k"}, how=node["type"]
             )
+        return joined.select(v=_joiner(node["joiner"]))
+
+    def _table_table_join(self, node: Json) -> Table:
+        left, right = self.built[node["left"]], self.built[node["right"]]
+        if any(other["op"] == "window" for other in self.case["topology"]["nodes"]):
+            raise NotExpressibleError("tables with windows cannot be joined yet")
+        _check_plain_store(node)
+        joined: Table = left.join(right.rename(v="table_v"), how=node["type"])
         return joined.select(v=_joiner(node["joiner"]))
 
 
@@ -259,7 +269,7 @@ def _key_function(text: str) -> Column:
 def _joiner(text: str) -> Column:
     name, argument = _called(text)
     if name == "concat":
-        return F.concat("v", F.lit(argument), F.coalesce("table_v", F.lit("null")))
+        return F.concat(F.coalesce("v", F.lit("null")), F.lit(argument), F.coalesce("table_v", F.lit("null")))
     if name == "key_colon_sum_null0":
         return F.concat("k", F.lit(":"), (F.col("v") + F.coalesce(F.col("table_v"), F.lit(0))).cast("string"))
     raise NotExpressibleError(f"the joiner {text} has no column form")

@@ -8,10 +8,9 @@ import pytest
 
 from tests.crash.torture import torture
 
-KILLS = 3
+KILLS = 2
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments(tmp_path):

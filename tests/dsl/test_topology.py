@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,6 +14,7 @@ from streamkit import functions as F
 from streamkit.errors import ConfigError, SchemaError, TopologyError
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.write import To
+from streamkit.plan.picture import LINE_LENGTH
 
 
 def delays(threshold=15):
@@ -162,6 +164,46 @@ def test_notebooks_get_a_picture():
     assert bundle["text/html"].count("<rect") == 13
     assert "<script>" not in bundle["text/html"]
     assert ET.fromstring(bundle["text/html"]).find("{http://www.w3.org/2000/svg}svg") is not None
+
+
+def lines_of(app):
+    """The lines of text in each box of the picture."""
+    groups = ET.fromstring(app._repr_mimebundle_()["text/html"]).iter("{http://www.w3.org/2000/svg}g")
+    return [[text.text for text in group.iter("{http://www.w3.org/2000/svg}text")] for group in groups]
+
+
+def test_the_picture_says_all_of_every_step():
+    """Boxes hold whole labels, wrapped between words, each aggregate on a line of its own, keys and the names of stores."""
+    app = sk.Topology("sums")
+    orders = app.stream("orders", schema="user string, amount double", key="user")
+    users = app.table("users").filter("city is not null and length(city) > 3 and city != 'nowhere in particular'")
+    sums: dict[str, Any] = {f"amount_of_the_orders_{number}": F.sum("amount") for number in range(12)}
+    orders.join(users, on="user").group_by("city").agg(**sums).to("sums")
+    boxes = lines_of(app)
+
+    assert ["stream orders", "key user"] in boxes
+    (joined,) = [box for box in boxes if box[0].startswith("filter")]
+    assert "".join(" ".join(joined).split()).startswith("filtercityisnotnullandlength(city)>3andcity!='nowhereinparticular'store")
+    (grouped,) = [box for box in boxes if box[0] == "group by city"]
+    assert [line for line in grouped if "amount_of_the_orders_11" in line] and grouped[-1].startswith("store ")
+    assert max(len(line) for box in boxes for line in box) <= LINE_LENGTH
+
+
+def test_boxes_of_the_picture_stand_apart():
+    """However much stands in a box, it covers no other and holds all of its lines."""
+    app = delays()
+    svg = "{http://www.w3.org/2000/svg}"
+    groups: Any = list(ET.fromstring(app._repr_html_()).iter(f"{svg}g"))
+    frames = []
+    for group in groups:
+        frame = group.find(f"{svg}rect")
+        left, top, width, height = (int(frame.get(name)) for name in ("x", "y", "width", "height"))
+        assert all(top < int(text.get("y")) < top + height for text in group.iter(f"{svg}text"))
+        frames.append((left, top, left + width, top + height))
+
+    for number, (left, top, right, bottom) in enumerate(frames):
+        for other in frames[:number]:
+            assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
 
 
 def test_repr_is_one_line():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
@@ -28,13 +29,23 @@ def test_hopping_windows_overlap():
 
 
 @pytest.mark.parametrize(
-    "build",
-    [lambda: tumbling("1 hour"), lambda: tumbling("1 hour", "1 minute"), lambda: hopping("1 hour", "1 minute", "1 minute")],
+    ("build", "call"),
+    [
+        (lambda: tumbling("1 hour"), 'tumbling("1 hour", grace="0 s")'),
+        (lambda: tumbling("1 hour", "1 minute"), 'tumbling("1 hour", grace="1 minute")'),
+        (
+            lambda: hopping("1 hour", "1 minute", retention="1 day"),
+            'hopping("1 hour", "1 minute", retention="1 day", grace="0 s")',
+        ),
+        (lambda: hopping("1 hour", "1 minute", "5 s"), 'hopping("1 hour", "1 minute", grace="5 s")'),
+        (lambda: tumbling(dt.timedelta(hours=1)), 'tumbling(datetime.timedelta(seconds=3600), grace="0 s")'),
+    ],
 )
-def test_grace_is_asked_for_by_name(build):
-    """Grace decides what is late: it is always said, and by name."""
-    with pytest.raises(TypeError, match=r"grace|positional"):
+def test_grace_is_asked_for_by_name(build, call):
+    """Grace decides what is late: it is always said, and by name; the error has the call as it should be, and the user's line."""
+    with pytest.raises(TopologyError, match=re.escape(f"expected {call}")) as refused:
         build()
+    assert refused.value.at is not None and refused.value.at.file == __file__
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from streamkit.engine.local import run_next
 from streamkit.engine.start import start
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.log.log import Log
-from tests.engine.engine_run import Run, append, execute, fresh_log, ran, stored, values
+from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values
 
 pytestmark = pytest.mark.usefixtures("spark")
 TOPICS = {"clicks": "user string, n bigint"}

@@ -135,11 +135,20 @@ VALUES = {
     "ntz": [value and value.replace(tzinfo=None) for value in TIMES], "dec": _decimals(10, 2), "ced": _decimals(38, 10), "big": _decimals(20, 0),
     "x": [b"", b"abc", b"\x00\xff", b"a" * 40, None], "nothing": [None],
 }  # fmt: skip
-EXPRESSIONS = [
-    line
-    for line in (Path(__file__).parent / "parity.sql").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("--")
-]
+
+
+def _families():
+    """The expressions of the file beside, by the heading they stand under."""
+    families: dict[str, list[str]] = {}
+    for line in (Path(__file__).parent / "parity.sql").read_text(encoding="utf-8").splitlines()[1:]:
+        if line.startswith("-- "):
+            family = families[line.removeprefix("-- ")] = []
+        elif line:
+            family.append(line)
+    return families
+
+
+FAMILIES = _families()
 
 
 def _random_expression(chance, kind, depth):
@@ -173,9 +182,10 @@ def _random_expression(chance, kind, depth):
     ))()  # fmt: skip
 
 
-EXPRESSIONS += [
-    _random_expression(random.Random(seed), chance, 1 + seed % 3) for seed, chance in enumerate(("number", "condition") * 40)
+FAMILIES["random"] = [
+    _random_expression(random.Random(seed), kind, 1 + seed % 3) for seed, kind in enumerate(("number", "condition") * 40)
 ]
+EXPRESSIONS = [text for family in FAMILIES.values() for text in family]
 REWRITES = ",".join(
     f"org.apache.spark.sql.catalyst.optimizer.{rule}"
     for rule in (
@@ -283,14 +293,27 @@ def expected(spark, batch):
     return _in_spark(spark, batch)
 
 
-@pytest.mark.parametrize("text", EXPRESSIONS)
-def test_arrow_gives_what_spark_gives(text, typed, expected, batch):
-    """The expression has the same value in every row, or fails in the same rows."""
-    found = _in_arrow(typed[text], batch)
+def _differences(text, found, wanted, batch):
+    """Rows in which an expression differs: what it reads there, and what both make of it; the first few, and how many."""
     reads = sorted({column.name for column in SCHEMA if column.name in text})
-    different = [
-        f"{ {name: batch.column(name)[row].as_py() for name in reads} }: spark {wanted}, arrow {cell}"
-        for row, (wanted, cell) in enumerate(zip(expected[text], found, strict=True))
-        if wanted != cell and not _same_float_text(text, wanted, cell)
+    rows = [
+        f"    { {name: batch.column(name)[row].as_py() for name in reads} }: spark {one}, arrow {other}"
+        for row, (one, other) in enumerate(zip(wanted, found, strict=True))
+        if one != other and not _same_float_text(text, one, other)
     ]
-    assert not different, f"{len(different)} rows differ:\n" + "\n".join(different[:8])
+    return [f"{text}: {len(rows)} rows differ", *rows[:8]] if rows else []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_arrow_gives_what_spark_gives(family, typed, expected, batch):
+    """Each expression of the family has the same value in every row, or fails in the same rows."""
+    different = [
+        line for text in FAMILIES[family] for line in _differences(text, _in_arrow(typed[text], batch), expected[text], batch)
+    ]
+    assert not different, "\n" + "\n".join(different)
+
+
+def test_families_are_read():
+    """The file is read whole: six families and the random one, each with many expressions."""
+    assert len(FAMILIES) == 7 and min(map(len, FAMILIES.values())) > 40
+    assert len(EXPRESSIONS) > 700

@@ -139,6 +139,7 @@ def test_a_deleted_topic_is_gone_with_its_files(log):
     assert (log.read("t").num_rows, log.end_offsets("t")) == (0, {0: 0, 1: 0})
 
 
+@pytest.mark.every_catalog
 def test_rows_are_read_in_order(log):
     """All rows, by partition and offset, with their place beside the columns."""
     table = log.read("t")

@@ -74,6 +74,7 @@ def test_what_compaction_leaves_out_is_not_counted(log, clock):
     assert 0 < rate(log) <= 1 / 60
 
 
+@pytest.mark.every_catalog
 def test_groups_have_a_lag_by_topic(log):
     """A group is shown with its state, its members, and what waits for it in each topic; of one topic, only who reads it."""
     log.create_topic("u", "n int")

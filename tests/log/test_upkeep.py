@@ -12,6 +12,7 @@ from streamkit.log.database.heartbeats import ENDED_MS
 from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
 from streamkit.log.upkeep import Upkeep
+from tests.waiting import wait_until
 
 SOON_SECONDS = 10
 
@@ -30,20 +31,13 @@ def append(log, count):
             producer.flush()
 
 
-def until(condition):
-    end = time.monotonic() + SOON_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not come to it in time"
-        time.sleep(0.01)
-
-
 def test_passes_merge_and_end(log):
     """Files are merged without anybody asking, over a connection of its own; closed, it leaves no thread, and says that it has ended."""
     append(log, 8)
     topic_id = log.topic("t").id
     before = set(threading.enumerate())
     with Upkeep(log, 1, 1, interval_ms=5) as running:
-        until(lambda: len(log.catalog.extents(topic_id, 0)) == 1 and running.passes)
+        wait_until(lambda: len(log.catalog.extents(topic_id, 0)) == 1 and running.passes)
         assert set(log.heartbeats.ages_ms("application/")) == {"application/1/1"}
     passes = running.passes
     time.sleep(0.05)
@@ -56,13 +50,13 @@ def test_passes_merge_and_end(log):
 def test_one_of_several_maintains(log):
     """Of two applications on a log one does the passes, and when it ends the other does."""
     first, second = (Upkeep(log, number, 1, interval_ms=5) for number in (1, 2))
-    until(lambda: first.passes + second.passes > 5)
+    wait_until(lambda: first.passes + second.passes > 5)
     leader, other = (first, second) if first.passes > second.passes else (second, first)
     alone = other.passes
-    until(lambda: leader.passes > 12)
+    wait_until(lambda: leader.passes > 12)
     assert other.passes == alone <= 1
     leader.close()
-    until(lambda: other.passes > alone)
+    wait_until(lambda: other.passes > alone)
     other.close()
 
 
@@ -76,7 +70,7 @@ def test_pass_that_fails_is_logged(log, monkeypatch, caplog):
 
     monkeypatch.setattr(upkeep, "maintain", maintain)
     with Upkeep(log, 1, 1, interval_ms=5) as running:
-        until(lambda: running.passes > 0)
+        wait_until(lambda: running.passes > 0)
 
     assert "a fault on purpose" in caplog.text
 
@@ -93,7 +87,7 @@ def test_throttle_bounds_the_rate():
     throttle, start = Throttle(1_000), time.monotonic()
     throttle.spend(50)
     throttle.spend(50)
-    assert 0.09 <= time.monotonic() - start < 1
+    assert 0.09 <= time.monotonic() - start < SOON_SECONDS
 
     threading.Timer(0.05, throttle.stop).start()
     with pytest.raises(StoppedError):

@@ -32,7 +32,6 @@ def shown(cell):
     return {kind: content for data in contents for kind, content in data.items()}
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_first_topology():
     """The first notebook shows the graph, finds what pandas finds, and draws the delays."""

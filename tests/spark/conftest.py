@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import cache
 
 import pandas as pd
@@ -61,11 +62,12 @@ def loaded(tmp_path_factory):
 
 @pytest.fixture
 def few_flights(loaded, tmp_path):
-    """Opens a log of its own with the flights of the first days of January."""
+    """Opens a log of its own with the flights of the first days of January, where maintenance collects no orphan before a test sees it."""
     opened: list[Log] = []
 
     def open_copy(days=3, partitions=2):
         opened.append(open_log(shutil.copytree(loaded(days, partitions), tmp_path / f"log-{len(opened)}")))
+        opened[-1].settings = replace(opened[-1].settings, maintenance_interval_ms=0)
         return opened[-1]
 
     yield open_copy
@@ -73,12 +75,23 @@ def few_flights(loaded, tmp_path):
         log.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def fault_folder(spark, tmp_path_factory):
-    """Where the Python processes that Spark starts from now on look for faults that a test ordered."""
-    place = tmp_path_factory.mktemp("faults")
-    spark.sparkContext.environment.update(faults.settings(place, faults.__name__))
-    return place
+@pytest.fixture(scope="session")
+def fault_folder(tmp_path_factory):
+    """Where processes look for faults that a test ordered."""
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="session")
+def fault_session(spark, fault_folder):
+    """The Python processes that the session starts from now on look there."""
+    spark.sparkContext.environment.update(faults.settings(fault_folder, faults.__name__))
+
+
+@pytest.fixture(autouse=True)
+def _same_processes(request):
+    """All tests here that use the session use the same Python processes: starting others takes seconds."""
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("fault_session")
 
 
 @pytest.fixture

@@ -141,7 +141,6 @@ def kill_executor():
     """
     if is_number("kill_executor", 3):
         wait_until((folder() / "finished-3").exists)
-        time.sleep(0.5)  # until the driver has the report
         os.kill(parent_of(os.getppid()), signal.SIGKILL)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import signal
+import sys
 import threading
-import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import ConfigError, CorruptionError, EvaluationError, FencedError
 from streamkit.log.opening import open_log
-from streamkit.spark.run import AVAILABLE_NOW, run
+from streamkit.spark.run import AVAILABLE_NOW, Run, run
 from tests.spark.conftest import assert_equals_pandas, flights_of
+from tests.spark.faults import wait_until
 from topologies import flight_delays
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
@@ -41,6 +43,22 @@ def sums(text="value != 'none'"):
     numbers = app.stream("readings").filter(text).select(number=F.col("value").cast("int"))
     numbers.group_by("sensor").agg(total=F.sum("number"), store="totals").to("totals")
     return app
+
+
+def wait_for_an_epoch(running):
+    wait_until(lambda: running.progress() or not running.is_active, WAIT_SECONDS)
+
+
+def interrupt_the_wait():
+    """Ctrl-C as soon as the main thread waits for a run."""
+    wait_until(lambda: any(frame.f_code is Run._ended.__code__ for frame in frames_of_main_thread()), WAIT_SECONDS)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def frames_of_main_thread():
+    number = threading.main_thread().ident
+    assert number is not None
+    return (frame for frame, _ in traceback.walk_stack(sys._current_frames()[number]))
 
 
 def test_dropped_records_are_counted(spark, readings):
@@ -94,8 +112,7 @@ def test_two_drivers(spark, few_flights):
     """Of two runs of one application the older is fenced with a clear error, and the newer's results stand."""
     log = few_flights(days=2)
     older = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
-    while not older.progress():
-        time.sleep(0.05)
+    wait_for_an_epoch(older)
     newer = run(flight_delays.app, spark, log, drain=True)
 
     with pytest.raises(FencedError, match="generation 1 cannot commit, generation 2 has started since"):
@@ -107,8 +124,7 @@ def test_two_drivers(spark, few_flights):
 def test_idle_driver_is_fenced_too(spark, readings):
     """A run without work learns that a newer one has taken over; it does not wait for records to come."""
     older = run(sums(), spark, readings, tasks=1)
-    while not older.progress():
-        time.sleep(0.05)
+    wait_for_an_epoch(older)
     run(sums(), spark, readings, trigger=AVAILABLE_NOW).wait(WAIT_SECONDS)
 
     with pytest.raises(FencedError):
@@ -119,9 +135,8 @@ def test_interrupt_of_a_wait(spark, few_flights):
     """An interrupt while a notebook waits stops the run; the next one goes on where it stopped."""
     log = few_flights(days=2)
     interrupted = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
-    while not interrupted.progress():
-        time.sleep(0.05)
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    wait_for_an_epoch(interrupted)
+    threading.Thread(target=interrupt_the_wait).start()
 
     with pytest.raises(KeyboardInterrupt):
         interrupted.wait(WAIT_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,14 +12,11 @@ from pathlib import Path
 import pytest
 
 from streamkit.spark.main import main
-from streamkit.spark.run import run
 from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
 from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of
 from topologies import flight_delays
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore:the session lacks")]
 
 FILE = Path(flight_delays.__file__)
 WAIT_SECONDS = 200
@@ -56,9 +54,9 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
     """A signal that comes before the query runs ends the program then, and no generation is started."""
     log = few_flights()
 
-    def interrupted_start(name):
+    def interrupted_start(name, spark_log=None):
         os.kill(os.getpid(), signal.SIGTERM)
-        return get_or_create_session(name)
+        return get_or_create_session(name, spark_log)
 
     monkeypatch.setattr("streamkit.spark.main.get_or_create_session", interrupted_start)
     with pytest.raises(SystemExit) as end:
@@ -68,7 +66,8 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
     assert log.catalog.applications() == []
 
 
-def test_signals(spark, few_flights, started, tmp_path):
+@pytest.mark.slow
+def test_signals(few_flights, started, tmp_path):
     """
     SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
 
@@ -84,5 +83,18 @@ def test_signals(spark, few_flights, started, tmp_path):
         assert process.wait(WAIT_SECONDS) == 128 + number
         assert outliving(others, 20) == []
     assert "Traceback" not in (tmp_path / "output.txt").read_text()
-    assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
+    assert started(sys.executable, str(FILE), "--log", log.root, "--drain").wait(WAIT_SECONDS) == 0
     assert_equals_pandas(log, flights_of(3))
+
+
+def test_progress_without_a_terminal(spark, few_flights, monkeypatch, capsys):
+    """Where standard error is no terminal, a line now and then says how far the run is: epoch, records, rate, lag and late ones."""
+    log = few_flights(days=3)
+    monkeypatch.setattr("streamkit.spark.main.LINE_SECONDS", 0.1)
+    main(flight_delays.app, ["--log", log.root, "--drain", "--max-records-per-epoch", "600"])
+
+    line = r"^\S+Z flight-delays: epoch (\d+), [\d,]+ records, [\d,]+ records/s, lag ([\d,]+), late [\d,]+$"
+    found = re.findall(line, capsys.readouterr().err, re.MULTILINE)
+    assert len(found) > 1 and [int(epoch) for epoch, _ in found] == sorted(int(epoch) for epoch, _ in found)
+    lags = [int(lag.replace(",", "")) for _, lag in found]
+    assert lags[0] > 0 and lags == sorted(lags, reverse=True)

@@ -45,6 +45,8 @@ def test_handle(year):
     expected = oracle.daily_delays()
     epochs = finished.progress()
 
+    assert repr(finished) == "Run('flight-delays', ended, generation 1)"
+    assert "<td>state</td><td>ended</td>" in finished._repr_html_() and "<td>epoch</td><td>2</td>" in finished._repr_html_()
     assert finished.status() == {
         "application": "flight-delays",
         "active": False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import EvaluationError
@@ -86,7 +85,7 @@ def result(aggregate: TypedAggregate, states: States) -> pa.Array:
     found = result_or_null(aggregate, states)
     if found.overflowed is not None:
         raise EvaluationError(
-            f"found {found.found} for {aggregate.name} = {_text(aggregate)} (row {int(np.argmax(found.overflowed))}); "
+            f"found {found.found} for {aggregate.name} = {_text(aggregate)}; "
             f"expected a value that fits its type {aggregate.type}: {_way_out(aggregate.type)}"
         )
     return found.values

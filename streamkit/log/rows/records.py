@@ -35,7 +35,7 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic.
 
     Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. The event time of a row is that of
-    the topic's timestamp column; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Under LogAppendTime it is
+    the topic's timestamp column, also of a deletion that has one; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Under LogAppendTime it is
     `now_ms`, until the rows are staged (`stamped`). Headers are lists of pairs of a
     name and bytes. SchemaError names row and column, and lists the first rows that do not fit, such as those whose event time
     lies further from `now_ms` than the topic allows; RecordTooLargeError likewise.
@@ -230,8 +230,13 @@ class _Rows:
             times = _milliseconds(convert_arrow(_STAMP, self.columns[TIMESTAMP], self.first_row), times)
         if self.topic.timestamp is None:
             return times
-        stamps = arrays[self.topic.timestamp]
-        unstamped = _nulls(stamps) if deleted is None else _nulls(stamps) & ~deleted
+        if deleted is None:
+            stamps = arrays[self.topic.timestamp]
+            unstamped = _nulls(stamps)
+        else:  # whose time is kept, though not its column
+            column = self.topic.schema[self.topic.timestamp]
+            stamps = convert_arrow(column, self.columns[column.name], self.first_row)
+            unstamped = _nulls(stamps) & ~deleted
         self._refuse(unstamped, self.topic.timestamp, "found null, and the column is the topic's event time")
         return _milliseconds(stamps, times)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.html_table import html_table
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, Format
 from streamkit.log.topic.settings import (
     CLEANUP_POLICY,
@@ -28,7 +29,7 @@ PARTITIONS_MAX = 10_000
 _TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntz")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Topic:
     """
     A topic: rows of `schema`, keyed by the columns `key`, spread over partitions by the columns `partition_by`.
@@ -49,6 +50,26 @@ class Topic:
     internal: bool = False
     version: int = 1
     format: Format | None = None
+
+    def __repr__(self) -> str:
+        facts = [f"{self.schema}", *(f"{name} {value}" for name, value in self._facts())]
+        return f"Topic({self.name!r}: {'; '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        columns = [(column.name, column.type, "yes" if column.nullable else "no") for column in self.schema]
+        caption = f"topic {self.name}: {'; '.join(f'{name} {value}' for name, value in self._facts())}"
+        return html_table(caption, columns, ("column", "type", "null"))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What there is to say in a line, beside the schema."""
+        known = {
+            "key": ", ".join(self.key),
+            "timestamp": self.timestamp,
+            "partitions": str(self.partitions),
+            "format": self.format and self.format.name,
+            "settings": ", ".join(f"{name}={value}" for name, value in self.config),
+        }
+        return [(name, value) for name, value in known.items() if value]
 
     @property
     def values(self) -> tuple[str, ...]:

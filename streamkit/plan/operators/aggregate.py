@@ -82,6 +82,15 @@ class AggregateNode(Node):
         store = f" → store {self.store}" if self.store else ""
         return f"group by {key}{window}: {named_text(self.aggregates)}{store}"
 
+    def label(self) -> tuple[str, ...]:
+        by = named_text(self.key) if self.key else "key"
+        window = f", {self.window}" if self.window else ""
+        return (f"group by {by}{window}", *(named_text([aggregate]) for aggregate in self.aggregates))
+
+    @property
+    def keeps_store(self) -> bool:
+        return True
+
     def final_delay_ms(self, window: TimeWindow | None) -> int | None:
         """
         How far a final result stands behind stream time, for a wider `window` over it.

@@ -44,6 +44,9 @@ class SourceNode(Node):
     def text(self) -> str:
         return f"{words(self.kind)} {self.topic}"
 
+    def label(self) -> tuple[str, ...]:
+        return (self.short_text(), *([f"key {', '.join(self.key)}"] if self.key else []))
+
     def short_text(self) -> str:
         return f"{words(self.kind)} {self.topic}"
 
@@ -87,6 +90,10 @@ class TableSource(SourceNode):
     def lower(self, building: Building) -> Step:
         """A table whose store has a name: it is kept up, whoever reads it."""
         return materialized(self, self.changes(building), building)
+
+    @property
+    def keeps_store(self) -> bool:
+        return True
 
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""

@@ -76,6 +76,10 @@ class TableTableJoin(Node):
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
         return f"{self.how} join {self.right.short_text()} on {on}" + (f" → store {self.store}" if self.store else "")
 
+    @property
+    def keeps_store(self) -> bool:
+        return self.store is not None
+
     def short_text(self) -> str:
         return f"{self.left.short_text()} joined with {self.right.short_text()}"
 

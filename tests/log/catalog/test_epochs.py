@@ -101,6 +101,7 @@ def test_offsets_follow_slabs_and_frames(app):
     assert app.catalog.check_manifest() == ()
 
 
+@pytest.mark.every_catalog
 def test_state_after_a_commit(app):
     """Epoch, token, stream time, positions and metrics are those of the last commit; numbers add up."""
     app.catalog.commit_epoch(app.epoch(1, app.slab(1, (0, "ab"))))
@@ -119,6 +120,7 @@ def test_state_after_a_commit(app):
     assert [(record.epoch, record.metrics["rows"]) for record in app.catalog.epochs(state.id, last=2)] == [(2, 2), (3, 3)]
 
 
+@pytest.mark.every_catalog
 def test_an_older_generation_is_fenced(app):
     """After a second start the first cannot commit; the message names both generations and nothing changes."""
     stale = app.epoch(1, app.slab(1, (0, "a")))

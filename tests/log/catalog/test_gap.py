@@ -53,6 +53,7 @@ def lose(log, *base_offsets, what="extent"):
         connection.close()
 
 
+@pytest.mark.every_catalog
 @pytest.mark.parametrize("what", LOSSES)
 def test_a_reader_does_not_pass_over_it(what, log):
     """What reads offsets that the catalog has lost is an error that says which, and from where on to read; around them all is there."""

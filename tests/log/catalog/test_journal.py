@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import signal
-import time
+from functools import partial
 
 import pytest
 
@@ -19,6 +19,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.rescue.copies import catalog_copies
 from streamkit.log.rescue.rebuild import rebuild
 from tests.log import busy
+from tests.waiting import wait_until
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 
@@ -137,6 +138,10 @@ def test_statement_that_no_journal_can_hold_is_refused(folder):
             is_change(statement)
 
 
+def has_commits(log, count):
+    return log.catalog.standing().commits > count
+
+
 @pytest.mark.timeout(3_600)
 def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
     """Several processes commit and are killed in the midst; the catalog rebuilt from their journals alone is the one they left."""
@@ -147,7 +152,8 @@ def test_killed_processes_leave_a_whole_journal(tmp_path, record_property):
         with open_log(folder) as log:
             busy.create_topics(log)
         workers = [busy.start_process(folder, seed) for seed in range(3)]
-        time.sleep(0.7)
+        with open_log(folder) as log:
+            wait_until(partial(has_commits, log, 40))
         for worker in workers:
             worker.send_signal(signal.SIGKILL)
         for worker in workers:

@@ -19,6 +19,7 @@ def log(empty_log):
     return empty_log
 
 
+@pytest.mark.every_catalog
 def test_pinned_rows_stay(log, clock):
     """Rows from a pin's offset on stay as long as it is held, and go when it is released."""
     topic_with(log, retention_ms=HOUR)

@@ -108,6 +108,7 @@ def test_a_swap_is_made_once(log):
     assert log.catalog.replace_extents(swap) == log.catalog.replace_extents(swap) == extents(log)
 
 
+@pytest.mark.every_catalog
 def test_the_slower_of_two_swaps_is_refused(log):
     """Extents that were swapped since they were read are not swapped again; the first swap stands."""
     first, second = (written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)]) for _ in range(2))

@@ -180,6 +180,7 @@ def commit_epochs(log, state, *ends):
         before = end
 
 
+@pytest.mark.every_catalog
 def test_running_application_keeps_what_it_needs(log, clock):
     """What an application has not read, or read in its last two epochs, stays while it runs, and only then (crash point 32)."""
     topic_with(log, retention_ms=HOUR)

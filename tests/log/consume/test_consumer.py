@@ -53,6 +53,7 @@ def partition_order(tables):
     return found
 
 
+@pytest.mark.every_catalog
 @pytest.mark.parametrize("maximum", [1, 3, 7, 10, 64, 1000])
 def test_every_row_comes_once_and_in_order(log, maximum):
     """Tables of any size, cut inside frames, add up to the partitions: each offset once, in order, with its row."""
@@ -149,7 +150,7 @@ def test_poll_waits_for_rows(log):
     with log.consumer("u") as consumer:
         started = time.monotonic()
         assert consumer.poll(0.12) is None
-        assert 0.12 <= time.monotonic() - started < 2
+        assert 0.12 <= time.monotonic() - started < 20
         thread = threading.Timer(0.1, lambda: produce(log, "u", [5]))
         thread.start()
         assert numbers_of([consumer.poll(20)]) == [5]

@@ -17,6 +17,7 @@ def log(group_log):
     return group_log
 
 
+@pytest.mark.every_catalog
 def test_the_owner_alone_commits(log, members):
     """An offset of a partition that another member owns is refused, and the others of the same commit with it."""
     first, second = members.join(), members.join()

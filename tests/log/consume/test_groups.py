@@ -88,6 +88,7 @@ def test_a_new_owner_begins_where_the_old_one_committed(members):
     assert sorted(map(bool, committed.values())) == [False, True]
 
 
+@pytest.mark.every_catalog
 def test_a_member_that_dies_is_replaced(log, members):
     """When its session is over, and not before, the partitions of a silent member go to the others."""
     first, second = members.join(), members.join()

@@ -85,6 +85,7 @@ def test_five_thousand_commits_leave_few_files():
         assert log.catalog.check_manifest() == ()
 
 
+@pytest.mark.every_catalog
 def test_merge_keeps_rows_as_they_are(log):
     """Offsets, times, headers and deletions of both partitions are those of before; the old files are in the trash."""
     append(log, "t", 40, rows=5)

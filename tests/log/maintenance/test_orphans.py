@@ -132,6 +132,7 @@ def test_what_can_still_be_committed_stays(log):
     assert sorted(log.read("t")["n"].to_pylist()) == [0, 0, 1, 1, 2, 2, 3, 4, 5, 9]
 
 
+@pytest.mark.every_catalog
 def test_what_dead_attempts_left_goes(log):
     """Slabs of older generations, and of steps that are committed, go without waiting for the writer to be started again."""
     application = log.catalog.start_application(

@@ -57,6 +57,7 @@ def test_a_clock_that_is_behind_deletes_nothing_early(log, clock):
     assert (log.maintain().files_deleted, files(log)) == (8, 1)
 
 
+@pytest.mark.every_catalog
 @pytest.mark.parametrize("point", ["trash.file_deleted", "trash.files_deleted"])
 def test_crash_between_file_and_row(log, point):
     """A file that is gone while its row is still there is no error for the next pass."""

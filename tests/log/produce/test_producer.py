@@ -157,6 +157,7 @@ def test_single_rows_and_deletions(log):
     assert [(row["n"], row["_deleted"], row["_timestamp"].microsecond) for row in rows] == [(1, False, 5000), (None, True, 6000)]
 
 
+@pytest.mark.every_catalog
 def test_a_transaction_is_one_commit(log):
     """Rows of several topics become visible together, even when they fill several slabs."""
     producer = Producer(log.storage, log.catalog, log.clock, settings=ProducerSettings(batch_size=200))
@@ -381,6 +382,7 @@ with open_log(sys.argv[1]) as log:
 """
 
 
+@pytest.mark.every_catalog
 @pytest.mark.parametrize("place", SHARED_KINDS, indirect=True)
 def test_two_processes_share_a_partition(place):
     """Two processes append to one partition at once: offsets are dense and unique, each keeps its order, each knows its offsets."""

@@ -46,6 +46,7 @@ def test_a_sequence_that_was_left_out_is_no_duplicate(log, monkeypatch):
     assert sorted(log.read("plain")["n"].to_pylist()) == [1, 3, 5, 7]
 
 
+@pytest.mark.every_catalog
 @pytest.mark.parametrize("deletion", ["retention", "records"])
 def test_sequences_outlive_their_rows(log, deletion):
     """A batch whose rows were deleted since is still known: sent again, it gets its first offsets and is not written twice."""

@@ -74,6 +74,7 @@ def test_the_living_are_left_alone(log):
     assert sorted(log.read("t")["n"].to_pylist()) == [1, 2, 3, 4, 5, 5, 5]
 
 
+@pytest.mark.every_catalog
 def test_the_retired_are_fenced(log):
     """A producer that wakes up after it was retired cannot commit what it had staged: it is told, and its slab goes."""
     sleeper = died_staging(log, 1)

@@ -66,6 +66,7 @@ def test_partitions_are_added(log):
     assert log.catalog.check_manifest() == ()
 
 
+@pytest.mark.every_catalog
 def test_settings_change_one_by_one(log):
     """A setting given is set, one of None goes back to its default, the others stay."""
     assert log.alter_topic("t", config={"compression.type": "zstd"}).config == (

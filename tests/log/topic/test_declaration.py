@@ -99,6 +99,7 @@ def test_a_topic_has_columns(empty_log, schema):
         empty_log.alter_topic("t", schema=schema)
 
 
+@pytest.mark.every_catalog
 def test_an_odd_topic_does_not_hide_the_others(log_with_an_odd_topic):
     """A topic that an older version took is listed and described beside the others, maintained, and can be deleted."""
     log = log_with_an_odd_topic

@@ -10,6 +10,7 @@ import pytest
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.topic.settings import SETTINGS, check_settings
 from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.schema import Schema
 
 SCHEMA = "user string, n int not null, ts timestamp"
 
@@ -97,3 +98,12 @@ def test_defaults_pass_their_own_checks():
     assert dict(check_settings({setting.name: setting.default for setting in SETTINGS.values()})) == {
         setting.name: setting.default for setting in SETTINGS.values()
     }
+
+
+def test_a_topic_is_one_line_and_a_small_table():
+    """A topic says in one line what it holds, and shows its columns in a notebook."""
+    topic = Topic(7, "orders", Schema.parse("user string not null, amount double"), ("user",), None, 4, (("retention.ms", "-1"),))
+
+    assert repr(topic) == "Topic('orders': user string NOT NULL, amount double; key user; partitions 4; settings retention.ms=-1)"
+    shown = topic._repr_html_()
+    assert "topic orders: key user; partitions 4" in shown and "<tr><td>amount</td><td>double</td><td>yes</td></tr>" in shown

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from streamkit.cli.condition import EVERYTHING, Condition, Interval
-from streamkit.cli.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
+from streamkit.cli.query.condition import EVERYTHING, Condition, Interval
+from streamkit.cli.query.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.consume.reader import check_partition

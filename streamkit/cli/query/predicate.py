@@ -24,8 +24,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.cli.condition import COMPARISONS, Condition, compared
-from streamkit.cli.moment import parse_moment
+from streamkit.cli.query.condition import COMPARISONS, Condition, compared
+from streamkit.cli.query.moment import parse_moment
 from streamkit.errors import ConfigError
 
 _TOKEN = re.compile(

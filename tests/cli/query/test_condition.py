@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.cli.condition import EVERYTHING, Interval
-from streamkit.cli.predicate import parse_predicate
-from tests.cli.conditions import SIGNS, conditions
+from streamkit.cli.query.condition import EVERYTHING, Interval
+from streamkit.cli.query.predicate import parse_predicate
+from tests.cli.query.conditions import SIGNS, conditions
 
 SCHEMA = pa.schema(
     [

@@ -84,6 +84,7 @@ def test_looking_makes_no_log(url, postgres, streamkit, tmp_path):
 def test_a_password_does_not_travel_to_spark(postgres, tmp_path):
     """A run on a log whose URL has a password is refused before Spark starts, and says where the password belongs."""
     url = postgres.url(storage=tmp_path).replace("streamkit@", f"streamkit:{PASSWORD}@")
+    sk.open_log(url).close()
     with pytest.raises(ConfigError, match=r"leave it out, and put it into ~/.pgpass, or into PGPASSWORD") as refused:
         run(sk.Topology("any"), log=url)
     assert "secret" not in str(refused.value)

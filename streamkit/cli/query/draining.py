@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from streamkit.cli.rendering import show_note
 from streamkit.errors import CorruptionError
 from streamkit.log.catalog.group_description import GroupDescription, PartitionDescription
 from streamkit.log.consume.consumer import Consumer
@@ -21,14 +20,17 @@ _PATIENCE_S = 1.0  # for partitions that other members of the group have to rele
 _SILENCE_S = 1.5 * HEARTBEAT_INTERVAL_MS / 1000  # in which a member that is alive is heard of
 
 
-def drained(log: Log, consumer: Consumer, topic: str, group: str, interrupted: threading.Event) -> Iterator[pa.Table]:
+def drained(
+    log: Log, consumer: Consumer, topic: str, group: str, interrupted: threading.Event, note: Callable[[str], None]
+) -> Iterator[pa.Table]:
     """
     What is there at the first call, or up to the interrupt; then the error of the first frame that could not be read, if there was one.
 
     Partitions of a member that is silent are waited for until they are free; those of members that are heard of are left to them.
+    `note` is told for whom it waits, and what others keep.
     """
     ends = log.end_offsets(topic)
-    waiting = _Waiting(log, consumer, topic, group, ends)
+    waiting = _Waiting(log, consumer, topic, group, ends, note)
     failure: CorruptionError | None = None
     while not interrupted.is_set():
         try:
@@ -50,14 +52,17 @@ def drained(log: Log, consumer: Consumer, topic: str, group: str, interrupted: t
 
 
 class _Waiting:
-    """Decides, after each poll, whether partitions that others hold are worth another one; says on standard error for whom it waits."""
+    """Decides, after each poll, whether partitions that others hold are worth another one; notes for whom it waits."""
 
-    def __init__(self, log: Log, consumer: Consumer, topic: str, group: str, ends: Mapping[int, int]) -> None:
+    def __init__(
+        self, log: Log, consumer: Consumer, topic: str, group: str, ends: Mapping[int, int], note: Callable[[str], None]
+    ) -> None:
         self._log = log
         self._consumer = consumer
         self._topic = topic
         self._group = group
         self._ends = ends
+        self._note = note
         self._begun_s: float | None = None  # once the consumer is a member
         self._idle_s: float | None = None
         self._has_said = False
@@ -75,12 +80,12 @@ class _Waiting:
         if any(silent.get(row.owner or "", 0) >= now - self._begun_s for row in held):
             if now - self._begun_s > _SILENCE_S and not self._has_said:
                 self._has_said = True
-                show_note(f"waiting for {_held_text(found, held, silent)}")
+                self._note(f"waiting for {_held_text(found, held, silent)}")
             return True
         if held and now - self._idle_s <= _PATIENCE_S:
             return True
         if any(row.owner for row in held):
-            show_note(f"not printed: {_held_text(found, held, silent)}")
+            self._note(f"not printed: {_held_text(found, held, silent)}")
         return False
 
     def _is_missed(self, row: PartitionDescription) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.cli.far_times import read_signed_years
+from streamkit.connectors.files.far_times import read_signed_years
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.rows.records import TIME_MS_MAX

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from streamkit.cli.portion import Portion
-from streamkit.cli.rendering import counted, plain, show_table, write_csv, write_csv_line, write_json
+from streamkit.cli.query.portion import Portion
+from streamkit.cli.terminal.rendering import counted
+from streamkit.cli.terminal.table import FollowedTable, show_table
+from streamkit.connectors.files.record_lines import plain, write_csv, write_csv_line, write_json
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
@@ -54,22 +56,26 @@ class RecordOutput:
             raise failure
 
     def write_each(self, portions: Iterator[Portion]) -> None:
-        """Print portions as they come: as many tables."""
+        """Print portions as they come: rows below one header."""
         if self.form is not Format.TABLE:
             self._write_lines(portions)
             return
+        table = FollowedTable(thousands="")
+        has_deletions = False
         for portion in portions:
             if portion.records:
-                self._table(self._shown(portion))
+                records = self._shown(portion)
+                has_deletions = has_deletions or _has_deletions(records)
+                table.add(*self._cells(records, has_deletions=has_deletions))
             self._tell([portion])
 
     def _write_lines(self, portions: Iterator[Portion]) -> None:
         columns = (*self.columns, *RECORD_COLUMNS)
         if self.form is Format.CSV:
-            write_csv_line(columns)
+            write_csv_line(sys.stdout, columns)
         for portion in portions:
             records = self._shown(portion)
-            write_json(records) if self.form is Format.JSON else write_csv(columns, records)
+            write_json(sys.stdout, records) if self.form is Format.JSON else write_csv(sys.stdout, columns, records)
             self._tell([portion])
 
     def _tell(self, portions: Sequence[Portion]) -> None:
@@ -90,10 +96,18 @@ class RecordOutput:
         shown = counted(len(records), "record") if total is None else f"{len(records):,} of {counted(total, 'record')}"
         self._table(records, f"{shown}{more}")
 
-    def _table(self, records: list[dict[str, Any]], caption: str | None = None) -> None:
+    def _table(self, records: list[dict[str, Any]], caption: str) -> None:
+        titles, rows = self._cells(records, has_deletions=_has_deletions(records))
+        show_table(titles, rows, caption, thousands="")
+
+    def _cells(self, records: list[dict[str, Any]], *, has_deletions: bool) -> tuple[tuple[str, ...], list[list[Any]]]:
         """The topic's own columns; where a record is a deletion, also which ones are."""
-        titles = (*self.columns, DELETED) if any(record[DELETED] for record in records) else self.columns
-        show_table(titles, [[_cell(record, name) for name in titles] for record in records], caption, thousands="")
+        titles = (*self.columns, DELETED) if has_deletions else self.columns
+        return titles, [[_cell(record, name) for name in titles] for record in records]
+
+
+def _has_deletions(records: list[dict[str, Any]]) -> bool:
+    return any(record[DELETED] for record in records)
 
 
 def _cell(record: dict[str, Any], name: str) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.cli.far_times import printed_rows
-from streamkit.cli.wanted import Wanted
+from streamkit.cli.query.wanted import Wanted
+from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import SchemaError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.topic.formats import Format

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from streamkit.cli import completion
+from streamkit.cli.terminal import completion
 
 Choice = TypeVar("Choice", bound=Enum)
 

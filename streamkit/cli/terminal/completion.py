@@ -8,9 +8,8 @@ from contextlib import redirect_stderr, suppress
 
 import typer
 
-from streamkit.cli.location import location_of
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.opening import open_catalog
+from streamkit.log.opening import existing_location, open_catalog
 from streamkit.log.topic.formats import FORMATS
 from streamkit.log.topic.settings import SETTINGS
 
@@ -26,7 +25,7 @@ def completing(names: Callable[[Catalog, typer.Context], Iterable[str]]) -> Comp
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         with suppress(Exception), redirect_stderr(io.StringIO()):
-            catalog = open_catalog(location_of(context.params.get("log")))
+            catalog = open_catalog(existing_location(context.params.get("log")))
             try:
                 return [name for name in names(catalog, context) if name.startswith(incomplete)]
             finally:

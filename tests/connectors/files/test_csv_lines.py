@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.cli.csv_lines import RECORD_BYTES_MAX, csv_blocks
+from streamkit.connectors.files.csv_lines import RECORD_BYTES_MAX, csv_blocks
 from streamkit.errors import SchemaError
 
 

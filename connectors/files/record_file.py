@@ -19,10 +19,10 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from streamkit.cli.avro_json import avro_reader
-from streamkit.cli.csv_lines import csv_blocks, csv_lines, unclosed_line
-from streamkit.cli.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
-from streamkit.cli.record_text import counted_times, json_texts, parse_headers, parse_texts
+from streamkit.connectors.files.avro_json import avro_reader
+from streamkit.connectors.files.csv_lines import csv_blocks, csv_lines, unclosed_line
+from streamkit.connectors.files.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
+from streamkit.connectors.files.record_text import counted_times, json_texts, parse_headers, parse_texts
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.topic.formats import VALUE, encode
@@ -66,7 +66,7 @@ class RecordFile:
     """
 
     def __init__(self, file: BinaryIO, name: str, form: Format, topic: Topic, timestamp_column: str | None, null: str) -> None:
-        if timestamp_column is not None and topic.timestamp is not None:
+        if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
             raise ConfigError(
                 f"--timestamp-column {timestamp_column}: topic {topic.name} takes the event time from its column {topic.timestamp}"
             )
@@ -78,13 +78,14 @@ class RecordFile:
         self._file = file
         self._name = name
         self._form = form
-        self._timestamp_column = timestamp_column
+        self._timestamp_column = timestamp_column if topic.timestamp is None else None  # whose own the producer looks at
         self._null = null
         self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
         if timestamp_column is not None:
             self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
         self._topic = topic.name
         self._schema = topic.schema
+        self._key = topic.key
         self._block_first = 0  # of the JSON read last: the number of its first record, and the line of each
         self._block_lines: Sequence[int] = ()
         self._has_written_numbers = False
@@ -107,9 +108,10 @@ class RecordFile:
         reason = reason.replace(f"that do not fit are {rows}", f"that do not fit are {noun}s {', '.join(places)}", 1)
         return type(error)(f"{self._name}, {noun} {places[0]}: {reason}", error.rows)
 
-    def _complaint(self, found: Sequence[str]) -> str | None:
-        """What is wrong with these names of columns; None if they are the topic's, and perhaps the log's."""
-        missing = [f"no column {name!r}" for name in self._schema.names if name not in found]
+    def _complaint(self, found: Sequence[str], *, is_deletion: bool = False) -> str | None:
+        """What is wrong with these names of columns; None if they are the topic's, of a deletion its key's, and perhaps the log's."""
+        wanted = self._key if is_deletion else self._schema.names
+        missing = [f"no column {name!r}" for name in wanted if name not in found]
         unknown = [f"the unknown column {name!r}" for name in found if name not in self._columns and name != HEADERS]
         wrong = [*missing[:1], *unknown[:1]]
         return f"{' and '.join(wrong)}; found {', '.join(found) or 'none'}; the topic has {self._schema}" if wrong else None
@@ -289,7 +291,7 @@ class RecordFile:
         if not isinstance(row, dict):
             refused = SchemaError(f"found {shown!r}, expected an object of names and values", (number,))
             raise self.refusal(refused, self._block_first)
-        complaint = self._complaint(list(row)) or self._untimed(row)
+        complaint = self._complaint(list(row), is_deletion=row.get(DELETED) is True) or self._untimed(row)
         if complaint:
             raise self.refusal(SchemaError(f"the record has {complaint}", (number,)), self._block_first)
         return row

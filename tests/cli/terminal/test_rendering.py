@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import streamkit as sk
-from streamkit.cli.rendering import counted, rounded, show_error, show_facts, show_line, show_table, visible
+from streamkit.cli.terminal.rendering import counted, rounded, show_error, show_facts, show_line, visible
+from streamkit.cli.terminal.table import show_table
 from streamkit.errors import ConfigError
 
 ACTING = "\x1b[31m\x07\r\x00\x7f\x9b\u2028\u202e\ud800"

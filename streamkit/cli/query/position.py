@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from typing import TypeAlias
 
-from streamkit.cli.moment import parse_moment
+from streamkit.cli.query.moment import parse_moment
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 

@@ -1,0 +1,84 @@
+"""Records as lines of JSON and CSV, and values as text that says all of them."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+from streamkit.names import DELETED
+
+_HALF = re.compile("[\ud800-\udfff]")
+_QUOTED = re.compile('[,"\r\n]')  # what a value of CSV can only have within quotes
+
+
+def write_json(file: TextIO, records: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object a record, one record a line; only a deletion says that it is one."""
+    for record in records:
+        if not record.get(DELETED):
+            record.pop(DELETED, None)
+        file.write(json_text(record, _spelled) + "\n")
+
+
+def write_csv(file: TextIO, columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
+    """Write records as comma-separated values, a line each."""
+    for record in records:
+        write_csv_line(file, [record[name] for name in columns])
+
+
+def write_csv_line(file: TextIO, values: Sequence[Any]) -> None:
+    """Write a line of comma-separated values; null is nothing, an empty text is quoted."""
+    file.write(",".join("" if value is None else _quoted(str(cell_text(value))) for value in values) + "\n")
+
+
+def _quoted(text: str) -> str:
+    return text if text and not _QUOTED.search(text) else '"' + text.replace('"', '""') + '"'
+
+
+def cell_text(value: Any) -> Any:
+    """A value for a cell: nested ones, which only formats have, as JSON."""
+    if isinstance(value, str):
+        return _encodable(value)
+    return json_text(value) if isinstance(value, dict | list | tuple) else plain(value)
+
+
+def plain(value: Any) -> Any:
+    """A value as text that says all of it: times in UTC, bytes in base 64; numbers and texts as they are."""
+    if isinstance(value, dt.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, int | float | str) or value is None else str(value)
+
+
+def json_text(value: Any, spelled: Callable[[float], str | None] = lambda number: None) -> str:
+    """A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null."""
+    try:
+        text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
+    return _encodable(text)
+
+
+def _encodable(text: str) -> str:
+    """The text with halves of characters, which only JSON can have, as JSON spells them."""
+    return text if text.isascii() else _HALF.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _spelled(number: float) -> str:
+    """NaN and infinities in records, as Spark's JSON has them: "NaN", "Infinity", "-Infinity"."""
+    return json.dumps(number)
+
+
+def _finite(value: Any, spelled: Callable[[float], str | None]) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(one, spelled) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one, spelled) for one in value]
+    return spelled(value) if isinstance(value, float) and not math.isfinite(value) else value

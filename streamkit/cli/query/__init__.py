@@ -1,0 +1,1 @@
+"""Which records a command is about: conditions, positions, portions."""

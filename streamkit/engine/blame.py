@@ -1,0 +1,73 @@
+"""Which record an error is about: its topic, partition, offset and key, and the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from streamkit.engine.place import OPERATORS
+from streamkit.engine.rows import plain
+from streamkit.errors import EvaluationError
+from streamkit.names import DUE, INPUT, OFFSET, PARTITION
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program
+
+
+def with_record(
+    error: EvaluationError,
+    operator: Operator,
+    program: Program,
+    inputs: Sequence[pa.RecordBatch | None],
+    run: Callable[[pa.RecordBatch], object],
+) -> EvaluationError:
+    """
+    The error with the record that it is about, and the line that declared the step.
+
+    `run` runs the operator on some of the rows, without effects; the row with which it begins to fail is looked for. The record is left
+    out where rows carry no place, or where the error does not come from one row.
+    """
+    rows = [batch for batch in inputs if batch is not None]
+    record = ""
+    if len(rows) == 1 and OFFSET in rows[0].schema.names and DUE not in rows[0].schema.names:
+        row = _first_failure(rows[0], run)
+        record = _record(program, row) if row is not None else ""
+    line = f"\n  at {program.lines[operator.id]}" if operator.id in program.lines else ""
+    return EvaluationError(f"{record}{error}{line}")
+
+
+def is_placed(error: EvaluationError) -> bool:
+    """Whether an error says which record it is about."""
+    return str(error).startswith("topic ")
+
+
+def _first_failure(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> pa.RecordBatch | None:
+    """The row with which the operator begins to fail, by bisection; None if it does not fail on these rows alone."""
+    good, bad = 0, batch.num_rows
+    if not _fails(batch, run):
+        return None
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if _fails(batch.slice(0, middle), run):
+            bad = middle
+        else:
+            good = middle
+    return batch.slice(good, 1)
+
+
+def _fails(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> bool:
+    try:
+        run(batch)
+    except EvaluationError:
+        return True
+    return False
+
+
+def _record(program: Program, row: pa.RecordBatch) -> str:
+    number = row[INPUT][0].as_py()
+    if not 0 <= number < min(len(program.inputs), OPERATORS):
+        return ""
+    source = program.inputs[number]
+    key = [f"{name} = {plain(row[name])[0].as_py()!r}" for name in source.key if name in row.schema.names]
+    place = f"topic {source.topic}, partition {row[PARTITION][0].as_py()}, offset {row[OFFSET][0].as_py()}"
+    return f"{place}, key {', '.join(key)}: " if key else f"{place}: "

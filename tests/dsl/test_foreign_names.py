@@ -1,0 +1,79 @@
+"""Verbs by the names of other libraries: what the handles say instead of a bare AttributeError."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.dsl.foreign_names import FOREIGN, NOT_YET
+from streamkit.errors import TopologyError, UnknownVerbError
+
+app: Any = sk.Topology("app")
+orders: Any = app.stream("orders", schema="user string, amount double", key="user")
+users: Any = app.table("users", schema="user string, city string", key="user")
+grouped: Any = orders.group_by("user")
+HANDLES = {"Stream": orders, "Table": users, "GlobalTable": app.global_table("users"), "Grouped": grouped, "Topology": app}
+
+
+@pytest.mark.parametrize(
+    ("look", "message"),
+    [
+        (lambda: orders.groupBy("user"), r"a stream has no 'groupBy'; expected group_by\(…\)"),
+        (lambda: orders.withColumn("a", 1), r"a stream has no 'withColumn'; expected with_columns\(name=expression\)"),
+        (lambda: orders.where("amount > 1"), r"a stream has no 'where'; expected filter\(condition\)"),
+        (lambda: orders.show, r"a stream has no 'show'; expected to\(\"topic\"\), and then: streamkit consume topic"),
+        (lambda: orders.leftJoin(users), r"a stream has no 'leftJoin'; expected join\(table, how=\"left\"\)"),
+        (lambda: orders.flatMap(list), r"flat_map\(\) of a stream is not there yet\n"),
+        (lambda: orders.map_values(dict), r"map_values\(\) of a stream is not there yet; until then: select\(…\) and with_columns"),
+        (lambda: orders.fliter("amount > 1"), r"a stream has no 'fliter'; did you mean filter\?"),
+        (lambda: orders.qqq, r"a stream has no 'qqq'; it has drop, filter, .*with_columns"),
+        (lambda: users.toStream, r"a table has no 'toStream'; expected emit\(\"latest\"\), or emit\(\"every\"\)"),
+        (lambda: users.suppress, r"a table has no 'suppress'; expected emit\(\"final\"\)"),
+        (lambda: grouped.windowedBy(1), r"a group has no 'windowedBy'; expected windowed_by\(…\)"),
+        (lambda: grouped.sum("amount"), r"a group has no 'sum'; expected agg\(name=F.sum\(\"column\"\)\)"),
+        (lambda: app.globalTable("users"), r"a topology has no 'globalTable'; expected global_table\(…\)"),
+        (lambda: app.topic("users"), r"a topology has no 'topic'; expected stream\(\"topic\"\)"),
+    ],
+)  # fmt: skip
+def test_a_verb_of_another_library_names_ours(look, message):
+    """A name that Kafka Streams, PySpark or Faust has is answered with the verb here, or that it is not there yet; at the user's line."""
+    with pytest.raises(UnknownVerbError, match=message) as refused:
+        look()
+    assert refused.value.at is not None and refused.value.at.file == __file__
+
+
+@pytest.mark.parametrize("mode", ["changes", "update", "append"])
+def test_a_mode_of_another_library_names_ours(mode):
+    """Modes of emission that others have are answered with ours."""
+    table = grouped.agg(total=F.sum("amount"))
+    with pytest.raises(TopologyError, match=rf"there is no emission '{mode}'; expected emit\("):
+        table.emit(mode)
+
+
+@pytest.mark.parametrize("kind", HANDLES)
+def test_what_is_named_is_there(kind):
+    """No name in the tables is one that the handle has itself, and every verb that an answer names is there or said not to be."""
+    handle = type(HANDLES[kind])
+    for name, call in FOREIGN[kind].items():
+        verb = call.partition("(")[0]
+        assert not hasattr(handle, name)
+        assert hasattr(handle, verb) or verb in NOT_YET[kind] or hasattr(sk, verb.removeprefix("sk.")) or verb == "store"
+
+
+@pytest.mark.parametrize("kind", HANDLES)
+def test_python_finds_what_it_looks_for(kind):
+    """Handles can be copied and pickled, shown in a notebook and asked for attributes, as without the answers."""
+    handle = HANDLES[kind]
+
+    assert copy.copy(handle) == handle and copy.deepcopy(handle) == handle
+    assert pickle.loads(pickle.dumps(handle)) == handle
+    assert not hasattr(handle, "groupBy") and getattr(handle, "qqq", None) is None
+    for name in ("_ipython_canary_method_should_not_exist_", "_repr_png_", "__array__", "__wrapped__"):
+        with pytest.raises(AttributeError) as missing:
+            getattr(handle, name)
+        assert not isinstance(missing.value, UnknownVerbError)

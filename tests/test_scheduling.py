@@ -1,0 +1,118 @@
+"""Promises of which tests run, in which order, and together: on tests that are collected from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scheduling import (
+    SESSION,
+    further_bugs,
+    further_catalogs,
+    long_first,
+    named_files,
+    read_session_tests,
+    scope_of,
+    write_session_tests,
+)
+
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("bug", ["first", "second"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_caught(bug, seed):
+    pass
+
+@pytest.fixture(params=["file", "postgres"])
+def place(request):
+    pass
+
+def test_placed(place):
+    pass
+
+@pytest.mark.every_catalog
+def test_anywhere(place):
+    pass
+
+@pytest.mark.slow
+def test_slow():
+    pass
+
+@pytest.fixture
+def spark():
+    pass
+
+@pytest.fixture
+def programs(spark):
+    pass
+
+def test_session(programs):
+    pass
+
+@pytest.mark.spark
+def test_marked():
+    pass
+"""
+
+
+class Collector:
+    """Takes the items of a run that collects."""
+
+    def pytest_collection_finish(self, session):
+        self.items = session.items
+
+
+@pytest.fixture
+def items(tmp_path):
+    file = tmp_path / "test_few.py"
+    file.write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = \n  spark\n  slow\n  every_catalog\n  xdist_group\n")
+    collector = Collector()
+    pytest.main(
+        ["--collect-only", "--import-mode=importlib", "-p", "no:terminal", "-p", "no:cacheprovider", str(file)],
+        plugins=[collector],
+    )
+    return collector.items
+
+
+def names(items):
+    return [item.name for item in items]
+
+
+def test_one_bug_of_each_function_is_taken(items):
+    """The tests of further bugs are found, unless all of their file are wanted."""
+    assert len(further_bugs(items, lambda file: False)) == 3
+    assert {name.partition("[")[0] for name in names(further_bugs(items, lambda file: False))} == {"test_caught"}
+    assert further_bugs(items, lambda file: file.name == "test_few.py") == []
+
+
+def test_most_tests_need_one_catalog(items):
+    """Those on PostgreSQL are found, save those that are marked, and unless all of their file are wanted."""
+    assert names(further_catalogs(items, lambda file: False)) == ["test_placed[postgres]"]
+    assert further_catalogs(items, lambda file: True) == []
+
+
+def test_what_is_long_comes_first(items):
+    """Tests with the session of Spark are first, then those that are slow."""
+    assert names(long_first(items))[:3] == ["test_session", "test_marked", "test_slow"]
+
+
+def test_the_session_has_one_worker(items, tmp_path):
+    """Tests that use the session of Spark by way of any fixture, or ask for it while they run, are one scope; others are each their own."""
+    write_session_tests(tmp_path / "session.json", items)
+    with_session = read_session_tests(tmp_path / "session.json")
+    scopes = {item.name: scope_of(item.nodeid, with_session) for item in items}
+
+    assert {name for name, scope in scopes.items() if scope == SESSION} == {"test_session", "test_marked"}
+    assert len({*scopes.values()}) == len(items) - 1
+
+
+def test_named_files(tmp_path):
+    """A file is named by its path or that of a test in it, and not by its folder or an option."""
+    file = tmp_path / "test_few.py"
+    file.touch()
+
+    assert named_files(["-q", "test_few.py::test_slow[a]"], tmp_path) == named_files([str(file)], Path("/")) == {file}
+    assert named_files([".", "-x"], tmp_path) == set()

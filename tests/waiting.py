@@ -1,0 +1,16 @@
+"""Waiting for states, whose limit is far beyond what they take on any machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+WAIT_SECONDS = 120
+
+
+def wait_until(holds: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
+    """Wait until something holds; AssertionError if it does not within so many seconds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"it did not hold within {seconds} s"
+        time.sleep(0.02)
