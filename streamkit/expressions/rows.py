@@ -155,9 +155,7 @@ def _failure(
         for argument, value in zip(expression.arguments, arguments)
         if argument.name != "literal"
     ]
-    return EvaluationError(
-        f"{typed_text(expression)} failed{' with ' + ', '.join(found) if found else ''}: {reason}"
-    )
+    return EvaluationError(f"{typed_text(expression)} failed{' with ' + ', '.join(found) if found else ''}: {reason}")
 
 
 def _first_failure(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> int:

@@ -32,12 +32,19 @@ class Building:
     stores: dict[str, Store] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
     lowered: dict[Node, Step] = field(default_factory=dict)
+    changed: dict[Node, Step] = field(default_factory=dict)
 
     def lower(self, node: Node) -> Step:
         """The step that gives a node's rows, with all steps below it added."""
         if node not in self.lowered:
             self.lowered[node] = node.lower(self)
         return self.lowered[node]
+
+    def changes(self, table: Node) -> Step:
+        """The step that gives every change of a table, with all steps below it added."""
+        if table not in self.changed:
+            self.changed[table] = table.changes(self)
+        return self.changed[table]
 
     def add(self, step: Step) -> Step:
         """Append a step, unless it stands there already."""

@@ -9,7 +9,7 @@ import pytest
 from streamkit.errors import ConfigError, Location, TopologyError
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.plan.naming import name_steps
-from streamkit.plan.node import structure_hash
+from streamkit.plan.node import WRITTEN_OUT_MAX, structure_hash
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.filter import FilterNode
@@ -72,7 +72,7 @@ class Counted(FilterNode):
 
 
 def test_trees_that_share_nodes_are_not_walked_again_for_each_use():
-    """Forty joins of a stream with itself, each of the one before, hash, compare and get names, and no node is ever written out."""
+    """Forty joins of a stream with itself, each of the one before, hash, compare and get names, and only small trees are written out."""
 
     def nested(depth):
         Counted.written = 0
@@ -88,7 +88,7 @@ def test_trees_that_share_nodes_are_not_walked_again_for_each_use():
     assert one.tree_size == 3 * 2**40 - 1
     assert structure_hash(one) == structure_hash(other)
     assert len(name_steps([one, other]).steps) == 42
-    assert Counted.written == 0
+    assert Counted.written < WRITTEN_OUT_MAX
 
 
 def test_nodes_cannot_be_changed():

@@ -113,7 +113,7 @@ class AggregateNode(Node):
         """
         if self.window is None:
             return None
-        if self.child.depends_on_cut():
+        if self.child.depends_on_cut:
             raise TopologyError(
                 "windows over emit('latest') of an aggregation would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before windowed_by",
