@@ -82,14 +82,14 @@ def by_definition(window: Windowing, rows: list[tuple[str, int, int, int]], befo
     counts: Counter[str] = Counter()
     for key, value, time, order in rows:
         now = order if before is None else max(order, before)
-        starts = [start for start in range(time - window.size_ms + 1, time + 1) if start % window.advance_ms == 0]
-        held = [start for start in starts if not start < 0 < start + window.size_ms]
+        starts = [one for one in range(time - window.size_ms + 1, time + 1) if one % window.advance_ms == 0]
+        held = [one for one in starts if not one < 0 < one + window.size_ms]
         counts["before_1970"] += not held
-        for start in held:
-            if start + window.size_ms + window.grace_ms <= now:
+        for first in held:
+            if first + window.size_ms + window.grace_ms <= now:
                 counts["late"] += 1
             else:
-                found.setdefault((key, start), []).append(value)
+                found.setdefault((key, first), []).append(value)
     return found, +counts
 
 
