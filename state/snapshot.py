@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from streamkit.log.catalog import applications, epochs, span
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.database.database import Transaction
 from streamkit.names import store_folder
+from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import Program, Store
 from streamkit.state.changelog import Changes
 from streamkit.state.key_group import key_group_range
@@ -68,7 +68,7 @@ def snapshot_of_store(transaction: Transaction, name: str, store: str) -> Snapsh
 
 
 def program_of(transaction: Transaction, name: str) -> Program:
-    """The program of an application's newest generation; ConfigError if there is no such application."""
+    """The program of an application's newest generation, of format 1 as far as stores need it; ConfigError if there is no such application."""
     return _program(applications.program_of(transaction, name))
 
 
@@ -92,4 +92,4 @@ def _changelog_ids(state: ApplicationState, program: Program, stage: int) -> tup
 
 @lru_cache(maxsize=PROGRAMS_KEPT)
 def _program(text: str) -> Program:
-    return Program.from_json(json.loads(text))
+    return read_program(text)

@@ -260,6 +260,8 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
     same_share = (position.first_group, position.last_group) == (share.groups.start, share.groups.stop)
     if not same_share or position.epoch > changes.epoch or _is_below_purge(position, share, changes):
         return False
+    if not set(position.offsets) <= set(share.changelog_ids):  # of a store that went; another may have its number now
+        return False
     if position.epoch == 0:
         return True
     return _is_committed(storage, position, changes)

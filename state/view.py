@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, CorruptionError
-from streamkit.expressions.aggregates import per_aggregate, result_or_null, state_columns
+from streamkit.expressions.aggregates import per_aggregate, result_or_null
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.slab import GONE
@@ -24,6 +24,7 @@ from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.plan.program import Program, Store
+from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key_group import task_of_key_group
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows
@@ -219,8 +220,7 @@ class StoreView:
         if not aggregates:
             _, *columns = decode_rows(values, ["bigint", *(column.type for column in self.store.value)])
             return dict(zip(self.store.value.names, columns, strict=True))
-        types = [column.type for one in aggregates for column in state_columns(one)]
-        _, *states = decode_rows(values, ["bigint", *types])
+        _, states = decode_states(values, aggregates, self.snapshot is not None and is_earlier(self.snapshot.application))
         return {one.name: result_or_null(one, own).values for one, own in per_aggregate(aggregates, states)}
 
 

@@ -22,6 +22,8 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import verify_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import fresh_token
+from streamkit.state.format import METRIC as STATE_METRIC
+from streamkit.state.format import STATE_FORMAT
 
 
 def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport]) -> EpochClaim | None:
@@ -145,6 +147,7 @@ def _metrics(end: EpochEnd, splits: Sequence[SplitReport], kernels: Sequence[Ker
         "records": end.records,
         "restored": sum(kernel.restored for kernel in kernels),
         METRIC: as_metric(end.times),
+        STATE_METRIC: STATE_FORMAT,
     }
     reports: list[SplitReport | KernelReport] = [*splits, *kernels]
     for name, operator, rows in (count for report in reports for count in report.counts):

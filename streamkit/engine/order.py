@@ -70,9 +70,14 @@ def cut(
     backlogs: Sequence[Backlog],
     records_max: int,
     records_of: Callable[[Extent, int], Records],
+    *,
+    is_between_keys: bool = False,
 ) -> Cut:
     """
     Cut the first `records_max` records off the merged backlogs; all of them if there are no more.
+
+    With `is_between_keys`, all records of the last order key are taken, however many: so two backlogs of one partition, which
+    a topic has that is read as a stream and as a table, end at the same offset.
 
     Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
@@ -83,10 +88,10 @@ def cut(
         reached = tuple(lane.key_at(lane.total) for lane in lanes)
         return Cut(tuple(lane.backlog.end for lane in lanes), reached, available)
     last_key = _smallest_key_reaching(lanes, records_max)
-    taken = _taken(lanes, last_key, records_max)
+    taken = [lane.count_up_to(last_key) for lane in lanes] if is_between_keys else _taken(lanes, last_key, records_max)
     ends = tuple(lane.offset_after(count) for lane, count in zip(lanes, taken, strict=True))
     reached = tuple(lane.key_at(count) for lane, count in zip(lanes, taken, strict=True))
-    return Cut(ends, reached, records_max)
+    return Cut(ends, reached, sum(taken))
 
 
 def _smallest_key_reaching(lanes: Sequence[_Lane], records: int) -> int:

@@ -69,7 +69,7 @@ class Planner:
         backlogs = self._backlogs(before, until)
         if not any(backlog.extents for backlog in backlogs):
             return self._tick_end(before)
-        found = cut(backlogs, self.records_max, self._records)
+        found = cut(backlogs, self.records_max, self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, found.ends)
         times = self._reached(before.times, backlogs, found.reached)
         return EpochEnd(before.epoch + 1, positions, times, found.records, self._now_ms(before))
@@ -93,6 +93,11 @@ class Planner:
         if not intervals or now - before.times.get(CLOCK, 0) < min(intervals):
             return None
         return EpochEnd(before.epoch + 1, before.positions, {**before.times, CLOCK: now}, 0, now)
+
+    def _reads_a_topic_twice(self) -> bool:
+        """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""
+        ids = [self.topic_ids[number] for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
+        return len(set(ids)) < len(ids)
 
     def _now_ms(self, before: EpochEnd) -> int:
         """The time of an epoch, which never falls behind that of a tick before it."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings
 from streamkit.engine.anchor import Anchor
+from streamkit.engine.continuation import continued
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
+from streamkit.engine.migration import Migration
 from streamkit.engine.planner import EVERYTHING, STREAM_KINDS, Planner
-from streamkit.errors import ConfigError, OrphanedStateError
+from streamkit.errors import ConfigError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog.catalog import Catalog
@@ -26,7 +27,6 @@ from streamkit.names import (
     plan_generation,
 )
 from streamkit.plan.program import Output, Program
-from streamkit.schema import Schema
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, for half of it must be dirty
@@ -46,13 +46,14 @@ def start(
     """
     Begin a new generation of the program's application, which fences all older ones, and return its planner.
 
-    Creates missing output and changelog topics, deletes what dead generations left behind. Raises ConfigError for options
-    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind.
+    Creates missing output and changelog topics, deletes what dead generations left behind, and brings stored state forward. The
+    planner's program is this one with the parts of stores in the order in which they are stored. Raises ConfigError for options
+    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread.
     """
     _check_options(tasks, records_max, program)
     inputs = [catalog.topic(source.topic) for source in program.inputs]
     outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
-    _check_orphaned_state(catalog, program)
+    program, dropped = continued(catalog, program)
     reach("start.before_commit")
     state = catalog.start_application(
         program.application,
@@ -63,9 +64,12 @@ def start(
         program=json.dumps(program.to_json(), sort_keys=True),
         inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
+        dropped=dropped,
     )
     reach("start.after_commit")
     collect_dead(catalog, storage, state)
+    clock = clock or SystemClock()
+    Migration(catalog, storage, program, state).commit(clock.now_ms())
     application = Application(
         id=state.id,
         name=state.name,
@@ -86,7 +90,7 @@ def start(
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)
     limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
-    return Planner(program, application, catalog, storage, clock or SystemClock(), anchor, limit)
+    return Planner(program, application, catalog, storage, clock, anchor, limit)
 
 
 def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
@@ -145,41 +149,3 @@ def _changelog(program: Program, store: str) -> Topic:
     return declare_topic(
         name, "key binary not null, value binary", "key", None, program.changelog_partitions, config, internal=True
     )
-
-
-def _check_orphaned_state(catalog: Catalog, program: Program) -> None:
-    known = {state.name: state for state in catalog.applications()}.get(program.application)
-    if known is None:
-        return
-    left = sorted(set(known.stores) - {store.name for store in program.stores})
-    if left:
-        raise OrphanedStateError(
-            f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
-            f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
-            f"with `streamkit apps reset {program.application}`"
-        )
-    _check_stored_rows(program, known, json.loads(catalog.program(known.name) or "{}"))
-
-
-def _check_stored_rows(program: Program, known: ApplicationState, before: Mapping[str, Any]) -> None:
-    """OrphanedStateError if a store would be read as other rows than it holds, as after a change of an input's schema."""
-    held, made = _stored_types(before), _stored_types(program.to_json())
-    for store in known.stores:
-        if held.get(store, made[store]) != made[store]:
-            raise OrphanedStateError(
-                f"the store {store!r} of {program.application!r} holds rows of the types {held[store]}, and the topology now makes rows of the "
-                f"types {made[store]}: it has changed, or the schema of a topic that it reads has. Select the columns and types as before, or "
-                f"start from scratch with `streamkit apps reset {program.application}`"
-            )
-
-
-def _stored_types(program: Mapping[str, Any]) -> dict[str, str]:
-    """The types of key and value columns of each store, and whether it has windows: what its bytes depend on."""
-    return {
-        store["name"]: f"({_types(store['key'])}) to ({_types(store['value'])}){' by window' if store['window_size_ms'] else ''}"
-        for store in program.get("stores", ())
-    }
-
-
-def _types(ddl: str) -> str:
-    return ", ".join(column.type for column in Schema.parse(ddl)) if ddl else ""

@@ -37,14 +37,14 @@ class Node:
     Any step; `name` overrides the generated one.
 
     `shape` says how a flowchart draws the step; `is_settled_per_epoch` that its newest results stand at the end of an epoch.
-    `results_store` is appended to the name of the step's store where a join keeps its rows, if that store holds something else.
+    `kept_variant` ends the name of the store in which a join keeps the table, where the step has another store of its own.
     """
 
     kind: ClassVar[str] = ""
     shape: ClassVar[str] = BOX
     is_sink: ClassVar[bool] = False
     is_settled_per_epoch: ClassVar[bool] = False
-    results_store: ClassVar[str] = ""
+    kept_variant: ClassVar[str] = ""
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
 

@@ -231,7 +231,7 @@ class Run:
             location=self.log.location,
             root=self.log.root,
             replication=self.log.catalog.replication(),
-            program=self.program,
+            program=planner.program,
             application=planner.application,
             anchor=planner.anchor,
             records_max=planner.records_max,

@@ -34,6 +34,7 @@ from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
+from tests.bench.one_key import seconds as one_key_seconds  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
 from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
@@ -65,6 +66,18 @@ def _windowed_round(session: SparkSession, rows: Rows, folder: Path, name: str) 
         spark_seconds(parquet_stream(session, rows, folder, EPOCH_RECORDS), folder, "parquet"),
         spark_seconds(topic_stream(session, rows, folder, EPOCH_RECORDS), folder, "topic"),
     )
+
+
+def one_key(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Two joins and an aggregation on one key in one kernel, beside the same in three."""
+    rows = Rows(RECORDS // 4)
+    ours, apart = [], []
+    for turn in range(ROUNDS):
+        ours += one_key_seconds(session, rows, folder, EPOCH_RECORDS // 4, f"one-key-{turn}", is_shared=True)
+        apart += one_key_seconds(session, rows, folder, EPOCH_RECORDS // 4, f"three-keys-{turn}", is_shared=False)
+    mine, theirs = (EPOCH_RECORDS / 4 / median(side) / 1e6 for side in (ours, apart))
+    work = "two joins and an aggregation on one key"
+    yield Row(work, mine, "M records/s", "re-keyed before each", theirs, mine / theirs, ">= 1.2", os.getloadavg()[0])
 
 
 def latency(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -119,6 +132,7 @@ def compaction(session: SparkSession, folder: Path) -> Iterator[Row]:
 
 WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
     "windowed": windowed,
+    "one_key": one_key,
     "latency": latency,
     "memory": memory,
     "log": log,

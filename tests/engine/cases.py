@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import streamkit as sk
 from streamkit import functions as F
@@ -329,6 +330,178 @@ class Tables(Interpreter):
         return Emitted({**only(change.row, "customer", "city"), "share": share}, change.timestamp, deleted)
 
 
+def merged() -> sk.Topology:
+    """Streams of two topics as one, and two parts of one stream that overlap: windows over both, a table looked up behind the merge."""
+    app = sk.Topology("merged")
+    orders = app.stream("orders").select(value=F.col("amount"))
+    people = app.stream("customers").select(value=F.col("level").cast("bigint"))
+    both = orders.merge(people)
+    windows = both.group_by_key().windowed_by(sk.tumbling("10 ms", grace="5 ms"))
+    windows.agg(n=F.count("*"), total=F.sum("value"), store="both").emit("every").to("both_every")
+    windows.agg(n=F.count("*"), total=F.sum("value"), store="both").emit("final").to("both_final")
+    both.join(app.table("customers").select("city"), how="left").to("with_city")
+    overlapping = orders.filter("value > 0").merge(orders.filter("value > 20"), people.filter("value > 4"))
+    overlapping.group_by_key().agg(n=F.count("*"), store="overlapping").emit("every").to("overlapping_every")
+    overlapping.to("overlapping")
+    return app
+
+
+class Merged(Interpreter):
+    TABLE, PEOPLE, ORDERS = 0, 1, 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table_inputs = frozenset((self.TABLE,))
+        totals = {"n": count, "total": of("sum", "value")}
+        self.both, self.overlapping = (
+            Aggregation(("customer",), totals, Windows(10, 10, 5)),
+            Aggregation(("customer",), {"n": count}),
+        )
+        self.people = Table(("customer",))
+        self.aggregations, self.tables = [self.both, self.overlapping], [self.people]
+
+    def process(self, record: Record) -> None:
+        if record.input == self.TABLE:
+            self.people.put(record.row, record.timestamp, record.deleted)
+            return
+        value = record.row["amount" if record.input == self.ORDERS else "level"]
+        row = {"customer": record.row["customer"], "value": value}
+        self.write("both_every", self.both.add(row, record.timestamp, record.order))
+        person = self.people.get(row["customer"]) or {"city": None}
+        self.write("with_city", [Emitted({**row, "city": person["city"]}, record.timestamp)])
+        times = (value or 0) > 4 if record.input == self.PEOPLE else ((value or 0) > 0) + ((value or 0) > 20)
+        for _ in range(times):
+            self.write("overlapping_every", self.overlapping.add(row, record.timestamp, record.order))
+            self.write("overlapping", [Emitted(row, record.timestamp)])
+
+    def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
+        self.write("both_final", [result])
+
+    def stores(self) -> dict[str, list[Row]]:
+        return {"both": self.both.stored(self.stream_time), "overlapping": self.overlapping.stored(self.stream_time)}
+
+
+def table_joins() -> sk.Topology:
+    """A topic's table and an aggregation's results joined in three ways, a join of a join, and a stream that looks the results up."""
+    app = sk.Topology("table_joins")
+    people = app.table("customers").filter("level is null or level <> 0").drop("level")
+    spent = app.stream("orders").group_by_key().agg(orders=F.count("*"), total=F.sum("amount"), store="spent")
+    people.join(spent).emit("every").to("inner_every")
+    people.join(spent, how="left", store="left").to("left")
+    outer = people.join(spent.filter("orders > 1"), how="outer")
+    outer.emit("every").to("outer_every")
+    outer.join(app.table("customers").select("level"), how="left").emit("every").to("again_every")
+    app.stream("orders").select("item").join(spent, how="left").to("orders_so_far")
+    return app
+
+
+@dataclass
+class Joined:
+    """
+    A table of two tables by one key: (value, time) of either side, None where it has no row.
+
+    The rules are those of Kafka Streams' table-table join; `update` gives the change that a change of one side makes, if any.
+    """
+
+    how: str
+    sides: tuple[dict[str | None, Any], dict[str | None, Any]] = field(default_factory=lambda: ({}, {}))
+
+    def put(self, side: int, key: str | None, row: Row | None, timestamp: int) -> Any:
+        """Keep a side's row; the one it replaces."""
+        before = self.sides[side].pop(key, None)
+        if row is not None:
+            self.sides[side][key] = (row, timestamp)
+        return before
+
+    def update(self, side: int, key: str | None, row: Row | None, timestamp: int) -> Emitted | None:
+        before = self.put(side, key, row, timestamp)
+        left, right = (self.sides[one].get(key) for one in (0, 1))
+        other = (left, right)[1 - side]
+        time = max(timestamp, other[1]) if other else timestamp
+        if self.how == "inner":
+            return self._result(key, left, right, time, gone=row is None) if other else None
+        if self.how == "left" and side == 1:
+            return self._result(key, left, right, time) if left else None
+        if row is None and before is None and other is None:
+            return None
+        return self._result(key, left, right, time, gone=row is None and (self.how == "left" or other is None))
+
+    def _result(self, key: str | None, left: Any, right: Any, time: int, *, gone: bool = False) -> Emitted:
+        rows = [] if gone else [one[0] for one in (left, right) if one]
+        merged: Row = {"customer": key}
+        for row in rows:
+            merged |= row
+        return Emitted(merged, time, deleted=gone)
+
+
+NOTHING: Row = {"city": None, "orders": None, "total": None}
+
+
+class TableJoins(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table_inputs = frozenset((CUSTOMERS,))
+        self.spent = Aggregation(("customer",), {"orders": count, "total": of("sum", "amount")})
+        self.aggregations = [self.spent]
+        self.inner, self.left, self.outer, self.again = (Joined(how) for how in ("inner", "left", "outer", "left"))
+        self.left_latest: dict[Any, Emitted] = {}
+
+    def process(self, record: Record) -> None:
+        key = record.row["customer"]
+        if record.input != CUSTOMERS:
+            self._order(record, key)
+        elif key is None:
+            self.null_keys += 2  # of the two tables of this topic
+        else:
+            level = record.row["level"]
+            is_kept = not record.deleted and level != 0
+            # A record that changes both sides has been put into both stores before either side's results are made.
+            self.again.put(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
+            self._changed(0, key, only(record.row, "city") if is_kept else None, record.timestamp)
+            self._again(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
+
+    def _order(self, record: Record, key: str | None) -> None:
+        for result in self.spent.add(record.row, record.timestamp, record.order):
+            row = only(result.row, "orders", "total")
+            self._changed(1, key, row, result.timestamp)
+        found = [] if key is None else [row for row in self.spent.stored(self.stream_time) if row["customer"] == key]
+        so_far = only(found[0], "orders", "total") if found else {"orders": None, "total": None}
+        self.write("orders_so_far", [Emitted({"customer": key, "item": record.row["item"], **so_far}, record.timestamp)])
+
+    def _changed(self, side: int, key: str | None, row: Row | None, timestamp: int) -> None:
+        self._write("inner_every", self.inner.update(side, key, row, timestamp))
+        if (left := self.left.update(side, key, row, timestamp)) is not None:
+            self.left_latest[key] = left
+        many = None if side == 1 and row is not None and row["orders"] <= 1 else row
+        outer = self.outer.update(side, key, many, timestamp)
+        self._write("outer_every", outer)
+        if outer is not None:
+            self._again(0, key, None if outer.deleted else self._whole(outer).row, outer.timestamp)
+
+    def _again(self, side: int, key: str | None, row: Row | None, timestamp: int) -> None:
+        result = self.again.update(side, key, row, timestamp)
+        if result is not None:
+            self.write("again_every", [result.with_row({**NOTHING, "level": None, **result.row})])
+
+    def _write(self, topic: str, result: Emitted | None) -> None:
+        if result is not None:
+            self.write(topic, [self._whole(result)])
+
+    def _whole(self, result: Emitted) -> Emitted:
+        return result.with_row({**NOTHING, **result.row})
+
+    def end_epoch(self) -> None:
+        self.write("left", [self._whole(result) for result in self.left_latest.values()])
+        self.left_latest = {}
+
+    def stores(self) -> dict[str, list[Row]]:
+        rows = [
+            self._whole(self.left._result(key, one, self.left.sides[1].get(key), 0)).row
+            for key, one in self.left.sides[0].items()
+        ]
+        return {"spent": self.spent.stored(self.stream_time), "left": rows}
+
+
 CASES = {
     "stateless": Case(stateless(), Stateless, ("orders",)),
     "joins": Case(joins(), Joins, ("customers", "kinds", "orders"), ("items",)),
@@ -336,4 +509,6 @@ CASES = {
     "folded": Case(folded(), Folded, ("orders",)),
     "chained": Case(chained(), Chained, ("customers", "orders")),
     "tables": Case(tables(), Tables, ("customers", "orders")),
+    "merged": Case(merged(), Merged, ("customers", "customers", "orders")),
+    "table_joins": Case(table_joins(), TableJoins, ("customers", "orders")),
 }

@@ -10,6 +10,7 @@ from streamkit.engine.advance import Advances, closed_at, final_place
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice
 from streamkit.engine.stream_time import of_input
+from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.program import Program
@@ -30,7 +31,7 @@ def program_of(*operators):
 def context_of(program, before=None):
     application = Application(1, "app", 1, 1, 128, 16, 1, TOPICS, {}, ())
     ends = [EpochEnd(number, {}, before or {}) for number in (1, 2)]
-    return Context(program, EpochPlan(application, ends[0], ends[1], 1, Changes(0, "", {}, {}, {}, {}), {}, {}), None)
+    return Context(program, EpochPlan(application, ends[0], ends[1], 1, Changes(0, "", {}, {}, (), {}), {}, {}), MemoryStorage())
 
 
 def piece(number, partition):

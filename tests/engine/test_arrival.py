@@ -35,7 +35,9 @@ def arrived():
         joined.to("copy")
         planner = start(log.catalog, log.storage, compile(app, log), tasks=TASKS)
         before = planner.committed_end()
-        plan, parts = planner.plan(before, planner.next_end(before), SPLITS)
+        end = planner.next_end(before)
+        assert end is not None
+        plan, parts = planner.plan(before, end, SPLITS)
         rows = _exchanged((row for part in parts for row in read_split(planner.program, plan, part, log.storage)), TASKS)
         sent = (row for task in range(TASKS) for row in run_inner_kernel(planner.program, 1, task, rows[task], log.storage))
         assert planner.program.stages == 2
@@ -73,7 +75,10 @@ def test_a_last_kernel_writes_the_same_of_any_order(arrived):
     program, storage, (_, rows) = arrived
 
     def made(rows):
-        report = run_last_kernel(program, 2, 0, rows, storage).kernels[-1]
+        task = run_last_kernel(program, 2, 0, rows, storage)
+        assert task is not None
+        report = task.kernels[-1]
+        assert report.slab is not None
         return report.content, report.slab.frames
 
     expected = made(rows)

@@ -6,14 +6,14 @@ import streamkit as sk
 from streamkit import functions as F
 from tests.engine.toy import compile
 
-TABLE = {"schema": "k string, v bigint", "key": "k"}
+SCHEMA = "k string, v bigint"
 DEPTH = 40
 
 
 def test_forty_joins_of_a_table_with_itself_compile():
     """Each join takes the one before on both sides: forty joins in the program, and texts that grow with the steps."""
     app = sk.Topology("app")
-    table = app.table("users", **TABLE)
+    table = app.table("users", schema=SCHEMA, key="k")
     for _ in range(DEPTH):
         table = table.join(table, suffix="_other").select("v")
     table.to("out")
@@ -28,7 +28,7 @@ def test_forty_joins_of_a_table_with_itself_compile():
 def test_forty_merges_of_a_stream_with_itself_compile():
     """Each merge takes the one before twice; the windows above them know which input feeds them, and how long to wait."""
     app = sk.Topology("app")
-    stream = app.stream("events", **TABLE)
+    stream = app.stream("events", schema=SCHEMA, key="k")
     for _ in range(DEPTH):
         stream = stream.merge(stream)
     counted = stream.group_by_key().windowed_by(sk.tumbling("1 s", grace="0 s")).agg(n=F.count("*"))
@@ -38,4 +38,4 @@ def test_forty_merges_of_a_stream_with_itself_compile():
 
     assert len([one for one in program.operators if one.kind == "merge"]) == DEPTH
     (aggregate,) = [one for one in program.operators if one.kind == "aggregate"]
-    assert aggregate.closing.streams == (0,)
+    assert aggregate.closing is not None and aggregate.closing.streams == (0,)

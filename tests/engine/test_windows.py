@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from streamkit.engine.rows import rows_of
 from streamkit.engine.start import start
 from streamkit.engine.stream_time import of_input
 from streamkit.engine.windows import assign_windows
+from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import ORDER, TIMESTAMP, WINDOW
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operators.fold import Fold
@@ -44,7 +46,7 @@ def context_of(stream_time_ms: int | None) -> Context:
     application = Application(1, "app", 1, 1, 128, 16, 1, (1,), {}, ())
     ends = [EpochEnd(number, {}, times) for number in (1, 2)]
     plan = EpochPlan(application, ends[0], ends[1], 1, Changes(0, "", {}, {}, (), {}), {}, {})
-    return Context(Program("app", (), (), (), (), (), 1), plan, None)  # type: ignore[arg-type]
+    return Context(Program("app", (), (), (), (), (), 1), plan, MemoryStorage())
 
 
 def batch_of(rows: list[tuple[str, int, int, int]]) -> pa.RecordBatch:
@@ -76,7 +78,9 @@ def rows_in_order(draw: st.DrawFn) -> list[tuple[str, int, int, int]]:
     return rows
 
 
-def by_definition(window: Windowing, rows: list[tuple[str, int, int, int]], before: int | None) -> tuple[dict, Counter]:
+def by_definition(
+    window: Windowing, rows: list[tuple[str, int, int, int]], before: int | None
+) -> tuple[dict[tuple[str, int], list[int]], Counter[str]]:
     """The values in each window that is open at the row's place, and what is counted, from the definition of windows."""
     found: dict[tuple[str, int], list[int]] = {}
     counts: Counter[str] = Counter()
@@ -93,7 +97,7 @@ def by_definition(window: Windowing, rows: list[tuple[str, int, int, int]], befo
     return found, +counts
 
 
-def counted(context: Context) -> Counter:
+def counted(context: Context) -> Counter[str]:
     return +Counter({name: count for (name, _), count in context.counts.items()})
 
 
@@ -122,9 +126,10 @@ def test_folds_by_pane_and_by_row_give_what_windows_hold(panes_min, window, rows
         patch.setattr(fold_kernel, "PANES_MIN", panes_min)
         patch.setattr(fold_kernel, "FOLD_ROWS", 40)  # so that panes, and rows that are late for some windows, come in parts
         folded = fold_kernel.fold_rows(Fold("op", 0, ("x",), ("k",), AGGREGATES, window), (batch_of(rows),), context)
+    assert isinstance(folded, pa.RecordBatch)
     expected, counts = by_definition(window, rows, before)
 
-    groups: dict[tuple[str, int], list[dict]] = {}
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in folded.to_pylist():
         groups.setdefault((row["k"], row[WINDOW]), []).append(row)
     names = {name.partition(".")[0]: name for name in folded.schema.names if name.endswith((".count", ".min", ".max"))}

@@ -9,7 +9,7 @@ import pytest
 from streamkit.errors import ConfigError, Location, TopologyError
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.plan.naming import name_steps
-from streamkit.plan.node import WRITTEN_OUT_MAX, structure_hash
+from streamkit.plan.node import WRITTEN_OUT_MAX, Node, structure_hash
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.filter import FilterNode
@@ -76,7 +76,7 @@ def test_trees_that_share_nodes_are_not_walked_again_for_each_use():
 
     def nested(depth):
         Counted.written = 0
-        node = Counted(STREAM, Reference("x"))
+        node: Node = Counted(STREAM, Reference("x"))
         for _ in range(depth):
             node = MergeNode((node, node))
         return node

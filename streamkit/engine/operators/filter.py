@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import of_live_rows, own_columns, with_columns
+from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, with_columns
 from streamkit.expressions.arrow import mask
 from streamkit.names import DELETED
 from streamkit.plan.operators.filter import Filter
@@ -20,7 +20,7 @@ def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> p
     """Rows whose predicate is true; of a table, the others become deletions of their key."""
     (batch,) = inputs
     assert batch is not None
-    if operator.table and DELETED in batch.schema.names:
+    if operator.table:
         return _with_deletions(operator, batch)
     kept = mask(operator.predicate, batch)
     return batch if pc.all(kept).as_py() else batch.filter(kept)
@@ -28,6 +28,8 @@ def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> p
 
 def _with_deletions(operator: Filter, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a table, those that are not kept turned into deletions, of which nothing but the key is left to compute from."""
+    if DELETED not in batch.schema.names:  # results of an aggregation, of which none deletes
+        batch = with_columns(batch, {DELETED: pa.array(deletions_of(batch))})
     kept = of_live_rows(batch, lambda live: mask(operator.predicate, live)).fill_null(False)
     if kept.true_count == batch.num_rows:
         return batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,13 +72,15 @@ def start(
     stores: Sequence[StoreDeclaration],
     inputs: Mapping[int, bool],
     now_ms: int,
+    dropped: Collection[str] = (),
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
 
     The first start stores the number of tasks (`default_tasks` unless given) and of key groups; later ones keep the tasks
     unless given. `inputs` are the ids of the topics it reads, and whether each epoch reads them from the beginning: retention
-    asks for them. ConfigError if key groups or hash differ from what is stored.
+    asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then.
+    ConfigError if key groups or hash differ from what is stored.
     """
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
         _create(transaction, name, default_tasks, key_groups, program_hash)
@@ -90,6 +92,8 @@ def start(
         (chosen, program_hash, program, before.id),
     )
     _declare_inputs(transaction, before.id, inputs)
+    for name_of_store in dropped:
+        _drop_store(transaction, before, name_of_store)
     for store in stores:
         _declare_store(transaction, before.id, store, now_ms)
     state = get(transaction, name)
@@ -127,6 +131,15 @@ def _declare_inputs(transaction: Transaction, application_id: int, inputs: Mappi
         "INSERT INTO application_input (application_id, topic_id, is_whole) VALUES (?, ?, ?)",
         [(application_id, topic_id, int(is_whole)) for topic_id, is_whole in inputs.items()],
     )
+
+
+def _drop_store(transaction: Transaction, state: ApplicationState, name: str) -> None:
+    """Forget a store and its changelog. Its number may be given again: local stores that held its rows are not trusted."""
+    changelog_id = state.stores[name].changelog_topic_id
+    transaction.execute("DELETE FROM application_store WHERE application_id = ? AND name = ?", (state.id, name))
+    for topic in topics.every(transaction):
+        if topic.internal and topic.id == changelog_id:
+            topics.delete(transaction, topic.name)
 
 
 def _declare_store(transaction: Transaction, application_id: int, store: StoreDeclaration, now_ms: int) -> None:

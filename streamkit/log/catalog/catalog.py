@@ -252,6 +252,7 @@ class Catalog:
         stores: Sequence[StoreDeclaration],
         program: str = "",
         inputs: Mapping[int, bool] | None = None,
+        dropped: Collection[str] = (),
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
@@ -266,6 +267,7 @@ class Catalog:
                 stores=stores,
                 inputs=inputs or {},
                 now_ms=self._clock.now_ms(),
+                dropped=dropped,
             )
         )
 

@@ -38,7 +38,7 @@ class AggregateNode(Node):
     kind: ClassVar[str] = "aggregate"
     shape: ClassVar[str] = CYLINDER
     is_settled_per_epoch: ClassVar[bool] = True
-    results_store: ClassVar[str] = "-results"  # the store itself holds states
+    kept_variant: ClassVar[str] = "-results"
     child: Node
     key: tuple[tuple[str, Expression], ...] | None
     aggregates: tuple[tuple[str, Expression], ...]

@@ -54,7 +54,7 @@ def kept_table(table: Node, rows: Step, types: tuple[str, ...], building: Buildi
     """The table as a join keeps it: in its own store, or in another where the key columns are wider than its own."""
     wanted = "-".join(types)
     cast = add_widened(rows, dict(zip(rows.key, types, strict=True)), f"{building.name(table)}:widen-{wanted}", building)
-    return materialized(table, cast, building, table.results_store + ("" if cast is rows else f"-{wanted}"))
+    return materialized(table, cast, building, table.kept_variant + ("" if cast is rows else f"-{wanted}"))
 
 
 def store_faults(operator: Operator, program: Program) -> list[str]:

@@ -1,0 +1,128 @@
+"""
+What a store holds, in words: by it a start tells whether state of before can go on.
+
+The bytes of a row do not say what they mean: a sum and a count are both 64 bits. So a store that an earlier program kept is
+compared with the one that the new program keeps, part by part. What is the same in another order takes the order in which it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from streamkit.expressions.aggregates import state_columns
+from streamkit.plan.duration import duration_text
+from streamkit.plan.earlier_program import GROUP_SUFFIX
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program, Store
+from streamkit.schema import Column, Schema
+
+Named = TypeVar("Named", TypedAggregate, Column)
+FOR = "-for-"  # in the name of a copy of a table that joins of another stage look up
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A part of a store's definition that is not as it was; None where there was none, or is none."""
+
+    part: str
+    before: str | None
+    now: str | None
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.part} was added: {self.now}"
+        if self.now is None:
+            return f"{self.part} was removed: {self.before}"
+        return f"{self.part} was {self.before}, and is {self.now}"
+
+
+def definition(program: Program, store: Store, with_argument_types: bool = False) -> dict[str, str]:
+    """
+    What a store holds: what its key is, its aggregates or columns by name, its windows; text by part, in the stored order.
+
+    `with_argument_types` tells apart aggregates that keep the same columns now and did not in state of the format before.
+    """
+    keeper = program.keeper(store.name)
+    parts = {"the kind of operator": keeper.kind, "the key": ", ".join(_key_texts(program, keeper, store))}
+    for one in keeper.kept_aggregates:
+        parts[f"the aggregate {one.name!r}"] = _aggregate_text(one, with_argument_types)
+    if not keeper.kept_aggregates:
+        parts |= {f"the column {column.name!r}": column.type for column in store.value}
+    if (window := keeper.windowing) is not None:
+        times = {"size": window.size_ms, "advance": window.advance_ms, "grace": window.grace_ms, "retention": store.retention_ms}
+        parts |= {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
+    return parts
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+    """What differs between two definitions, whatever their order."""
+    parts = dict.fromkeys([*before, *now])
+    return [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+
+
+def in_stored_order(program: Program, before: Program, stores: Iterable[str]) -> Program:
+    """The program, whose stores are defined as in the one before, with aggregates and columns of stores in the order of that one."""
+    for name in stores:
+        keeper, earlier = program.keeper(name), before.keeper(name)
+        if keeper.kept_aggregates:
+            program = _with_aggregates(program, keeper, _ordered(keeper.kept_aggregates, earlier.kept_aggregates), name)
+        else:
+            program = _with_columns(program, name, _ordered(program.store(name).value, before.store(name).value))
+    return program
+
+
+def original_of(program: Program, store: str) -> str | None:
+    """
+    The store that this one is a copy of; None if it is none.
+
+    The compiler copies a table that joins of several stages look up; the copy, and its operator, are called after it and the join.
+    """
+    keeper = program.keeper(store)
+    for one in program.stores:
+        join = store.removeprefix(f"{one.name}{FOR}")
+        if join != store and keeper.id == f"{program.keeper(one.name).id}{FOR}{join}":
+            return one.name
+    return None
+
+
+def _key_texts(program: Program, keeper: Operator, store: Store) -> Iterator[str]:
+    computed = _group_columns(program, keeper)
+    for column in store.key:
+        expression = computed.get(column.name)
+        is_plain = expression is None or (expression.name, expression.value) == ("column", column.name)
+        yield f"{column.name} {column.type}" if is_plain else f"{column.name} {column.type} = {typed_text(expression)}"  # type: ignore[arg-type]
+
+
+def _group_columns(program: Program, keeper: Operator) -> dict[str, TypedExpression]:
+    """The expressions of the columns that a grouping computes; nothing where it takes columns as they are."""
+    number = program.numbers.get(f"{keeper.id}{GROUP_SUFFIX}")
+    return {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
+
+
+def _aggregate_text(one: TypedAggregate, with_argument_types: bool) -> str:
+    argument = "*" if one.argument is None else typed_text(one.argument)
+    if with_argument_types and one.argument is not None:
+        argument = f"{argument} {one.argument.type}"
+    return f"{one.function}({argument}), kept as {', '.join(column.type for column in state_columns(one))}"
+
+
+def _ordered(values: Iterable[Named], order: Iterable[Named]) -> tuple[Named, ...]:
+    by_name = {value.name: value for value in values}
+    return tuple(by_name[one.name] for one in order)
+
+
+def _with_aggregates(program: Program, keeper: Operator, aggregates: Sequence[TypedAggregate], store: str) -> Program:
+    """The program whose aggregation, and the fold in front of it, keep the aggregates in this order."""
+    changed = {keeper.id, f"{keeper.id}:fold"}
+    operators = tuple(replace(one, aggregates=aggregates) if one.id in changed else one for one in program.operators)  # type: ignore[call-arg]
+    columns = [column for one in aggregates for column in state_columns(one)]
+    return _with_columns(replace(program, operators=operators), store, columns)
+
+
+def _with_columns(program: Program, store: str, columns: Sequence[Column]) -> Program:
+    stores = tuple(replace(one, value=Schema(tuple(columns))) if one.name == store else one for one in program.stores)
+    return replace(program, stores=stores)

@@ -1,0 +1,142 @@
+"""
+The epoch in which a start brings stored state forward, before the application takes any record.
+
+It converts aggregates that an earlier version kept in another format, and fills copies of tables that joins have not looked up before.
+It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.context import Frame, key_groups_of, log_timestamps, runs
+from streamkit.engine.definition import original_of
+from streamkit.expressions.aggregates.earlier import has_changed
+from streamkit.failpoints import reach
+from streamkit.log.catalog.applications import ApplicationState, StoreState
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import Storage
+from streamkit.names import TIMESTAMP, SlabName, application_writer, fresh_token
+from streamkit.plan.program import Program
+from streamkit.state.changelog import Changes
+from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
+from streamkit.state.key_group import key_group_range
+from streamkit.state.row import decode_rows, encode_rows
+from streamkit.state.task_state import Share, read_changelogs
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Migration:
+    """The stores of a started application that are not as its program expects them."""
+
+    catalog: Catalog
+    storage: Storage
+    program: Program
+    state: ApplicationState
+
+    @property
+    def converted(self) -> list[str]:
+        """The stores whose aggregates are kept in the format before."""
+        if not is_earlier(self.state):
+            return []
+        keepers = {store.name: self.program.keeper(store.name) for store in self.program.stores}
+        return [name for name, keeper in keepers.items() if any(map(has_changed, keeper.kept_aggregates))]
+
+    @property
+    def filled(self) -> dict[str, str]:
+        """The copies of tables that are still empty, with the stores that they copy."""
+        if self.state.epoch == 0:
+            return {}
+        originals = {store.name: original_of(self.program, store.name) for store in self.program.stores}
+        return {
+            copy: original
+            for copy, original in originals.items()
+            if original is not None and self._has_changes(original) and not self._has_changes(copy)
+        }
+
+    def commit(self, now_ms: int) -> None:
+        """Commit the epoch, if there is anything to bring forward; FencedError if a newer generation has started."""
+        converted, filled = self.converted, self.filled
+        if not is_earlier(self.state) and not filled:
+            return
+        slabs = [slab for store in converted for slab in self._slabs(store, store)]
+        slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
+        self.catalog.commit_epoch(
+            EpochCommit(
+                application_id=self.state.id,
+                generation=self.state.generation,
+                epoch=self.state.epoch + 1,
+                token=fresh_token(),
+                before={},
+                after={},
+                stream_time_ms=self.state.stream_time_ms,
+                drained=self.state.drained,
+                slabs=tuple(slabs),
+                metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
+                timestamp_ms=now_ms,
+            )
+        )
+        reach("commit.after_commit")
+
+    def _slabs(self, source: str, target: str) -> Iterator[SlabReference]:
+        """The rows of a store as changes of another, or of itself as it is kept now; a slab for each part, to bound the memory."""
+        changes = self._changes(self.state.stores[source])
+        for part in range(self.program.changelog_partitions):
+            groups = key_group_range(part, self.program.changelog_partitions, self.program.key_groups)
+            if not groups:
+                continue
+            share = Share(groups, self.program.key_groups, self.program.changelog_partitions, tuple(changes.ends))
+            keys, values = read_changelogs(self.storage, share, changes).scan([share.prefixes])
+            if frames := self._frames(source, target, keys, values):
+                writer = application_writer(self.state.id)
+                name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
+                yield write_slab(self.storage, name, frames)
+                reach("kernel.slab_durable")
+
+    def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
+        if not len(keys):
+            return []
+        timestamps, values = self._now(source, values)
+        keys = with_number(keys, self.state.stores[target].number)
+        columns = {"key": keys, "value": values, TIMESTAMP: log_timestamps(timestamps)}
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        partitions = key_groups_of(keys) * self.program.changelog_partitions // self.program.key_groups
+        changelog_id = self.state.stores[target].changelog_topic_id
+        return [(changelog_id, partition, rows) for partition, rows in runs(batch, partitions)]
+
+    def _now(self, store: str, values: pa.BinaryArray) -> tuple[pa.Array, pa.BinaryArray]:
+        """The event time of each stored row, and the row as it is kept now."""
+        aggregates = self.program.keeper(store).kept_aggregates
+        if aggregates:
+            timestamps, states = decode_states(values, aggregates, is_earlier(self.state))
+            return timestamps, encode_rows([timestamps, *states])
+        timestamps, *_ = decode_rows(values, ["bigint", *(column.type for column in self.program.store(store).value)])
+        return timestamps, values
+
+    def _changes(self, store: StoreState) -> Changes:
+        """All that the store's changelog holds."""
+        found = self.catalog.extents_of([store.changelog_topic_id], {})
+        ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
+        return Changes(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
+
+    def _has_changes(self, store: str) -> bool:
+        return any(self.catalog.end_offsets(self.state.stores[store].changelog_topic_id).values())
+
+
+def with_number(keys: pa.BinaryArray, number: int) -> pa.BinaryArray:
+    """The state keys with another number of their store."""
+    plain = pa.concat_arrays([keys])
+    offsets = np.frombuffer(plain.buffers()[1], np.int32)[plain.offset : plain.offset + len(plain) + 1]
+    data = np.frombuffer(plain.buffers()[2], np.uint8).copy()
+    data[offsets[:-1] + 2], data[offsets[:-1] + 3] = divmod(number, 256)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(plain), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

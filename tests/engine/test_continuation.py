@@ -1,0 +1,164 @@
+"""Promises to an application whose topology changes between two starts: its state goes on as what it is, or the start says what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.compile import compile
+from streamkit.engine.start import start
+from streamkit.errors import OrphanedStateError
+from streamkit.plan.program import Program
+from streamkit.schema import Schema
+from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+
+ROW = {"k": "x", "a": 1, "b": 100}
+WINDOWS = {"size": "10 seconds", "advance": "5 seconds", "grace": "20 seconds", "retention": "1 minute"}
+
+
+@pytest.fixture
+def log():
+    with fresh_log() as log:
+        log.create_topic("in", "k string, a bigint, b bigint", key="k", partitions=1)
+        log.create_topic("tables", "k string, first bigint, second bigint", key="k", partitions=1)
+        yield log
+
+
+def grouped(mode="latest", key=None, filter="true", **aggregates):
+    app = sk.Topology("t")
+    rows = app.stream("in").filter(filter)
+    groups = rows.group_by(**key) if key else rows.group_by_key()
+    groups.agg(store="s", **aggregates).emit(mode).to("out")
+    return app
+
+
+def windowed(**changed):
+    """A count in hopping windows; `changed` replaces some of their times."""
+    times = {**WINDOWS, **changed}
+    app = sk.Topology("t")
+    windows = sk.hopping(times.pop("size"), **times)
+    app.stream("in").group_by_key().windowed_by(windows).agg(store="s", n=F.count("*")).emit("final").to("out")
+    return app
+
+
+def run(log, app, time):
+    append(log, "in", [{**ROW, "ts": time}])
+    execute(log, app if isinstance(app, Program) else compile(app, log), Run(drain=False))
+
+
+def last(log):
+    return written(log, "out")[-1].row
+
+
+@pytest.mark.parametrize("mode", ["latest", "every"])
+def test_aggregates_in_another_order_go_on(log, mode):
+    """Aggregates are known by their names: state that was kept in another order goes on, start after start, and views show it."""
+    orders = [("x", "y", "z"), ("z", "y", "x"), ("y", "x", "z"), ("x", "y", "z")]
+    aggregates = {"x": F.sum("a"), "y": F.sum("b"), "z": F.min("b")}
+    for number, order in enumerate(orders, start=1):
+        run(log, grouped(mode, **{name: aggregates[name] for name in order}), number)
+        expected = {"k": "x", "x": number, "y": 100 * number, "z": 100}
+
+        assert last(log) == expected
+        assert stored(log, "t", "s") == [expected]
+
+
+def test_columns_of_a_table_in_another_order_go_on(log):
+    """Columns of a kept table are known by their names, whatever their order in the topic and in the store."""
+    app = sk.Topology("t")
+    app.stream("in").join(app.table("tables", store="s"), on="k").select("first", "second").to("out")
+    program = compile(app, log)
+    append(log, "tables", [{"k": "x", "first": 1, "second": 2, "ts": 0}])
+    run(log, program, 1)
+    stores = tuple(replace(store, value=Schema.parse("second bigint, first bigint")) for store in program.stores)
+    run(log, replace(program, stores=stores), 2)
+    append(log, "tables", [{"k": "y", "first": 3, "second": 4, "ts": 3}])
+    run(log, program, 3)
+
+    assert [(one.row["first"], one.row["second"]) for one in written(log, "out")] == [(1, 2)] * 3
+    assert sorted(tuple(row.items()) for row in stored(log, "t", "s")) == [
+        (("k", "x"), ("first", 1), ("second", 2)),
+        (("k", "y"), ("first", 3), ("second", 4)),
+    ]
+
+
+def test_what_is_before_an_aggregation_may_change(log):
+    """Another filter in front of an aggregation is no other state, nor is another emission."""
+    run(log, grouped(n=F.count("*")), 1)
+    run(log, grouped(mode="every", filter="a > 0", n=F.count("*")), 2)
+
+    assert last(log) == {"k": "x", "n": 2}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "difference"),
+    [
+        ({"x": F.min("a")}, {"x": F.max("a")}, r"'x' was min\(a\), .* and is max\(a\)"),
+        ({"x": F.sum("a")}, {"x": F.sum("b")}, r"'x' was sum\(a\), .* and is sum\(b\)"),
+        ({"x": F.sum("a")}, {"x": F.sum(F.col("a") + 1)}, r"'x' was sum\(a\), .* and is sum\(a \+ "),
+        ({"x": F.sum("a")}, {"x": F.sum("a"), "y": F.sum("b")}, r"'y' was added: sum\(b\)"),
+        ({"x": F.sum("a"), "y": F.sum("b")}, {"x": F.sum("a")}, r"'y' was removed: sum\(b\)"),
+        ({"x": F.sum("a")}, {"y": F.sum("a")}, r"'x' was removed: sum\(a\).*'y' was added: sum\(a\)"),
+        ({"x": F.count("*")}, {"x": F.count("a")}, r"'x' was count\(\*\), .* and is count\(a\)"),
+    ],
+)  # fmt: skip
+def test_other_aggregates_are_refused(log, before, now, difference):
+    """A start whose aggregates differ in function, argument or name says what was kept, what is wanted, and what to do; nothing changes."""
+    run(log, grouped(**before), 1)
+    known = log.catalog.application("t")
+    log.delete_topic("out")  # which need not fit
+    program = compile(grouped(**now), log)
+
+    with pytest.raises(OrphanedStateError, match=rf"'s' of 't' .*{difference}.*`streamkit apps reset t`"):
+        start(log.catalog, log.storage, program)
+    assert log.catalog.application("t") == known
+    log.catalog.reset_application("t")
+    start(log.catalog, log.storage, program)
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        ({"size": "20 seconds"}, "the size of its windows was 10 seconds, and is 20 seconds"),
+        ({"advance": "2 seconds"}, "the advance of its windows was 5 seconds, and is 2 seconds"),
+        ({"grace": "0 seconds"}, "the grace of its windows was 20 seconds, and is 0 ms"),
+        ({"retention": "2 minutes"}, "the retention of its windows was 1 minute, and is 2 minutes"),
+    ],
+)
+def test_other_windows_are_refused(log, changed, difference):
+    """A start whose windows have another size, advance, grace or retention is refused with both."""
+    run(log, windowed(), 1)
+
+    with pytest.raises(OrphanedStateError, match=difference):
+        start(log.catalog, log.storage, compile(windowed(**changed), log))
+
+
+def test_other_groups_are_refused(log):
+    """A start that groups by another expression under the same name is refused with both."""
+    run(log, grouped(key={"g": F.upper("k")}, n=F.count("*")), 1)
+
+    with pytest.raises(OrphanedStateError, match=r"the key was g string = upper\(k\), and is g string = lower\(k\)"):
+        start(log.catalog, log.storage, compile(grouped(key={"g": F.lower("k")}, n=F.count("*")), log))
+
+
+def test_a_store_that_becomes_a_table_is_refused(log):
+    """A name of a store that was an aggregation, and is a kept table now, is refused."""
+    run(log, grouped(n=F.count("*")), 1)
+    app = sk.Topology("t")
+    app.table("tables", store="s")
+
+    with pytest.raises(OrphanedStateError, match="the kind of operator was aggregate, and is materialize"):
+        start(log.catalog, log.storage, compile(app, log))
+
+
+def test_a_store_that_went_is_refused(log):
+    """A start without a store that is there is refused, for it would leave the state behind."""
+    run(log, grouped(n=F.count("*")), 1)
+    app = sk.Topology("t")
+    app.table("tables", store="other")
+
+    with pytest.raises(OrphanedStateError, match="has state in s, which the topology no longer names; it names other"):
+        start(log.catalog, log.storage, compile(app, log))
