@@ -181,3 +181,49 @@ def test_files_of_the_log_import_in_no_circle():
 def test_every_folder_of_the_log_is_a_room():
     """A new folder gets its place in the order before it is used, and every room has files."""
     assert {room_of(module) for module in MODULES_OF_LOG} == set(ROOMS_OF_LOG)
+
+
+PLAN = ROOT / "streamkit" / "plan"
+OPERATORS_OF_PLAN = "streamkit.plan.operators"
+OPERATORS_NAMED_BY_PASSES = {  # what a pass puts into a plan by itself, and the node that names a topic
+    "exchanges": {"exchange"},
+    "inputs": {"source"},
+    "outputs": {"project"},
+    "pruning": {"project"},
+    "program": {""},  # the folder, whatever is in it
+}
+PASSES_OF_PLAN = {"lowering", "naming", "stages", "exchanges", "partials", "pruning", "passes", "inputs", "outputs", "explain"}
+
+
+def operators_named_by(file):
+    """The modules of plan/operators that a file imports; empty for the folder itself."""
+    modules = set(imports_of(ast.parse(file.read_text(encoding="utf-8"))))
+    return {
+        module.removeprefix(OPERATORS_OF_PLAN).removeprefix(".") for module in modules if module.startswith(OPERATORS_OF_PLAN)
+    }
+
+
+def test_passes_name_only_the_operators_that_they_add():
+    """Inside the plan, only a pass that adds an operator by itself names it, so that another operator touches no pass."""
+    named = {file.stem: operators_named_by(file) for file in sorted(PLAN.glob("*.py"))}
+
+    assert {name: operators for name, operators in named.items() if operators} == OPERATORS_NAMED_BY_PASSES
+
+
+def test_operators_of_the_plan_know_no_pass():
+    """A file of plan/operators imports what operators share, and never a pass."""
+    wrong = {
+        f"{file.stem} -> {module}"
+        for file in sorted((PLAN / "operators").glob("*.py"))
+        for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))
+        if module.removeprefix("streamkit.plan.") in PASSES_OF_PLAN - {"naming"}  # naming has the rule for parts of names
+    }
+
+    assert wrong == set()
+
+
+def test_only_verbs_and_the_engine_name_operators():
+    """Outside the plan, operators are named by the DSL, which declares them, and by the engine, which runs them."""
+    files = [file for file in FILES if operators_named_by(file) and not path_of(file).startswith("streamkit/plan/")]
+
+    assert {layer_of(path_of(file)) for file in files} == {"dsl", "engine"}

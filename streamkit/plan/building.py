@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.naming import Names
@@ -31,12 +32,19 @@ class Building:
     stores: dict[str, Store] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
     lowered: dict[Node, Step] = field(default_factory=dict)
+    changed: dict[Node, Step] = field(default_factory=dict)
 
     def lower(self, node: Node) -> Step:
         """The step that gives a node's rows, with all steps below it added."""
         if node not in self.lowered:
             self.lowered[node] = node.lower(self)
         return self.lowered[node]
+
+    def changes(self, table: Node) -> Step:
+        """The step that gives every change of a table, with all steps below it added."""
+        if table not in self.changed:
+            self.changed[table] = table.changes(self)
+        return self.changed[table]
 
     def add(self, step: Step) -> Step:
         """Append a step, unless it stands there already."""
@@ -45,7 +53,14 @@ class Building:
         return known
 
     def add_store(self, store: Store) -> None:
-        self.stores.setdefault(store.name, store)
+        """Append a store, unless it stands there already; TopologyError for another of that name."""
+        known = self.stores.setdefault(store.name, store)
+        if known != store:
+            raise TopologyError(
+                f"two different stores are called {store.name!r}; expected another name: give one of the tables store='…'\n"
+                f"  the one:   ({known.key}) to ({known.value})\n"
+                f"  the other: ({store.key}) to ({store.value})"
+            )
 
     def name(self, node: Node) -> str:
         return self.names.steps[node]

@@ -3,6 +3,7 @@ A step of a topology as a value, before anything is known about topics and types
 
 Every node is frozen, holds its inputs as fields, and compares by structure; the line of the user's code that made it
 (`at`) takes no part in that. What can be checked without a schema is checked on construction, so later passes need no guards.
+Steps that take several inputs may share what lies below, so what is asked of a whole tree is computed once for each node.
 What passes ask of a node, the node answers itself; each kind of node stands in a file of `streamkit.plan.operators`.
 """
 
@@ -96,7 +97,7 @@ class Node:
         """The tables whose every change the step must see in its own stage."""
         return ()
 
-    @property
+    @cached_property
     def feeding(self) -> frozenset[Node]:
         """The sources that move the step's stream time: their records are or cause its rows. Tables that are looked up do not."""
         return frozenset().union(*(child.feeding for child in self.children))
@@ -128,20 +129,33 @@ class Node:
 
     def delay_ms(self, window: TimeWindow) -> int:
         """How much longer than its grace `window` must wait for the step's rows, which may stand behind stream time."""
-        return max((child.delay_ms(window) for child in self.children), default=0)
+        if window not in self._delays:
+            self._delays[window] = max((child.delay_ms(window) for child in self.children), default=0)
+        return self._delays[window]
 
     def final_delay_ms(self, window: TimeWindow | None) -> int | None:
         """How far a table's final results stand behind stream time, for a `window` over them; None if it has none."""
         return None
 
+    @cached_property
     def depends_on_cut(self) -> bool:
         """Whether which rows the step gives depends on how the input is cut into epochs."""
-        return any(child.depends_on_cut() for child in self.children)
+        return any(child.depends_on_cut for child in self.children)
+
+    @cached_property
+    def join_depth(self) -> int:
+        """How many joins of tables lie one below the other."""
+        return max((child.join_depth for child in self.children), default=0)
 
     @cached_property
     def tree_size(self) -> int:
         """How many nodes the tree below has, one that is used twice counted twice."""
         return 1 + sum(child.tree_size for child in self.children)
+
+    @cached_property
+    def _delays(self) -> dict[TimeWindow, int]:
+        """What `delay_ms` has found."""
+        return {}
 
     @cached_property
     def _digest(self) -> bytes:

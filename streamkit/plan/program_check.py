@@ -19,6 +19,7 @@ def check_program(program: Program) -> None:
     _check_distinct((operator.id for operator in program.operators), "operator")
     _check_distinct((store.name for store in program.stores), "store")
     _check_distinct((output.topic for output in program.outputs), "output")
+    _check_distinct((name for operator in program.operators for name in operator.stores), "keeper of store")
     numbers = [edge.number for edge in program.edges]
     _require(numbers == list(range(len(numbers))), f"the edges have the numbers {numbers}")
     known: dict[str, Operator] = {}

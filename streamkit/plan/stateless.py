@@ -40,7 +40,7 @@ class StatelessStep(Node):
         return building.add(self.step(building.lower(self.child), building.name(self), building.analyzer))
 
     def changes(self, building: Building) -> Step:
-        return building.add(self.step(self.child.changes(building), building.name(self), building.analyzer))
+        return building.add(self.step(building.changes(self.child), building.name(self), building.analyzer))
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         """The step over these rows."""

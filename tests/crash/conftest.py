@@ -16,6 +16,7 @@ from streamkit.engine.report import TaskReport
 from streamkit.engine.start import start
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.opening import open_log
+from streamkit.plan.plain import to_plain
 from tests.crash import sales
 from tests.crash.outcome import outcome_of
 from tests.crash.processes import Processes
@@ -91,7 +92,7 @@ def staged(fast_folder, halfway):
         assert end is not None
         plan, parts = planner.plan(before, end, 2)
         first, second = (run_tasks(planner.program, plan, parts, planner.storage) for _ in range(2))
-    (folder / "reports.json").write_text(json.dumps([report.to_json() for report in first]))
+    (folder / "reports.json").write_text(json.dumps([to_plain(report) for report in first]))
     return Staged(folder, planner, (first, second))
 
 

@@ -35,6 +35,7 @@ from streamkit.failpoints import armed
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic
+from streamkit.plan.plain import from_plain
 from streamkit.state import task_state
 from streamkit.state.rocksdb import RocksStore
 from streamkit.testing.faults import FaultyVfs, end_process
@@ -192,7 +193,7 @@ def commit(*, folder: str, reports: str, kind: str, at: int, bug: str = "") -> N
     """Commit an epoch by its reports, while the catalog's disk fails at call number `at` from COMMIT on."""
     if bug:
         plant(bug)
-    found = [TaskReport.from_json(report) for report in json.loads(Path(reports).read_text(encoding="utf-8"))]
+    found = [from_plain(TaskReport, report) for report in json.loads(Path(reports).read_text(encoding="utf-8"))]
     vfs = FaultyVfs(VFS)
     log = open_log(folder, vfs=VFS)
     with armed("commit.before_commit", lambda: vfs.fault.arm(kind, at)):

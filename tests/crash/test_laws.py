@@ -24,6 +24,7 @@ from streamkit.log.opening import open_log
 from streamkit.log.slab.frame import HEADER_SIZE, FrameHeader
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import SlabName
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.state.rocksdb import RocksStore
 from tests.crash import sales
 from tests.crash.outcome import finish, orphans_of, outcome_of, stores_of, visible
@@ -104,9 +105,9 @@ def test_tasks_do_without_the_catalog(folder, expected):
     """With the catalog gone from the disk, the tasks run from plans and splits that travelled as text."""
     with open_log(folder) as log:
         plan, parts = planned(begin(log))
-    texts = [json.dumps(value.to_json()) for value in (plan, *parts)]
+    texts = [json.dumps(to_plain(value)) for value in (plan, *parts)]
     away = [file.rename(folder.parent / file.name) for file in folder.glob("catalog*")]
-    plan, *parts = EpochPlan.from_json(json.loads(texts[0])), *(Split.from_json(json.loads(text)) for text in texts[1:])
+    plan, *parts = from_plain(EpochPlan, json.loads(texts[0])), *(from_plain(Split, json.loads(text)) for text in texts[1:])
     reports = run_tasks(PROGRAM, plan, parts, FileStorage(str(folder)))
     assert list(folder.glob("catalog*")) == []
     for file in away:

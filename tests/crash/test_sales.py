@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.plan.program import Aggregate, Emit, Fold, Materialize, TableJoin
+from streamkit.plan.operator import port_of
+from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.emit import Emit
+from streamkit.plan.operators.fold import Fold
+from streamkit.plan.operators.materialize import Materialize
+from streamkit.plan.operators.table_join import TableJoin
 from tests.crash import sales
 
 
@@ -22,7 +27,11 @@ def test_it_has_what_a_crash_could_tear():
 
     assert program.stages == 2 and {Materialize, TableJoin, Fold} <= kinds
     assert {aggregate.folded for aggregate in aggregates} == {True, False}
-    assert {operator.mode for operator in program.operators if isinstance(operator, Emit)} == {"latest", "every", "final"}
+    assert {port_of(operator.inputs[0]) for operator in program.operators if isinstance(operator, Emit)} == {
+        "latest",
+        "every",
+        "final",
+    }
 
 
 def test_its_results_are_of_every_kind(expected):

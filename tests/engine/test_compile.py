@@ -10,9 +10,9 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.log.opening import open_log
-from streamkit.plan import program as p
 from streamkit.plan.program import Program
 from streamkit.plan.program_check import check_program
+from streamkit.plan.windows import Windowing
 
 pytestmark = pytest.mark.spark
 
@@ -62,8 +62,12 @@ def shape(program):
     return [[operator.kind for operator in program.operators_of(stage)] for stage in range(program.stages + 1)]
 
 
+def every(program, kind):
+    return [operator for operator in program.operators if operator.kind == kind]
+
+
 def only(program, kind):
-    (found,) = [operator for operator in program.operators if operator.kind == kind]
+    (found,) = every(program, kind)
     return found
 
 
@@ -88,7 +92,7 @@ def test_demo_runs_in_two_kernels(app, compiled):
 
     assert shape(program) == [
         ["source", "filter", "source", "send", "send"],
-        ["receive", "materialize", "receive", "table_join", "global_join", "windows", "fold", "send"],
+        ["receive", "materialize", "receive", "table_join", "global_join", "fold", "send"],
         ["receive", "aggregate", "emit", "write"],
     ]
     assert [(edge.from_stage, edge.to_stage, edge.key) for edge in program.edges] == [
@@ -109,7 +113,7 @@ def test_columns_nobody_reads_do_not_travel(app, compiled):
 
     program = compiled()
 
-    columns = {program.inputs[one.input].topic: one.columns for one in program.operators if isinstance(one, p.Source)}
+    columns = {program.inputs[one.input].topic: one.columns for one in every(program, "source")}
     assert columns == {"flights": ("carrier", "tailnum", "origin", "dep_delay"), "planes": ("tailnum", "year", "seats")}
     assert program.edges[0].columns.names == ("tailnum", "year", "seats")
     assert program.edges[1].columns.names == ("carrier", "tailnum", "origin", "dep_delay")
@@ -152,10 +156,11 @@ def test_windowed_aggregation(app, compiled):
 
     program = compiled()
 
-    assert shape(program) == [["source", "filter", "windows", "fold", "send"], ["receive", "aggregate", "emit", "write"]]
-    aggregate, windows = only(program, "aggregate"), only(program, "windows")
-    assert (aggregate.folded, aggregate.modes, aggregate.size_ms, aggregate.grace_ms) == (True, ("latest",), 60_000, 5_000)
-    assert (windows.size_ms, windows.advance_ms, windows.grace_ms, windows.key) == (60_000, 60_000, 5_000, ("origin",))
+    assert shape(program) == [["source", "filter", "fold", "send"], ["receive", "aggregate", "emit", "write"]]
+    aggregate, fold = only(program, "aggregate"), only(program, "fold")
+    assert (aggregate.folded, aggregate.modes) == (True, ("latest",))
+    assert aggregate.window == fold.window == Windowing(60_000, 60_000, 5_000, (0,), "flights-by-origin-per-1-minute")
+    assert fold.key == ("origin",)
     assert only(program, "receive").folded
     (store,) = program.stores
     assert (store.name, store.stage, store.window_size_ms, store.retention_ms) == (
@@ -175,7 +180,7 @@ def test_windowed_aggregation(app, compiled):
 
 
 def test_every_result_needs_every_record(app, compiled):
-    """Where a result is asked for every record, records travel unfolded; the windows are assigned before."""
+    """Where a result is asked for every record, records travel unfolded, each once: they are put into windows behind the exchange."""
     table = app.stream("flights").group_by("origin").windowed_by(sk.hopping("2 minutes", "1 minute", grace="0 s")).count()
     table.emit("final").to("final")
     table.emit("every").to("every")
@@ -183,10 +188,11 @@ def test_every_result_needs_every_record(app, compiled):
     program = compiled()
 
     assert shape(program) == [
-        ["source", "windows", "send"],
+        ["source", "send"],
         ["receive", "aggregate", "emit", "write", "emit", "write"],
     ]
-    assert only(program, "aggregate").modes == ("every", "final")
+    aggregate = only(program, "aggregate")
+    assert (aggregate.modes, aggregate.folded, aggregate.window.per_record) == (("every", "final"), False, 2)
     assert [output.cleanup_policy for output in program.outputs] == ["delete", "delete"]
 
 
@@ -216,7 +222,7 @@ def test_left_join_keeps_records_without_a_key(app, compiled, how, keeps):
 
     program = compiled()
 
-    sends = {program.edges[one.edge].columns.names[0]: one.keep_null_keys for one in program.operators if isinstance(one, p.Send)}
+    sends = {program.edges[one.edge].columns.names[0]: one.keep_null_keys for one in every(program, "send")}
     assert sends == {"tailnum": False, "carrier": keeps}
     assert program.outputs[0].key == ("tailnum",)
 
@@ -300,7 +306,7 @@ def test_emitted_stream_goes_on(app, compiled):
     program = compiled()
 
     assert shape(program) == [
-        ["source", "windows", "fold", "send"],
+        ["source", "fold", "send"],
         ["receive", "aggregate", "emit", "fold", "send"],
         ["receive", "aggregate", "emit", "write"],
     ]
@@ -344,10 +350,11 @@ def test_table_looked_up_in_two_kernels_is_kept_in_both(app, compiled):
 
     program = compiled()
 
-    joins = [operator for operator in program.operators if isinstance(operator, p.TableJoin)]
+    joins = every(program, "table_join")
     assert [join.stage for join in joins] == [1, 2]
-    assert [program.store(join.store).stage for join in joins] == [1, 2]
-    assert len({join.store for join in joins}) == 2
+    stores = [program.store(store_of(program, join)) for join in joins]
+    assert [store.stage for store in stores] == [1, 2]
+    assert len({store.name for store in stores}) == 2
     assert ("planes", 1) in {(store.name, store.stage) for store in program.stores}
     assert (0, 2) in {(edge.from_stage, edge.to_stage) for edge in program.edges}
 
@@ -361,6 +368,18 @@ def test_table_looked_up_twice_in_one_kernel_is_kept_once(app, compiled):
     assert [store.name for store in compiled().stores] == ["planes"]
 
 
+def test_results_of_an_aggregation_are_kept_beside_its_states(app, compiled):
+    """An aggregation that is joined with has two stores: its states under its own name, and its results for the join."""
+    totals = app.stream("flights").group_by("origin").agg(far=F.max("distance"), store="totals")
+    app.stream("flights").join(totals, on="origin").to("joined")
+
+    program = compiled()
+
+    assert [program.keeper(store.name).kind for store in program.stores] == ["aggregate", "materialize"]
+    assert [store.name for store in program.stores] == ["totals", "totals-results"]
+    assert program.store("totals-results").value.names == ("far",)
+
+
 def test_join_keys_are_widened(app, compiled):
     """Keys of whole numbers meet in the wider type, on either side, so that equal numbers meet in one task."""
     flights = app.stream("flights").select("origin")
@@ -369,18 +388,28 @@ def test_join_keys_are_widened(app, compiled):
 
     program = compiled()
 
-    for join in [operator for operator in program.operators if isinstance(operator, p.TableJoin)]:
+    for join in every(program, "table_join"):
         left, right = (
             program.edges[next(o.edge for o in program.operators if o.id == source_of(program, name))] for name in join.inputs
         )
-        assert left.columns["flight"].type == right.columns["flight"].type == program.store(join.store).key["flight"].type
+        assert (
+            left.columns["flight"].type
+            == right.columns["flight"].type
+            == program.store(store_of(program, join)).key["flight"].type
+        )
     assert sorted(store.key["flight"].type for store in program.stores) == ["bigint", "int"]
 
 
 def source_of(program, operator_id):
-    """The `Receive` that rows of an operator come from."""
-    operator = next(one for one in program.operators if one.id == operator_id)
-    return operator.id if isinstance(operator, p.Receive) else source_of(program, operator.inputs[0])
+    """The receiving end that rows of an operator come from."""
+    operator = program.operator(operator_id)
+    return operator.id if operator.kind == "receive" else source_of(program, operator.inputs[0])
+
+
+def store_of(program, join):
+    """The store of the table that a join looks up."""
+    (name,) = program.operator(join.inputs[1]).stores
+    return name
 
 
 def test_output_takes_the_order_of_its_topic(app, compiled):
@@ -401,7 +430,7 @@ def test_two_streams_may_go_to_one_topic(app, compiled):
     program = compiled()
 
     assert len(program.outputs) == 1
-    assert [operator.output for operator in program.operators if isinstance(operator, p.Write)] == [0, 0]
+    assert [operator.output for operator in every(program, "write")] == [0, 0]
 
 
 def test_program_depends_on_structure_alone(log, analyzer):

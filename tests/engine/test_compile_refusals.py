@@ -57,6 +57,12 @@ def flights(app):
     return app.stream("flights")
 
 
+def counted_twice(app):
+    """A table whose results, kept for a join, take the name of another store."""
+    flights(app).group_by("carrier").agg(n=F.count("*"), store="totals-results")
+    return flights(app).group_by("origin").agg(n=F.count("*"), store="totals")
+
+
 HOUR = sk.tumbling("1 hour", grace="0 s")
 REFUSALS = {
     "missing topic": (
@@ -108,10 +114,15 @@ REFUSALS = {
         TopologyError,
         "needs a key, and the stream has none",
     ),
-    "derived table": (
-        lambda app: flights(app).join(flights(app).group_by("origin").count(), on="origin").to("x"),
+    "windowed table": (
+        lambda app: flights(app).join(flights(app).group_by("origin").windowed_by(HOUR).count(), on="origin").to("x"),
         TopologyError,
-        "results of an aggregation is not supported yet",
+        "a join of a stream with the results of windows is not supported yet; expected a table whose key has no windows",
+    ),
+    "two stores of one name": (
+        lambda app: flights(app).join(counted_twice(app), on="origin").to("x"),
+        TopologyError,
+        "two different stores are called 'totals-results'; expected another name",
     ),
     "hidden column": (
         lambda app: flights(app).group_by(origin=F.upper("origin")).count().to("x"),

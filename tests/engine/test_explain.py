@@ -84,7 +84,7 @@ stage 0 (readers)
 stage 1 (kernel)
   aggregate-flights-by-origin:receive  receive: edge 0, folded  ← aggregate-flights-by-origin:send
   aggregate-flights-by-origin  aggregate: by origin, store flights-by-origin, emits latest: n = count(*): bigint  ← aggregate-flights-by-origin:receive
-  emit-latest-flights-by-origin  emit: latest  ← aggregate-flights-by-origin
+  emit-latest-flights-by-origin  emit: latest  ← aggregate-flights-by-origin#latest
   to-counts  write: output 0  ← emit-latest-flights-by-origin
 exchanges
   0  stage 0 to 1 by [origin]: (origin string, n.count bigint NOT NULL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.order import NO_TIME, Backlog, Cut, Records, cut, order_keys
+from streamkit.engine.order import Backlog, Cut, Records, cut, order_keys
+from streamkit.engine.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent
 
 Frames = list[list[int]]  # event times, frame by frame
@@ -18,15 +20,34 @@ frames = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), max_size
 partitions = st.lists(frames, min_size=1, max_size=4)
 
 
-def backlog_of(number: int, partition: Frames, start: int = 0) -> Backlog:
+def input_of(number: int) -> int:
+    """The input of a lane: every two lanes are partitions of one."""
+    return number // 2
+
+
+def floors_of(lanes: int) -> list[int]:
+    """The stream times of the inputs of so many lanes, before any record."""
+    return [NO_TIME] * (input_of(lanes) + 1)
+
+
+def moved_floors(floors: list[int], reached: Iterable[int]) -> list[int]:
+    """The stream times of the inputs when their lanes have reached these order keys."""
+    floors = list(floors)
+    for number, key in enumerate(reached):
+        floors[input_of(number)] = max(floors[input_of(number)], key)
+    return floors
+
+
+def backlog_of(number: int, partition: Frames, start: int, floors: list[int]) -> Backlog:
     extents, offset = [], 0
     for index, times in enumerate(partition):
         extents.append(Extent(number, 0, offset, offset + len(times), "", index, 0, min(times), max(times), len(times)))
         offset += len(times)
-    return Backlog(number, 0, start, tuple(extent for extent in extents if extent.next_offset > start))
+    waiting = tuple(extent for extent in extents if extent.next_offset > start)
+    return Backlog(input_of(number), number % 2, start, waiting, floor_ms=floors[input_of(number)])
 
 
-def cut_of(partitions: list[Frames], starts: list[int], stream_time: int, limit: int) -> tuple[Cut, set[tuple[int, int]]]:
+def cut_of(partitions: list[Frames], starts: list[int], floors: list[int], limit: int) -> tuple[Cut, set[tuple[int, int]]]:
     read: set[tuple[int, int]] = set()
 
     def records_of(extent: Extent, start: int) -> Records:
@@ -34,17 +55,16 @@ def cut_of(partitions: list[Frames], starts: list[int], stream_time: int, limit:
         times = np.array(partitions[extent.topic_id][extent.position], np.int64)
         return times[start - extent.base_offset :], np.arange(start, extent.next_offset, dtype=np.int64)
 
-    backlogs = [
-        backlog_of(number, partition, start) for number, (partition, start) in enumerate(zip(partitions, starts, strict=True))
-    ]
-    return cut(backlogs, stream_time, limit, records_of), read
+    lanes = enumerate(zip(partitions, starts, strict=True))
+    backlogs = [backlog_of(number, partition, start, floors) for number, (partition, start) in lanes]
+    return cut(backlogs, limit, records_of), read
 
 
-def in_order(partitions: list[Frames], starts: list[int], stream_time: int) -> list[tuple[int, int, int]]:
-    """(order key, input, offset) of every waiting record, sorted: the definition."""
+def in_order(partitions: list[Frames], starts: list[int], floors: list[int]) -> list[tuple[int, int, int]]:
+    """(order key, lane, offset) of every waiting record, sorted: the definition."""
     rows = []
     for number, (partition, start) in enumerate(zip(partitions, starts, strict=True)):
-        reached = stream_time
+        reached = floors[input_of(number)]
         for offset, time in enumerate(time for frame in partition for time in frame):
             if offset >= start:
                 reached = max(reached, time)
@@ -55,13 +75,14 @@ def in_order(partitions: list[Frames], starts: list[int], stream_time: int) -> l
 @given(partitions, st.integers(1, 40))
 def test_an_epoch_is_the_first_records_of_the_merged_order(partitions: list[Frames], limit: int) -> None:
     """Whatever the frames, the cut takes exactly the first records of the canonical order."""
-    starts = [0] * len(partitions)
-    found, _ = cut_of(partitions, starts, NO_TIME, limit)
-    expected = in_order(partitions, starts, NO_TIME)[:limit]
+    starts, floors = [0] * len(partitions), floors_of(len(partitions))
+    found, _ = cut_of(partitions, starts, floors, limit)
+    expected = in_order(partitions, starts, floors)[:limit]
     assert found.records == len(expected)
     taken = {(number, offset) for number, end in enumerate(found.ends) for offset in range(end)}
     assert taken == {(number, offset) for _, number, offset in expected}
-    assert found.stream_time_ms == (expected[-1][0] if expected else NO_TIME)
+    last = {number: key for key, number, _ in expected}
+    assert found.reached == tuple(last.get(number, NO_TIME) for number in range(len(partitions)))
 
 
 @given(partitions, st.integers(1, 7), st.integers(1, 13))
@@ -71,15 +92,15 @@ def test_the_size_of_epochs_does_not_change_the_order(partitions: list[Frames], 
 
 
 def _by_epochs(partitions: list[Frames], limit: int) -> list[tuple[int, int, int]]:
-    starts, stream_time = [0] * len(partitions), NO_TIME
+    starts, floors = [0] * len(partitions), floors_of(len(partitions))
     processed: list[tuple[int, int, int]] = []
     while True:
-        found, _ = cut_of(partitions, starts, stream_time, limit)
+        found, _ = cut_of(partitions, starts, floors, limit)
         if not found.records:
             return processed
-        waiting = in_order(partitions, starts, stream_time)
+        waiting = in_order(partitions, starts, floors)
         processed += [row for row in waiting if row[2] < found.ends[row[1]]]
-        starts, stream_time = list(found.ends), found.stream_time_ms
+        starts, floors = list(found.ends), moved_floors(floors, found.reached)
 
 
 holes = st.lists(st.lists(st.tuples(st.integers(0, 50), st.booleans()), min_size=1, max_size=6), max_size=5)
@@ -90,33 +111,33 @@ def test_holes_are_no_records(partitions: list[list[list[tuple[int, bool]]]], li
     """With holes that compaction left, epochs take the same records in the same order as if there were none."""
     dense = [[[time for time, stays in frame if stays] for frame in partition] for partition in partitions]
     dense = [[frame for frame in partition if frame] for partition in dense]
-    expected = [(number, rank) for _, number, rank in in_order(dense, [0] * len(dense), NO_TIME)]
+    expected = [(number, rank) for _, number, rank in in_order(dense, [0] * len(dense), floors_of(len(dense)))]
     offsets = [[offset for offset, (_, stays) in enumerate(chain(*partition)) if stays] for partition in partitions]
     assert _by_epochs_with_holes(partitions, limit) == [(number, offsets[number][rank]) for number, rank in expected]
 
 
 def _by_epochs_with_holes(partitions: list[list[list[tuple[int, bool]]]], limit: int) -> list[tuple[int, int]]:
-    starts, stream_time = [0] * len(partitions), NO_TIME
+    starts, floors = [0] * len(partitions), floors_of(len(partitions))
     processed: list[tuple[int, int]] = []
     while True:
-        backlogs = [sparse_backlog(number, partition, starts[number]) for number, partition in enumerate(partitions)]
-        found = cut(backlogs, stream_time, limit, lambda extent, start: sparse_records(partitions, extent, start))
+        backlogs = [sparse_backlog(number, partition, starts[number], floors) for number, partition in enumerate(partitions)]
+        found = cut(backlogs, limit, lambda extent, start: sparse_records(partitions, extent, start))
         assert found.records <= sum(backlog.records for backlog in backlogs)
         if not found.records:
             return processed
         taken = []
-        for backlog, end in zip(backlogs, found.ends, strict=True):
-            reached = stream_time
+        for number, (backlog, end) in enumerate(zip(backlogs, found.ends, strict=True)):
+            reached = backlog.floor_ms
             for extent in backlog.extents:
                 for time, offset in zip(*sparse_records(partitions, extent, max(backlog.start, extent.base_offset)), strict=True):
                     reached = max(reached, int(time))
-                    taken += [(reached, backlog.input, int(offset))] if offset < end else []
+                    taken += [(reached, number, int(offset))] if offset < end else []
         assert len(taken) == found.records
         processed += [(number, offset) for _, number, offset in sorted(taken)]
-        starts, stream_time = list(found.ends), found.stream_time_ms
+        starts, floors = list(found.ends), moved_floors(floors, found.reached)
 
 
-def sparse_backlog(number: int, partition: list[list[tuple[int, bool]]], start: int) -> Backlog:
+def sparse_backlog(number: int, partition: list[list[tuple[int, bool]]], start: int, floors: list[int]) -> Backlog:
     extents, offset = [], 0
     for index, frame in enumerate(partition):
         times = [time for time, stays in frame if stays]
@@ -124,7 +145,8 @@ def sparse_backlog(number: int, partition: list[list[tuple[int, bool]]], start: 
             place = (number, 0, offset, offset + len(frame), "", index, 0)
             extents.append(Extent(*place, min(times), max(times), len(times)))
         offset += len(frame)
-    return Backlog(number, 0, start, tuple(extent for extent in extents if extent.next_offset > start))
+    waiting = tuple(extent for extent in extents if extent.next_offset > start)
+    return Backlog(input_of(number), number % 2, start, waiting, floor_ms=floors[input_of(number)])
 
 
 def sparse_records(partitions: list[list[list[tuple[int, bool]]]], extent: Extent, start: int) -> Records:
@@ -137,7 +159,7 @@ def sparse_records(partitions: list[list[list[tuple[int, bool]]]], extent: Exten
 def test_only_the_frames_in_which_the_cut_falls_are_read() -> None:
     """A cut among a hundred frames reads a handful of them."""
     partition = [list(range(start * 10, start * 10 + 10)) for start in range(100)]
-    found, read = cut_of([partition], [0], NO_TIME, 505)
+    found, read = cut_of([partition], [0], [NO_TIME], 505)
     assert found.ends == (505,)
     assert len(read) <= 8
     assert (0, 50) in read
@@ -145,8 +167,8 @@ def test_only_the_frames_in_which_the_cut_falls_are_read() -> None:
 
 def test_taking_everything_reads_no_frame() -> None:
     """An epoch that takes all there is needs only the manifest."""
-    found, read = cut_of([[[5, 3], [4]], [[9]]], [0, 0], NO_TIME, 4)
-    assert (found.ends, found.stream_time_ms, found.records) == ((3, 1), 9, 4)
+    found, read = cut_of([[[5, 3], [4]], [[9]]], [0, 0], [NO_TIME], 4)
+    assert (found.ends, found.reached, found.records) == ((3, 1), (5, 9), 4)
     assert not read
 
 

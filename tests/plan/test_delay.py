@@ -7,7 +7,6 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
-from streamkit.plan.delay import delay_ms, delayed_window
 from streamkit.plan.operators.aggregate import AggregateNode
 
 WINDOW = sk.tumbling("10 ms", grace="5 ms")
@@ -18,7 +17,7 @@ def counted(stream):
 
 
 def delay_of(stream, window=WINDOW):
-    return delay_ms(stream.node, window)
+    return stream.node.delay_ms(window)
 
 
 def test_only_final_results_are_behind():
@@ -52,7 +51,7 @@ def test_windows_over_newest_results_are_refused():
     assert isinstance(node, AggregateNode)
 
     with pytest.raises(TopologyError, match="emit\\('latest'\\)"):
-        delayed_window(node)
+        node.delayed_window()
 
 
 def test_windows_close_later_by_the_delay():
@@ -60,10 +59,10 @@ def test_windows_close_later_by_the_delay():
     finals = counted(sk.Topology("t").stream("clicks")).emit("final")
     node = counted(finals).node
     assert isinstance(node, AggregateNode)
-    window = delayed_window(node)
+    window = node.delayed_window()
     plain = finals.group_by("user").count().node
     assert isinstance(plain, AggregateNode)
 
     assert window is not None
     assert (window.size_ms, window.grace_ms, window.retention_ms) == (10, 11, 21)
-    assert delayed_window(plain) is None
+    assert plain.delayed_window() is None

@@ -53,3 +53,38 @@ def test_a_missing_field_has_its_default():
     assert from_plain(Outer, old) == Outer(VALUE.number, VALUE.counts, VALUE.nested, VALUE.points, VALUE.inner)
     with pytest.raises(KeyError, match="counts"):
         from_plain(Outer, {name: value for name, value in PLAIN.items() if name != "counts"})
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Has a text of its own, which is checked on the way back."""
+
+    share: int
+
+    def to_json(self) -> str:
+        return f"{self.share} %"
+
+    @classmethod
+    def from_json(cls, value: str) -> Checked:
+        if not value.endswith(" %"):
+            raise ValueError(f"{value!r} is no share")
+        return cls(int(value.removesuffix(" %")))
+
+
+@dataclass(frozen=True)
+class Shares:
+    one: Checked
+    none: Checked | None
+    some: tuple[Checked, ...]
+    named: Mapping[str, Checked]
+
+
+def test_a_value_may_say_itself_what_it_is():
+    """A value with a `to_json` of its own is that wherever it lies, and is read by its own `from_json`, which may refuse."""
+    shares = Shares(Checked(1), None, (Checked(2), Checked(3)), {"a": Checked(4)})
+    plain = {"one": "1 %", "none": None, "some": ["2 %", "3 %"], "named": {"a": "4 %"}}
+
+    assert to_plain(shares) == plain
+    assert from_plain(Shares, json.loads(json.dumps(plain))) == shares
+    with pytest.raises(ValueError, match="'3' is no share"):
+        from_plain(Shares, {**plain, "some": ["2 %", "3"]})

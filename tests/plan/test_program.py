@@ -10,7 +10,22 @@ import pytest
 from streamkit.errors import ConfigError, FormatVersionError
 from streamkit.plan import program as p
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.operator import KINDS
+from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.emit import Emit
+from streamkit.plan.operators.exchange import Receive, Send
+from streamkit.plan.operators.filter import Filter
+from streamkit.plan.operators.fold import Fold
+from streamkit.plan.operators.global_join import GlobalJoin
+from streamkit.plan.operators.materialize import Materialize
+from streamkit.plan.operators.merge import Merge
+from streamkit.plan.operators.project import Project
+from streamkit.plan.operators.source import Source
+from streamkit.plan.operators.table_join import TableJoin
+from streamkit.plan.operators.table_table_join import TableTableJoinRows
+from streamkit.plan.operators.write import Write
 from streamkit.plan.program_check import check_program
+from streamkit.plan.windows import Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
@@ -19,29 +34,32 @@ TOTAL = TypedAggregate("total", "sum", "double", AMOUNT)
 EVENTS = Schema.parse("user string NOT NULL, amount decimal(10,2), `od d``name` timestamp")
 STATE = Schema.parse("user string, `total.sum` double")
 
+WINDOW = Windowing(60_000, 60_000, 0, (1,), "totals")
+LEFT_ONLY = (("user", "left.user"),)
+
 PROGRAM = p.Program(
     application="app",
     inputs=(p.Input("airlines", "global_table", EVENTS, ("user",)), p.Input("events", "stream", EVENTS, ("user",))),
     operators=(
-        p.Source("source", 0, (), 1, ("user", "amount")),
-        p.Filter("filter", 0, ("source",), PREDICATE),
-        p.GlobalJoin(
+        Source("source", 0, (), 1, ("user", "amount")),
+        Filter("filter", 0, ("source",), PREDICATE),
+        GlobalJoin(
             "global",
             0,
             ("filter",),
             "left",
             ("user",),
             0,
-            (("user", "left.user"),),
-            (p.Project("rename", 0, ("x",), (("a", AMOUNT),)),),
+            LEFT_ONLY,
+            (Project("rename", 0, ("x",), (("a", AMOUNT),)),),
+            ("user",),
         ),
-        p.Windows("windows", 0, ("global",), 60_000, 60_000, 0, ("user",)),
-        p.Fold("fold", 0, ("windows",), ("user",), True, (TOTAL,)),
-        p.Send("send", 0, ("fold",), 0, False),
-        p.Receive("receive", 1, ("send",), 0, True),
-        p.Aggregate("aggregate", 1, ("receive",), ("user",), "totals", (TOTAL,), True, ("latest", "final"), 60_000, 0),
-        p.Emit("emit", 1, ("aggregate",), "final"),
-        p.Write("write", 1, ("emit",), 0),
+        Fold("fold", 0, ("global",), ("user",), (TOTAL,), WINDOW),
+        Send("send", 0, ("fold",), 0, ("user",), False),
+        Receive("receive", 1, ("send",), 0, ("user",), True),
+        Aggregate("aggregate", 1, ("receive",), ("user",), "totals", (TOTAL,), True, ("latest", "final"), WINDOW),
+        Emit("emit", 1, ("aggregate#final",)),
+        Write("write", 1, ("emit",), 0),
     ),
     edges=(p.Edge(0, 0, 1, ("user",), STATE),),
     stores=(p.Store("totals", 0, 1, STATE.select(["user"]), STATE.select(["total.sum"]), 60_000, 120_000),),
@@ -53,6 +71,11 @@ PROGRAM = p.Program(
 def changed(operator_id, **fields):
     operators = tuple(replace(one, **fields) if one.id == operator_id else one for one in PROGRAM.operators)
     return replace(PROGRAM, operators=operators)
+
+
+def with_copy_of(operator_id):
+    copy = replace(PROGRAM.operator(operator_id), id="copy")
+    return replace(PROGRAM, operators=(*PROGRAM.operators, copy))
 
 
 def test_json_and_back():
@@ -67,28 +90,37 @@ def test_json_and_back():
 
 def test_fingerprints_differ():
     """Any change of the program changes its fingerprint."""
-    others = [replace(PROGRAM, application="b"), changed("windows", grace_ms=1), changed("filter", table=True)]
+    others = [
+        replace(PROGRAM, application="b"),
+        changed("fold", window=replace(WINDOW, grace_ms=1)),
+        changed("filter", table=True),
+    ]
 
     assert len({one.fingerprint for one in [PROGRAM, *others]}) == 4
 
 
+OTHERS = (
+    Materialize("m", 1, ("x",), "s"),
+    TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
+    TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
+    Merge("u", 0, ("a", "b"), ("k",)),
+    Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
+)
+
+
 def test_every_operator_survives_json():
     """Every kind of operator has a name of its own and comes back as itself."""
-    assert len(p.OPERATORS) == len({cls.kind for cls in p.OPERATORS.values()})
-    assert {type(one).kind for one in PROGRAM.operators} | {"materialize", "table_join", "project"} == set(p.OPERATORS)
-    for one in (
-        p.Materialize("m", 1, ("x",), "s"),
-        p.TableJoin("j", 1, ("a", "b"), "left", ("k",), "s", (("k", "left.k"),)),
-        p.Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
-    ):
+    assert {type(one) for one in (*PROGRAM.operators, *OTHERS)} == set(KINDS.values())
+    assert all(cls.kind == kind for kind, cls in KINDS.items())
+    for one in OTHERS:
         other = replace(PROGRAM, operators=(one,))
         assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
 
 
 def test_other_formats_are_refused():
     """A program of another format is not guessed at."""
-    with pytest.raises(FormatVersionError, match="format 2"):
-        p.Program.from_json({**PROGRAM.to_json(), "format": 2})
+    with pytest.raises(FormatVersionError, match="format 1"):
+        p.Program.from_json({**PROGRAM.to_json(), "format": 1})
 
 
 @pytest.mark.parametrize("key_groups", [0, 65_536, 70_000])
@@ -115,10 +147,14 @@ def test_sound_program_passes():
         (changed("source", input=2), "an input that is not there"),
         (changed("write", output=1), "an output that is not there"),
         (changed("aggregate", store="other"), "no store 'other' in its stage"),
-        (changed("aggregate", folded=False), "does not stand behind its exchange"),
+        (changed("aggregate", folded=False), "aggregate takes rows of state"),
+        (changed("receive", folded=False), "aggregate does not take rows of state"),
         (changed("aggregate", inputs=("send",)), "aggregate"),
-        (changed("send", edge=1), "not every edge has one Send"),
-        (changed("receive", edge=1), "not every edge has one Receive"),
+        (changed("send", edge=1), "send names edge 1, and there are 1"),
+        (changed("receive", edge=1), "receive names edge 1, and there are 1"),
+        (with_copy_of("aggregate"), "keeper of store \\['totals'\\] occurs twice"),
+        (with_copy_of("send"), "not every edge has one Send"),
+        (with_copy_of("receive"), "not every edge has one Receive"),
         (replace(PROGRAM, edges=(replace(PROGRAM.edges[0], number=1),)), "the edges have the numbers \\[1\\]"),
         (replace(PROGRAM, edges=(replace(PROGRAM.edges[0], to_stage=2),)), "not at its end of edge 0"),
     ],

@@ -17,6 +17,7 @@ from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, STREAM, TABLE, Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.emit import port_step
+from streamkit.plan.operators.exchange import Receive
 from streamkit.plan.operators.fold import Fold, arguments
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.project import Project
@@ -112,7 +113,7 @@ class AggregateNode(Node):
         """
         if self.window is None:
             return None
-        if self.child.depends_on_cut():
+        if self.child.depends_on_cut:
             raise TopologyError(
                 "windows over emit('latest') of an aggregation would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before windowed_by",
@@ -217,7 +218,14 @@ class Aggregate(Operator):
         return f"aggregate: by {listed(self.key)}{window}, store {self.store}{emitted}: {aggregates_text(self.aggregates)}"
 
     def faults(self, program: Program) -> list[str]:
-        return store_faults(self, program)
+        takes_state = _gives_state(program.operator(self.inputs[0]))
+        wrong = [] if takes_state == self.folded else [f"{self.id} {'does not take' if self.folded else 'takes'} rows of state"]
+        return [*store_faults(self, program), *wrong]
+
+
+def _gives_state(operator: Operator) -> bool:
+    """Whether an operator's rows are rows of aggregate state."""
+    return isinstance(operator, Fold) or (isinstance(operator, Receive) and operator.folded)
 
 
 def _grouped(node: AggregateNode, rows: Step, building: Building) -> tuple[Step, Key]:

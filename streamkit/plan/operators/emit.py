@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -61,8 +62,9 @@ class EmitNode(Node):
         assert delay is not None, "checked on construction"
         return delay
 
+    @cached_property
     def depends_on_cut(self) -> bool:
-        return (self.mode == "latest" and self.child.origin.is_settled_per_epoch) or self.child.depends_on_cut()
+        return (self.mode == "latest" and self.child.origin.is_settled_per_epoch) or self.child.depends_on_cut
 
     def lower(self, building: Building) -> Step:
         """The port of the table's operator, then the stateless steps above the table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -54,7 +55,7 @@ class Join(Node):
     def relation(self) -> str:
         return STREAM
 
-    @property
+    @cached_property
     def subject(self) -> str:
         return self.name or shortened(f"{self.left.subject}-{self.right.subject}")
 
@@ -62,7 +63,7 @@ class Join(Node):
     def tables(self) -> tuple[Node, ...]:
         return (self.right,) if self.right.relation == TABLE else ()
 
-    @property
+    @cached_property
     def feeding(self) -> frozenset[Node]:
         return self.left.feeding
 

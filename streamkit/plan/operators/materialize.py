@@ -42,7 +42,7 @@ class Materialize(Operator):
 
 
 def materialized(table: Node, rows: Step, building: Building, variant: str = "") -> Step:
-    """The step that keeps a table's rows in its store; `variant` tells apart copies with other types of keys."""
+    """The step that keeps a table's rows in its store; `variant` tells apart what is kept beside it, such as copies with wider keys."""
     name = building.store_name(table) + variant
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)))

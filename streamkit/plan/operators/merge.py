@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -34,7 +35,7 @@ class MergeNode(Node):
     def relation(self) -> str:
         return STREAM
 
-    @property
+    @cached_property
     def subject(self) -> str:
         return self.name or shortened("-".join(stream.subject for stream in self.streams))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -37,7 +38,7 @@ class SourceNode(Node):
     def subject(self) -> str:
         return self.name or self.topic
 
-    @property
+    @cached_property
     def feeding(self) -> frozenset[Node]:
         return frozenset({self})
 
@@ -89,7 +90,7 @@ class TableSource(SourceNode):
 
     def lower(self, building: Building) -> Step:
         """The step that keeps a table whose store has a name, even if nothing else reads it."""
-        return materialized(self, self.changes(building), building)
+        return materialized(self, building.changes(self), building)
 
     @property
     def keeps_store(self) -> bool:

@@ -67,7 +67,7 @@ class TableJoin(Operator):
 
 def table_join(node: Join, left: Step, building: Building) -> Step:
     """The steps of a join with a kept table: both sides widened to common types of the key, the table kept in its store."""
-    right = node.right.changes(building)
+    right = building.changes(node.right)
     if right.key != right.partition_by:
         raise TopologyError(
             "a join of a stream with the results of windows is not supported yet; expected a table whose key has no windows",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -64,9 +65,13 @@ class TableTableJoin(Node):
     def relation(self) -> str:
         return TABLE
 
-    @property
+    @cached_property
     def subject(self) -> str:
         return self.store or self.name or shortened(f"{self.left.subject}-join-{self.right.subject}")
+
+    @cached_property
+    def join_depth(self) -> int:
+        return 1 + max(self.left.join_depth, self.right.join_depth)
 
     @property
     def tables(self) -> tuple[Node, ...]:
@@ -81,22 +86,18 @@ class TableTableJoin(Node):
         return self.store is not None
 
     def short_text(self) -> str:
-        return f"{self.left.short_text()} joined with {self.right.short_text()}"
+        return f"table {self.subject}"
 
     def lower(self, building: Building) -> Step:
-        joined = self._joined(building)
-        return (
-            joined
-            if self.store is None
-            else materialized(self, port_step(joined, "every", f"{joined.id}:changes", building), building)
-        )
+        """The join, its result kept if its store has a name."""
+        return self._joined(building) if self.store is None else materialized(self, building.changes(self), building)
 
     def changes(self, building: Building) -> Step:
         joined = self._joined(building)
         return port_step(joined, "every", f"{joined.id}:changes", building)
 
     def _joined(self, building: Building) -> Step:
-        left, right = self.left.changes(building), self.right.changes(building)
+        left, right = building.changes(self.left), building.changes(self.right)
         for side in (left, right):
             if side.key != side.partition_by:
                 raise TopologyError(
@@ -112,7 +113,7 @@ class TableTableJoin(Node):
         columns = joined_names(self, kept_left.schema, kept_right.schema, right.key, "right table")
         operator = TableTableJoinRows(
             building.name(self), UNSTAGED, (kept_left.id, kept_right.id), self.how, left.key, right_on, columns,
-            _depth(self.right) > _depth(self.left),
+            self.right.join_depth > self.left.join_depth,
         )  # fmt: skip
         schema = joined_schema(columns, kept_left.schema, kept_right.schema, OPTIONAL_SIDES[self.how], self.at, left.key)
         return building.add(Step(operator, schema, left.key, left.key, True, self.at))
@@ -162,8 +163,3 @@ def _check_keys(node: TableTableJoin, left: Key, right: Key) -> None:
             "a join by other columns (a foreign key) is not supported yet",
             node.at,
         )
-
-
-def _depth(node: Node) -> int:
-    """How many table-table joins lie above a node's sources; the results of the deeper side come first, as in Kafka Streams."""
-    return max((_depth(child) for child in node.children), default=0) + isinstance(node, TableTableJoin)

@@ -8,10 +8,13 @@ import pytest
 
 from streamkit.errors import ConfigError, Location, TopologyError
 from streamkit.plan.expression import Call, Literal, Reference
+from streamkit.plan.naming import name_steps
+from streamkit.plan.node import WRITTEN_OUT_MAX, Node, structure_hash
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
 from streamkit.plan.operators.source import GlobalTableSource, SourceNode, StreamSource, TableSource
 from streamkit.plan.operators.write import To
@@ -48,6 +51,44 @@ def test_streams_and_tables_of_a_topic_differ():
     sources: set[SourceNode] = {StreamSource("users"), TableSource("users"), GlobalTableSource("users")}
 
     assert len(sources) == 3
+
+
+def test_structure_hash_depends_on_structure_alone():
+    """The hash, which names of stores hold, is the same in every process and for equal trees; it differs where a tree differs."""
+    joined = Join(FilterNode(STREAM, Reference("x")), TABLE, on=(("user", "user"),))
+
+    assert structure_hash(StreamSource("events")) == structure_hash(STREAM) == "10e5181d"
+    assert structure_hash(joined) != structure_hash(joined.left)
+
+
+class Counted(FilterNode):
+    """A filter that counts how often it is written out."""
+
+    written = 0
+
+    def __repr__(self):
+        type(self).written += 1
+        return super().__repr__()
+
+
+def test_trees_that_share_nodes_are_not_walked_again_for_each_use():
+    """Forty joins of a stream with itself, each of the one before, hash, compare and get names, and only small trees are written out."""
+
+    def nested(depth):
+        Counted.written = 0
+        node: Node = Counted(STREAM, Reference("x"))
+        for _ in range(depth):
+            node = MergeNode((node, node))
+        return node
+
+    one, other = nested(40), nested(40)
+
+    assert one == other and hash(one) == hash(other)
+    assert one != nested(39)
+    assert one.tree_size == 3 * 2**40 - 1
+    assert structure_hash(one) == structure_hash(other)
+    assert len(name_steps([one, other]).steps) == 42
+    assert Counted.written < WRITTEN_OUT_MAX
 
 
 def test_nodes_cannot_be_changed():

@@ -1,0 +1,69 @@
+"""An operator is two files of the same name; what passes ask of it, it answers itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import streamkit.engine.operators as kernels_folder
+import streamkit.plan.operators as records_folder
+from streamkit.engine.kernels import _KERNELS
+from streamkit.plan.operator import KINDS
+
+ROOT = Path(__file__).parents[2]
+RECORDS = "streamkit.plan.operators."
+KERNELS = "streamkit.engine.operators."
+PASSES = (
+    "stages", "exchanges", "partials", "pruning", "explain", "program_check", "naming", "describe", "mermaid", "picture", "lowering",
+)  # fmt: skip
+ASKS_FOR_CLASS = {"isinstance", "issubclass", "type"}
+
+
+def records():
+    """The records of operators that have a file in the folder, and whose rows a kernel makes: sources are what readers read."""
+    return [record for record in KINDS.values() if record.__module__.startswith(RECORDS) and not is_read_from_the_log(record)]
+
+
+def is_read_from_the_log(record):
+    """Whether an operator takes no inputs, so that nothing runs it."""
+    return "input_read" in record.__dict__
+
+
+def test_every_file_is_found():
+    """A file in either folder is imported by itself, without a list that names it."""
+    for folder in (records_folder, kernels_folder):
+        files = {file.stem for file in Path(folder.__path__[0]).glob("*.py")} - {"__init__"}
+        assert set(folder.NAMES) == files
+
+
+@pytest.mark.parametrize("record", records(), ids=lambda record: record.kind)
+def test_a_record_has_its_kernel_in_the_file_of_the_same_name(record):
+    """What plan/operators/x.py records, engine/operators/x.py runs."""
+    function = _KERNELS[record].function
+
+    assert function.__module__ == KERNELS + record.__module__.removeprefix(RECORDS)
+
+
+def test_kernels_stand_beside_records():
+    """No file of kernels is without a file of records, and none registers a kernel for a record of another file."""
+    ours = [(record, kernel) for record, kernel in _KERNELS.items() if record.__module__.startswith(RECORDS)]
+
+    assert set(kernels_folder.NAMES) <= set(records_folder.NAMES)
+    assert {record.__module__.removeprefix(RECORDS) for record, _ in ours} == set(kernels_folder.NAMES)
+
+
+def test_what_is_read_from_the_log_has_no_kernel():
+    """Readers make the rows of a source: no kernel runs it."""
+    assert {record for record in KINDS.values() if is_read_from_the_log(record)}.isdisjoint(_KERNELS)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_passes_ask_no_operator_for_its_class(name):
+    """A pass knows operators and nodes by their traits alone, so that a new one touches no pass."""
+    tree = ast.parse((ROOT / "streamkit" / "plan" / f"{name}.py").read_text(encoding="utf-8"))
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+    assert called.isdisjoint(ASKS_FOR_CLASS)
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match)]
