@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,16 +20,6 @@ from streamkit.names import DELETED
 from streamkit.plan.plain import from_plain, to_plain
 
 Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
-
-
-def offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    plain: dict[str, dict[str, int]] = to_plain(offsets)
-    return plain
-
-
-def offsets_from_json(value: Mapping[str, Mapping[str, int]]) -> dict[int, dict[int, int]]:
-    found: dict[int, dict[int, int]] = from_plain(Offsets, value)
-    return found
 
 
 @dataclass(frozen=True)
@@ -55,15 +44,6 @@ class Changes:
     plan_files: tuple[str, ...] = ()
     purged_below: Offsets = field(default_factory=dict)
     generation_start: tuple[int, str] = (0, "")
-
-    def to_json(self) -> dict[str, Any]:
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Changes:
-        found: Changes = from_plain(cls, value)
-        return found
 
 
 def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Extent]]:

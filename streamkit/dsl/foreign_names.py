@@ -53,11 +53,11 @@ NOT_YET: dict[str, dict[str, str]] = {
         **dict.fromkeys(("flat_map", "flat_map_values"), ""),
         **dict.fromkeys(("peek", "foreach", "print"), _COMMAND), **dict.fromkeys(("process", "process_values", "transform"), ""),
         **dict.fromkeys(("split", "branch"), "a filter(condition) for each branch does the same"),
-        "merge": "both streams may go to one topic", "select_key": "with_columns(key_column=expression) re-keys a stream", "repartition": "",
+        "select_key": "with_columns(key_column=expression) re-keys a stream", "repartition": "",
         "to_table": 'to("topic") of a compacted topic, and the topology\'s table("topic")', "cogroup": "",
     },
     "Table": {
-        "join": "a stream can be joined with a table", "group_by": 'emit("every").group_by(…) counts every change as a record',
+        "group_by": 'emit("every").group_by(…) counts every change as a record',
         **dict.fromkeys(("map_values", "transform_values"), _PYTHON),
     },
     "GlobalTable": {},

@@ -49,11 +49,6 @@ def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Node, I
     return dict(sorted(inputs.items(), key=lambda item: (item[1].kind == STREAM, item[1].topic, item[1].kind)))
 
 
-def distinct_inputs(inputs: dict[Node, Input]) -> tuple[Input, ...]:
-    """The inputs, each once, in the canonical order."""
-    return tuple(dict.fromkeys(inputs.values()))
-
-
 def _input(source: SourceNode, topics: Topics | None) -> Input:
     schema, key = _described(source, topics)
     if source.relation != STREAM and not key:

@@ -40,7 +40,7 @@ class Operator:
 
     `stage_min` is the first stage in which it can run. `ends_place` says that its rows need no place in the canonical order.
     `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
-    columns nobody reads are left out in front of it. `tick_ms` is how often it must run even if no record comes.
+    columns nobody reads are left out in front of it.
     """
 
     kind: ClassVar[str] = ""
@@ -48,7 +48,6 @@ class Operator:
     ends_place: ClassVar[bool] = False
     is_looked_up: ClassVar[bool] = False
     narrows_input: ClassVar[bool] = False
-    tick_ms: ClassVar[int | None] = None
     id: str
     stage: int
     inputs: tuple[str, ...]
@@ -101,6 +100,11 @@ class Operator:
     @property
     def closing(self) -> Windowing | None:
         """The windows whose final results it gives when stream time closes them."""
+        return None
+
+    @property
+    def tick_ms(self) -> int | None:
+        """How often it must run even if no record comes; None if it waits for records. Only kernels run without records."""
         return None
 
     @property

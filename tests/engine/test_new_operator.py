@@ -35,7 +35,10 @@ def doubling():
     class Doubled(Operator):
         kind: ClassVar[str] = "doubled"
         stage_min: ClassVar[int] = 1
-        tick_ms: ClassVar[int | None] = TICK_MS
+
+        @property
+        def tick_ms(self):
+            return TICK_MS
 
         def reads(self, place, needed, rows):
             return needed | {"v"}

@@ -116,7 +116,7 @@ def test_records_in_many_windows_are_taken_in_parts(monkeypatch: pytest.MonkeyPa
         return _combined(operator, batch, *rest)
 
     _combined = fold._combined
-    monkeypatch.setattr(fold, "FOLD_ROWS", 5_000)
+    monkeypatch.setattr(fold, "WINDOW_ROWS", 5_000)
     monkeypatch.setattr(fold, "_combined", watched)
     app = counted(sk.hopping("1000 ms", "1 ms", grace="0 ms"), "final")
     with ran(app, TOPICS, clicks(*times), Run(tasks=2)) as log:
@@ -132,7 +132,7 @@ def test_records_in_many_windows_are_taken_in_parts(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("rows", [1_000, 2_000, 10**6])
 def test_windows_behind_a_join_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Behind a join too, where a kernel has the windows, they are spread out in parts; whatever the parts, results are the same."""
-    monkeypatch.setattr(fold, "FOLD_ROWS", rows)
+    monkeypatch.setattr(fold, "WINDOW_ROWS", rows)
     app = sk.Topology("counted")
     joined = app.stream("clicks").join(app.table("users"), on="user")
     window = sk.hopping("1000 ms", "1 ms", grace="0 ms")

@@ -124,7 +124,7 @@ def test_folds_by_pane_and_by_row_give_what_windows_hold(panes_min, window, rows
     context = context_of(before)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fold_kernel, "PANES_MIN", panes_min)
-        patch.setattr(fold_kernel, "FOLD_ROWS", 40)  # so that panes, and rows that are late for some windows, come in parts
+        patch.setattr(fold_kernel, "WINDOW_ROWS", 40)  # so that panes, and rows that are late for some windows, come in parts
         folded = fold_kernel.fold_rows(Fold("op", 0, ("x",), ("k",), AGGREGATES, window), (batch_of(rows),), context)
     assert isinstance(folded, pa.RecordBatch)
     expected, counts = by_definition(window, rows, before)

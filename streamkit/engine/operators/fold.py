@@ -23,6 +23,7 @@ from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Windowing
 
 FOLD_ROWS = 4_000_000  # folded together
+WINDOW_ROWS = 1_000_000  # the most rows that rows or panes become at once in their windows
 PANES_MIN = 16  # with so many windows a record, panes are folded first; with fewer, folding twice costs more than it saves
 
 
@@ -79,7 +80,7 @@ def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, co
     by = (*operator.key, WINDOW)
     open_in_all = is_open_in_all(window, batch, context) & (numbers(batch, TIMESTAMP) >= 0)
     some_late = batch.filter(pa.array(~open_in_all))
-    rows_max = max(1, FOLD_ROWS // window.per_record)
+    rows_max = max(1, WINDOW_ROWS // window.per_record)
     for part in _parts(some_late, rows_max):
         yield _folded(operator, assign_windows(window, part, context, operator.id), by)
     on_time = batch.filter(pa.array(open_in_all))
