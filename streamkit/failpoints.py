@@ -37,6 +37,8 @@ POINTS = (
     "journal.before_mark",  # committed, and not yet marked as such
     "commit.after_commit",
     "epoch.returned",
+    "migration.slab_durable",  # of state that is converted at a start
+    "migration.after_commit",
     "segment.frame_written",  # of a merge or a compaction
     "compaction.slab_durable",
     "compaction.run_swapped",  # and not yet the next one

@@ -86,7 +86,7 @@ class Migration:
                 timestamp_ms=now_ms,
             )
         )
-        reach("commit.after_commit")
+        reach("migration.after_commit")
 
     def _slabs(self, source: str, target: str) -> Iterator[SlabReference]:
         """The rows of a store as changes of another, or of itself as it is kept now; a slab for each part, to bound the memory."""
@@ -101,7 +101,7 @@ class Migration:
                 writer = application_writer(self.state.id)
                 name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
                 yield write_slab(self.storage, name, frames)
-                reach("kernel.slab_durable")
+                reach("migration.slab_durable")
 
     def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
         if not len(keys):

@@ -22,9 +22,9 @@ POINTS = (
     "start.before_commit",
     "start.after_commit",
     "storage.after_fsync",
-    "kernel.slab_durable",
+    "migration.slab_durable",
     "commit.before_commit",
-    "commit.after_commit",
+    "migration.after_commit",
 )
 HALF = earlier.PARTS // 2
 

@@ -38,6 +38,12 @@ def readings(tmp_path):
         yield log
 
 
+EXPECTED = (
+    r"^topic readings, partition 0, offset 3, key sensor = 'b': CAST\(value AS INT\) failed with value = 'none': "
+    r"'none' cannot be read as int\n  at .*test_errors\.py:\d+$"
+)
+
+
 def sums(text="value != 'none'"):
     app = sk.Topology("sums")
     numbers = app.stream("readings").filter(text).select(number=F.col("value").cast("int"))
@@ -84,7 +90,7 @@ def test_evaluation_error(spark, readings):
     """A value that an expression refuses ends the run with the value in the message; nothing became visible."""
     failing = run(sums("true"), spark, readings, tasks=1)
 
-    with pytest.raises(EvaluationError, match=r"^CAST\(value AS INT\) failed .* 'none' cannot be read as int$"):
+    with pytest.raises(EvaluationError, match=EXPECTED):
         failing.wait(WAIT_SECONDS)
     assert (failing.status()["epoch"], failing.is_active) == (0, False)
     assert readings.read("totals").num_rows == 0

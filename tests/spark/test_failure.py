@@ -52,7 +52,8 @@ def test_a_run_says_what_is_ours_and_spark_writes_a_file(tmp_path):
     lines = ended.stderr.splitlines()
     file = root / spark_log_path("ratios")
     assert ended.returncode == 1
-    assert lines[-1].startswith("EvaluationError: ") and "divide by zero" in lines[-1]
+    assert lines[-2].startswith("EvaluationError: topic orders, partition ") and "divide by zero" in lines[-2]
+    assert lines[-1] == f"  at {tmp_path / 'app.py'}:6"
     assert f"what Spark said is in {file}; --verbose shows it" in lines
     assert len(lines) < 10 and "WARN" not in ended.stderr
     assert "\tat org.apache.spark" in file.read_text() and "divide by zero" in file.read_text()
