@@ -87,7 +87,7 @@ def test_an_application_of_before_goes_on(log, uninterrupted):
     assert outcome_of(log) == uninterrupted[1]
 
 
-@pytest.mark.parametrize("at", [None, "start.after_commit", "commit.after_commit"])
+@pytest.mark.parametrize("at", [None, "start.after_commit", "migration.after_commit"])
 def test_views_show_state_of_before(log, uninterrupted, at):
     """Stores can be read before this version has started the application, when its start died, and after it."""
     if at is not None:
