@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 VENV := .venv
-WORKERS ?= 2
+# Tests wait for files, processes and a JVM, so three workers share two cores.
+WORKERS ?= 3
 STAMP := $(VENV)/.set-up
 IN := ./scripts/in-environment
 
