@@ -2,8 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-# Tests wait for files, processes and a JVM, so three workers share two cores.
-WORKERS ?= 3
+WORKERS ?= 2
 STAMP := $(VENV)/.set-up
 IN := ./scripts/in-environment
 
