@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.data_type import from_arrow
 from streamkit.errors import CorruptionError, FormatVersionError
 from streamkit.log.values.columns import BYTES_TYPES, Mask, canonical, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
 from streamkit.log.values.slices import Slices, gather, join, overlapping
-from streamkit.schema import from_arrow
 
 ROW_FORMAT = 1
 _FORMAT, _NULLS = "format", "nulls"  # fields of the fixed part; columns are fields "0", "1" …

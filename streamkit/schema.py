@@ -1,9 +1,4 @@
-"""
-Schemas: flat rows of named columns with Spark SQL types.
-
-Types are Spark's simple names, kept as text: boolean, tinyint, smallint, int, bigint, float, double, string, binary, date,
-timestamp, timestamp_ntz, decimal(p,s). `to_arrow` is the only place that knows how each is laid out in Arrow.
-"""
+"""Schemas: rows of named columns, each of a type as `data_type` spells it."""
 
 from __future__ import annotations
 
@@ -15,86 +10,13 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from streamkit.data_type import TYPES_TEXT, from_arrow, normalise_type, split_at_commas, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.names import RESERVED_COLUMNS, character_name
 
-ARROW_TYPES: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
-}
-SYNONYMS = {
-    "bool": "boolean", "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint",
-    "real": "float", "timestamp_ltz": "timestamp", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)", "dec": "decimal(10,0)",
-}  # fmt: skip
-_DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
-_PART = re.compile(r"((?:`(?:[^`]|``)*`|\([^)]*\)|[^,])*),")  # names in backticks and parentheses may hold commas
-_NESTED = re.compile(r"\b(map|array|struct)\s*<", re.IGNORECASE)
-_TYPES = f"{', '.join(ARROW_TYPES)}, or decimal(p,s) with p from 1 to 38 and s from 0 to p"
 _EMPTY = 'the schema is empty; expected columns such as "user string, amount double"'
 _UNWRITABLE = ("Cc", "Cs")  # control characters, halves of surrogate pairs
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*:?\s+(.+?)\s*(not\s+null)?\s*", re.IGNORECASE | re.DOTALL)
-
-
-def normalise_type(text: str) -> str:
-    """Spark's simple name of a type, from any of its spellings; SchemaError if a flat row cannot hold it."""
-    if not isinstance(text, str):
-        raise _unknown_type(text)
-    name = " ".join(text.lower().split())
-    name = SYNONYMS.get(name, name)
-    if match := _DECIMAL.fullmatch(name):
-        precision, scale = int(match[1]), int(match[2] or 0)
-        if 1 <= precision <= 38 and scale <= precision:
-            return f"decimal({precision},{scale})"
-    elif name in ARROW_TYPES:
-        return name
-    raise _unknown_type(text)
-
-
-def _unknown_type(text: object) -> SchemaError:
-    return SchemaError(f"the type {text!r} cannot be a column's; {_nested(text)}expected one of {_TYPES}")
-
-
-def _nested(text: object) -> str:
-    return "nested types (map, array, struct) are not supported; " if isinstance(text, str) and _NESTED.search(text) else ""
-
-
-def to_arrow(type_name: str) -> pa.DataType:
-    """The Arrow type in which columns of a Spark type are kept; SchemaError if there is no such type."""
-    if match := _DECIMAL.fullmatch(type_name):
-        return pa.decimal128(int(match[1]), int(match[2] or 0))
-    if type_name not in ARROW_TYPES:
-        raise _unknown_type(type_name)
-    return ARROW_TYPES[type_name]
-
-
-def from_arrow(data_type: pa.DataType) -> str:
-    """The Spark type that holds every value of an Arrow type; SchemaError if a flat row cannot hold it."""
-    if pa.types.is_dictionary(data_type):
-        return from_arrow(data_type.value_type)
-    if pa.types.is_decimal(data_type):
-        return normalise_type(f"decimal({data_type.precision},{data_type.scale})")
-    if pa.types.is_timestamp(data_type):
-        return "timestamp" if data_type.tz else "timestamp_ntz"
-    if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
-        return "string"
-    if pa.types.is_large_binary(data_type) or pa.types.is_fixed_size_binary(data_type):
-        return "binary"
-    widened = {pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.float16(): "float", pa.date64(): "date"}
-    for arrow, name in [*((arrow, name) for name, arrow in ARROW_TYPES.items()), *widened.items()]:
-        if arrow == data_type:
-            return name
-    raise SchemaError(f"a column cannot hold Arrow's {data_type}; expected a flat type such as {', '.join(ARROW_TYPES)}")
 
 
 @dataclass(frozen=True)
@@ -213,11 +135,9 @@ def _columns(text: str) -> tuple[Column, ...]:
     return tuple(_parse_column(part, text) for part in _split(text))
 
 
-def _advice(part: str, text: str) -> str:
-    if nested := _nested(text):
-        return f"{nested}expected NAME TYPE [NOT NULL] of the types {_TYPES}"
+def _advice(part: str) -> str:
     hint = "; other names stand in backticks, as in `first name` string" if len(part.split()) > 1 else ""
-    return f"expected NAME TYPE [NOT NULL], a name being letters, digits and _{hint}"
+    return f"expected NAME TYPE [NOT NULL], a name being letters, digits and _, a type one of {TYPES_TEXT}{hint}"
 
 
 def _split(text: str) -> list[str]:
@@ -225,12 +145,12 @@ def _split(text: str) -> list[str]:
         raise SchemaError(f'found {text!r} as a schema; expected text such as "user string, amount double", or an Arrow schema')
     if not text.strip():
         raise SchemaError(_EMPTY)
-    return [match[1] for match in _PART.finditer(text + ",")]
+    return split_at_commas(text)
 
 
 def _parse_column(part: str, text: str) -> Column:
     match = _COLUMN.fullmatch(part)
     if not match:
-        raise SchemaError(f"cannot read {part.strip()!r} in the schema {text!r}; {_advice(part, text)}")
+        raise SchemaError(f"cannot read {part.strip()!r} in the schema {text!r}; {_advice(part)}")
     name = match[1].replace("``", "`") if match[1] else match[2]
     return Column(name, match[3], nullable=match[4] is None)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streamkit.data_type import ARROW_TYPES
 from streamkit.errors import SchemaError
-from streamkit.schema import ARROW_TYPES, Column, Schema, check_user_schema
+from streamkit.schema import Column, Schema, check_user_schema
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
 DECIMALS = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})"))

@@ -24,8 +24,9 @@ from pyarrow import csv
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError, SetupError, StreamKitError
-from streamkit.schema import Column, Schema, to_arrow
+from streamkit.schema import Column, Schema
 
 if TYPE_CHECKING:
     from streamkit.log.log import Log

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.files.far_times import read_signed_years
+from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
-from streamkit.schema import Column, to_arrow
+from streamkit.schema import Column
 
 _TIMES = ("timestamp", "timestamp_ntz")
 _EXPECTED = {

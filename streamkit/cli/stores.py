@@ -15,11 +15,12 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import printed_rows, time_text
+from streamkit.data_type import from_arrow
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.plan.duration import duration_text
-from streamkit.schema import Column, from_arrow
+from streamkit.schema import Column
 from streamkit.state.layout import layout_of
 from streamkit.state.view import StoreView, open_view, open_views
 

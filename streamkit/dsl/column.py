@@ -7,10 +7,10 @@ import decimal
 from dataclasses import dataclass
 from typing import NoReturn
 
+from streamkit.data_type import normalise_type
 from streamkit.errors import TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
 from streamkit.plan.expression_text import expression_name, expression_text
-from streamkit.schema import normalise_type
 
 __all__ = ["Column", "expression_name", "to_expression", "to_literal", "to_predicate"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions import casts, conditions, numbers, strings, times
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
-from streamkit.schema import to_arrow
 
 FAMILIES = (conditions, numbers, strings, times, casts)  # importing them registers their operations
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.numbers import FLOATS, INTEGERS, WIDEST, decimal_of, fit_decimal, values_of, with_validity
 from streamkit.expressions.operation import CatalystCall, Datum, cast_to, operation
 from streamkit.expressions.reading import READERS, read_decimals
 from streamkit.expressions.writing import WRITERS, write_decimals, write_floats
 from streamkit.plan.expression import TypedExpression
-from streamkit.schema import to_arrow
 
 MICROSECONDS = 1_000_000
 _Converter = Callable[[pa.Array, str], pa.Array]

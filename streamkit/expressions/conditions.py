@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.literals import to_scalar
 from streamkit.expressions.operation import Datum, operation, reads, replacement
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
-from streamkit.schema import to_arrow
 
 reads("Between", "Nvl", "NullIf", "Nvl2", functions=("between", "nvl", "ifnull", "nullif", "nvl2"))(replacement)
 

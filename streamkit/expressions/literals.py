@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamkit.data_type import to_arrow
 from streamkit.plan.expression import TypedExpression
-from streamkit.schema import to_arrow
 
 _NUMPY_TYPES = {"date": "datetime64[D]", "timestamp": "datetime64[us]", "timestamp_ntz": "datetime64[us]"}
 _ARROW_INTEGERS = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}

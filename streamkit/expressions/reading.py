@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.calendar import days_from_civil
 from streamkit.expressions.numbers import WIDEST, fit_decimal, with_validity
-from streamkit.schema import to_arrow
 
 _BLANKS = "".join(map(chr, range(0x21)))
 _CONTROLS = _BLANKS + "\x7f"  # what Spark trims around numbers, dates and booleans

@@ -8,12 +8,12 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.literals import to_scalar
 from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fail, columns_of
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.schema import to_arrow
 
 
 class Rows:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.calendar import days_from_civil
 from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import values_of, with_validity
@@ -26,7 +27,6 @@ from streamkit.expressions.operation import (
 )
 from streamkit.expressions.patterns import quote
 from streamkit.plan.expression import TypedExpression
-from streamkit.schema import to_arrow
 
 DAY_SECONDS = 86_400
 UNITS = {

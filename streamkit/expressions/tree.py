@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from streamkit.data_type import normalise_type
 from streamkit.errors import SchemaError
-from streamkit.schema import normalise_type
 
 _JSON_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 

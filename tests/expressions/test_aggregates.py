@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.aggregates import combine, fold, lift, result, running, state_columns
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import to_arrow
 
 UTC = dt.timezone.utc
 FLOATS = [0.5, -1.25, 3.0, 0.0, -0.0, math.nan, math.inf, -math.inf]

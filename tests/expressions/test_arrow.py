@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.arrow import evaluate, mask, refusal
 from streamkit.expressions.operation import OPERATIONS
 from streamkit.expressions.rows import Rows, scatter
 from streamkit.plan.expression import TypedExpression
-from streamkit.schema import to_arrow
 
 
 def column(name, type):

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.aggregates import combine, state_columns
 from streamkit.expressions.aggregates.earlier import converted, earlier_columns, has_changed
 from streamkit.expressions.aggregates.total import exact_total
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import to_arrow
 
 WORD = 2**64
 TOTALS = [

@@ -10,8 +10,8 @@ import math
 import pyarrow as pa
 import pytest
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.literals import to_json, to_scalar
-from streamkit.schema import to_arrow
 
 VALUES = [
     (True, "boolean"),

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import combine, fold, lift, result, result_or_null, running, state_columns, subtract
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import to_arrow
 from streamkit.state.row import decode_rows, encode_rows
 
 TOP, BOTTOM = 2**63 - 1, -(2**63)

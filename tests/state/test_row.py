@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import CorruptionError, FormatVersionError
-from streamkit.schema import to_arrow
 from streamkit.state.row import decode_rows, encode_rows
 
 UTC = dt.timezone.utc

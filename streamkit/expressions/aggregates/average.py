@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
 from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import to_arrow
 
 _COUNT_DIGITS = 20  # more than any count has
 

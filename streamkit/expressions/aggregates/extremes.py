@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, by_column, register
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column, to_arrow
+from streamkit.schema import Column
 
 
 def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:

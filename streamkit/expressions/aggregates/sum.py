@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.expressions.accumulation import Accumulator, accumulated, per_group
 from streamkit.expressions.aggregates.count import count_column, counted
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
 from streamkit.expressions.aggregates.total import exact_total, lifted_total, merged_totals, negative_totals, total_columns
 from streamkit.expressions.groups import row_by_row
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column, to_arrow
+from streamkit.schema import Column
 
 
 def total_and_count(aggregate: TypedAggregate) -> tuple[Column, ...]:

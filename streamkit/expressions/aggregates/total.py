@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.data_type import from_arrow, to_arrow
 from streamkit.expressions.accumulation import Accumulator, accumulated
 from streamkit.expressions.aggregates.function import States, argument_type
 from streamkit.log.values.columns import DECIMAL, fixed_array, fixed_values, valid_rows
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column, from_arrow, to_arrow
+from streamkit.schema import Column
 
 Integers = npt.NDArray[np.int64]
 Decimals = npt.NDArray[Any]  # of DECIMAL

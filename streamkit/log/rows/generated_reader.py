@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from streamkit.data_type import to_arrow
 from streamkit.log.rows.record_size import fixed_bytes
 from streamkit.log.topic.topic import Topic
-from streamkit.schema import Column, to_arrow
+from streamkit.schema import Column
 
 Values: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
 Read: TypeAlias = Callable[[dict[str, Any], int], tuple[Values, int] | None]

@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.data_type import to_arrow
 from streamkit.log.rows.event_time import TimeLimits
 from streamkit.log.rows.generated_reader import Read, Values, generate_reader
 from streamkit.log.rows.records import TIME_MS_MAX, rows_of
 from streamkit.log.topic.topic import Topic
-from streamkit.schema import to_arrow
 
 RENEWAL_MS = 1_000
 

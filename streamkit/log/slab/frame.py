@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import from_arrow
 from streamkit.errors import ConfigError, CorruptionError, SchemaError
 from streamkit.log.slab.dictionary import with_dictionaries
 from streamkit.log.slab.extent import Extent
 from streamkit.log.topic.evolution import is_wider, widened
 from streamkit.log.values.validation import validate
 from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP
-from streamkit.schema import Schema, from_arrow
+from streamkit.schema import Schema
 
 MAGIC = b"SKF1"
 VERSION = 1

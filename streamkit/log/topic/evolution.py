@@ -14,9 +14,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.topic.topic import Topic
-from streamkit.schema import Column, Schema, to_arrow
+from streamkit.schema import Column, Schema
 
 _LADDERS = tuple(
     tuple(map(to_arrow, names))

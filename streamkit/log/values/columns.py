@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.data_type import from_arrow, to_arrow
 from streamkit.errors import CorruptionError
 from streamkit.log.values.slices import bitmap
-from streamkit.schema import from_arrow, to_arrow
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

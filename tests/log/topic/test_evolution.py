@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
+from streamkit.data_type import ARROW_TYPES, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.consume.reader import Reader
 from streamkit.log.log import Log
@@ -23,7 +24,7 @@ from streamkit.log.rows import conversion
 from streamkit.log.slab.slab import read_frame
 from streamkit.log.topic.evolution import check_evolution, is_wider
 from streamkit.log.topic.topic import declare_topic
-from streamkit.schema import ARROW_TYPES, Column, Schema, to_arrow
+from streamkit.schema import Column, Schema
 
 TOPIC = declare_topic("t", "k int, n int, x float NOT NULL, at timestamp", key="k", timestamp="at")
 BASE = "k int, n int, x float NOT NULL, at timestamp"

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.keys import decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
-from streamkit.schema import to_arrow
 
 UTC = dt.timezone.utc
 INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}

@@ -1,0 +1,221 @@
+"""
+Data types: Spark's, as text in one canonical spelling.
+
+Atomic types are Spark's simple names: boolean, tinyint, smallint, int, bigint, float, double, string, binary, date, timestamp, timestamp_ntz,
+decimal(p,s), void. Nested ones are `array<int>`, `map<string,int>` and `struct<a:int,b:string>`; a field whose name is not made of letters,
+digits and _ stands in backticks. Names of types are lower case, names of fields keep theirs.
+`to_arrow` is the only place that knows how each is laid out in Arrow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import pyarrow as pa
+
+from streamkit.errors import SchemaError
+
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+SYNONYMS = {
+    "bool": "boolean", "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint",
+    "real": "float", "timestamp_ltz": "timestamp", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)", "dec": "decimal(10,0)",
+}  # fmt: skip
+INTEGERS = ("tinyint", "smallint", "int", "bigint")  # from narrow to wide
+FLOATS = ("float", "double")
+_DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.DOTALL | re.IGNORECASE)
+_FIELD = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*(?::|\s)\s*(.+?)\s*", re.DOTALL)
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+_NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
+TYPES_TEXT = f"{', '.join(ARROW_TYPES)}, decimal(p,s) with p from 1 to 38 and s from 0 to p, array<…>, map<…,…> or struct<name:…>"
+
+
+@lru_cache(maxsize=4096)
+def normalise_type(text: str) -> str:
+    """The canonical spelling of a type, from any of its spellings; SchemaError if there is no such type."""
+    if not isinstance(text, str):
+        raise _unknown_type(text)
+    if match := _NESTED.fullmatch(text.strip()):
+        return _nested(match[1].lower(), match[2], text)
+    name = " ".join(text.lower().split())
+    name = SYNONYMS.get(name, name)
+    if match := _DECIMAL.fullmatch(name):
+        precision, scale = int(match[1]), int(match[2] or 0)
+        if 1 <= precision <= 38 and scale <= precision:
+            return f"decimal({precision},{scale})"
+    elif name in ARROW_TYPES:
+        return name
+    raise _unknown_type(text)
+
+
+def _nested(kind: str, inside: str, text: str) -> str:
+    parts = split_at_commas(inside)
+    if kind == "struct":
+        return struct_of(_field(part, text) for part in parts if part.strip())
+    if len(parts) != (1 if kind == "array" else 2):
+        raise _unknown_type(text)
+    inner = [normalise_type(_NOT_NULL.sub("", part)) for part in parts]
+    if kind == "array":
+        return array_of(inner[0])
+    if has_map(inner[0]) or inner[0] == "void":
+        raise SchemaError(f"the type {text!r} has keys of type {inner[0]}, which a map cannot have; expected keys without maps")
+    return map_of(*inner)
+
+
+def _field(part: str, text: str) -> tuple[str, str]:
+    match = _FIELD.fullmatch(part)
+    if not match:
+        raise SchemaError(f"cannot read the field {part.strip()!r} of the type {text!r}; expected NAME: TYPE")
+    name = match[1].replace("``", "`") if match[1] else match[2]
+    return name, normalise_type(_NOT_NULL.sub("", match[3]))
+
+
+def split_at_commas(text: str) -> list[str]:
+    """The parts of a text between commas that stand outside parentheses, angle brackets and backticks."""
+    parts, depth, start, is_quoted = [], 0, 0, False
+    for place, character in enumerate(text):
+        is_quoted ^= character == "`"
+        if is_quoted:
+            continue
+        depth += (character in "(<") - (character in ")>")
+        if character == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def _unknown_type(text: object) -> SchemaError:
+    return SchemaError(f"the type {text!r} cannot be a column's; expected one of {TYPES_TEXT}")
+
+
+def array_of(element: str) -> str:
+    """The type of arrays of these elements."""
+    return f"array<{element}>"
+
+
+def map_of(key: str, value: str) -> str:
+    """The type of maps from these keys to these values."""
+    return f"map<{key},{value}>"
+
+
+def struct_of(fields: Iterable[tuple[str, str]]) -> str:
+    """The type of structs of these (name, type) pairs; SchemaError if there is none, or two have one name in any case."""
+    listed = list(fields)
+    names = [name.lower() for name, _ in listed]
+    if not listed or len(set(names)) < len(names):
+        raise SchemaError(
+            f"the fields of a struct are {[name for name, _ in listed]}; expected at least one, each with its own name"
+        )
+    return f"struct<{','.join(f'{field_name(name)}:{type}' for name, type in listed)}>"
+
+
+def field_name(name: str) -> str:
+    """The name of a field as a type spells it."""
+    return name if _PLAIN_NAME.fullmatch(name) else "`{}`".format(name.replace("`", "``"))
+
+
+def decimal_of(type: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; None of another type."""
+    match = _DECIMAL.fullmatch(type)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+@lru_cache(maxsize=4096)
+def element_of(type: str) -> str | None:
+    """The type of an array's elements; None of another type."""
+    return type[len("array<") : -1] if type.startswith("array<") else None
+
+
+@lru_cache(maxsize=4096)
+def entry_of(type: str) -> tuple[str, str] | None:
+    """The types of a map's keys and values; None of another type."""
+    if not type.startswith("map<"):
+        return None
+    key, value = split_at_commas(type[len("map<") : -1])
+    return key, value
+
+
+@lru_cache(maxsize=4096)
+def fields_of(type: str) -> tuple[tuple[str, str], ...] | None:
+    """The names and types of a struct's fields; None of another type."""
+    if not type.startswith("struct<"):
+        return None
+    return tuple(_field(part, type) for part in split_at_commas(type[len("struct<") : -1]))
+
+
+def is_nested(type: str) -> bool:
+    """Whether values of the type hold other values."""
+    return type.startswith(("array<", "map<", "struct<"))
+
+
+def inner_types(type: str) -> tuple[str, ...]:
+    """The types that values of a nested type hold; none of an atomic type."""
+    if element := element_of(type):
+        return (element,)
+    return entry_of(type) or tuple(inner for _, inner in fields_of(type) or ())
+
+
+def has_map(type: str) -> bool:
+    """Whether the type is a map or holds one; such values have no order and no equality."""
+    return type.startswith("map<") or any(map(has_map, inner_types(type)))
+
+
+@lru_cache(maxsize=4096)
+def to_arrow(type_name: str) -> pa.DataType:
+    """The Arrow type in which values of a Spark type are kept; SchemaError if there is no such type."""
+    if decimal := decimal_of(type_name):
+        return pa.decimal128(*decimal)
+    if element := element_of(type_name):
+        return pa.list_(to_arrow(element))
+    if entry := entry_of(type_name):
+        return pa.map_(to_arrow(entry[0]), to_arrow(entry[1]))
+    if fields := fields_of(type_name):
+        return pa.struct([pa.field(name, to_arrow(type)) for name, type in fields])
+    if type_name not in ARROW_TYPES:
+        raise _unknown_type(type_name)
+    return ARROW_TYPES[type_name]
+
+
+_WIDENED: Mapping[pa.DataType, str] = {
+    pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.float16(): "float", pa.date64(): "date",
+}  # fmt: skip
+
+
+def from_arrow(data_type: pa.DataType) -> str:
+    """The Spark type that holds every value of an Arrow type; SchemaError if there is none."""
+    if pa.types.is_dictionary(data_type):
+        return from_arrow(data_type.value_type)
+    if pa.types.is_decimal(data_type):
+        return normalise_type(f"decimal({data_type.precision},{data_type.scale})")
+    if pa.types.is_timestamp(data_type):
+        return "timestamp" if data_type.tz else "timestamp_ntz"
+    if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
+        return "string"
+    if pa.types.is_large_binary(data_type) or pa.types.is_fixed_size_binary(data_type):
+        return "binary"
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        return array_of(from_arrow(data_type.value_type))
+    if pa.types.is_map(data_type):
+        return map_of(from_arrow(data_type.key_type), from_arrow(data_type.item_type))
+    if pa.types.is_struct(data_type):
+        return struct_of((field.name, from_arrow(field.type)) for field in data_type)
+    for arrow, name in [*((arrow, name) for name, arrow in ARROW_TYPES.items()), *_WIDENED.items()]:
+        if arrow == data_type:
+            return name
+    raise SchemaError(f"a column cannot hold Arrow's {data_type}; expected a type such as {', '.join(ARROW_TYPES)}")
