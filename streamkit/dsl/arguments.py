@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamkit.data_type import struct_of
@@ -12,7 +16,7 @@ from streamkit.plan.expression import Alias, Expression
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.project import PythonColumns
-from streamkit.plan.python_function import BATCH, RECORD, python_function
+from streamkit.plan.python_function import BATCH, EFFECT, RECORD, PythonFunction, python_function
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -105,6 +109,27 @@ def python_columns(node: Node, function: Any, schema: str | None, by: str, verb:
     except SchemaError as error:
         raise TopologyError(str(error), user_location()) from None
     return PythonColumns(node, value, verb == "select_key", name=name, at=user_location())
+
+
+def effect(function: Any, verb: str) -> PythonFunction:
+    """A function that is called for what it does; TopologyError if it is none."""
+    if not callable(function) or isinstance(function, Column):
+        raise TopologyError(f"{verb}() was given {function!r}; expected a Python function of a row", user_location())
+    return python_function(function, "void", EFFECT)
+
+
+def printing(label: str | None) -> PythonFunction:
+    """The function that prints a row."""
+    if label is not None and not isinstance(label, str):
+        raise TopologyError(f"print() was given {label!r}; expected a text as label", user_location())
+    return replace(python_function(partial(print_row, label), "void", EFFECT), name="print")
+
+
+def print_row(label: str | None, row: dict[str, Any]) -> None:
+    """Print a row as JSON; values that JSON has not are texts."""
+    line = json.dumps(row, default=str, ensure_ascii=False)
+    sys.stdout.write(f"{line}\n" if label is None else f"{label}: {line}\n")
+    sys.stdout.flush()
 
 
 def _with_own_name(expression: Expression) -> NamedExpression:

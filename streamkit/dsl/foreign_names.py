@@ -50,7 +50,7 @@ NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
         **dict.fromkeys(("map", "map_batches"), "map_values(function, schema=…) runs a Python function on each row"),
         **dict.fromkeys(("flat_map", "flat_map_values"), ""),
-        **dict.fromkeys(("peek", "foreach", "print"), _COMMAND), **dict.fromkeys(("process", "process_values", "transform"), ""),
+        **dict.fromkeys(("process", "process_values", "transform"), ""),
         **dict.fromkeys(("split", "branch"), "a filter(condition) for each branch does the same"),
         "repartition": "",
         "to_table": 'to("topic") of a compacted topic, and the topology\'s table("topic")', "cogroup": "",

@@ -17,6 +17,7 @@ from streamkit.plan.node import Node
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
 from streamkit.plan.operators.merge import MergeNode
+from streamkit.plan.operators.peek import ForeachNode, PeekNode
 from streamkit.plan.operators.project import Drop, Rename, Select, SelectKey, WithColumns
 from streamkit.plan.operators.write import To
 
@@ -165,6 +166,28 @@ class Stream(ForeignNames):
     def group_by_key(self) -> Grouped:
         """Group the records by the stream's own key, to be aggregated; records with a null key are dropped, and counted."""
         return Grouped(self.node, None, None, self.topology)
+
+    def peek(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> Stream:
+        """
+        Call a Python function with each record, as a dict of its columns, and pass the records on as they are.
+
+        It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
+        """
+        effect = arguments.effect(function, "peek")
+        return self._step(PeekNode(self.node, effect, name=name, at=user_location()))
+
+    def foreach(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> None:
+        """
+        Call a Python function with each record, as a dict of its columns, and end the stream.
+
+        Records of one key come in their order. After a fault a record may come again: what the function does elsewhere is at least once.
+        """
+        effect = arguments.effect(function, "foreach")
+        self.topology._add_sink(ForeachNode(self.node, effect, name=name, at=user_location()))
+
+    def print(self, label: str | None = None) -> None:
+        """Print each record as a line of JSON, after its label if there is one, where it is processed; on Spark that is a worker's output."""
+        self.topology._add_sink(ForeachNode(self.node, arguments.printing(label), at=user_location()))
 
     def named(self, name: str) -> Stream:
         """Give the last step a name of its own."""

@@ -21,7 +21,7 @@ from streamkit.expressions.operation import always, always_nullable, operation
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.plan.python_function import ARRAY, BATCH, RECORD, ROW, SERIES, PythonFunction, type_name
+from streamkit.plan.python_function import ARRAY, BATCH, EFFECT, RECORD, ROW, SERIES, PythonFunction, type_name
 
 PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
 _is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
@@ -60,7 +60,7 @@ def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
     arguments = [broadcast(rows.value(argument), rows.count) for argument in expression.arguments]
     call = _Call(function, expression, arguments, rows.count)
     found = call.results()
-    if _is_checked.get() and not _is_same(found, call.results()):
+    if _is_checked.get() and function.style != EFFECT and not _is_same(found, call.results()):
         raise EvaluationError(f"{typed_text(expression)} gave two results for the same values; expected a deterministic function")
     return found
 
@@ -94,6 +94,13 @@ class _Call:
         for value, row in zip(values, zip(*columns)):
             self._check_names(value, row)
         return self._converted(values)
+
+    def by_effect(self) -> pa.Array:
+        """Nulls, whatever the function gives."""
+        names = self.function.parameters
+        for row in zip(*(argument.to_pylist() for argument in self.arguments)):
+            self._called(row, dict(zip(names, row)))
+        return pa.nulls(self.count)
 
     def by_series(self) -> pa.Array:
         import pandas as pd
@@ -190,6 +197,7 @@ _STYLES: dict[str, Callable[[_Call], pa.Array]] = {
     SERIES: _Call.by_series,
     ARRAY: _Call.by_array,
     BATCH: _Call.by_batch,
+    EFFECT: _Call.by_effect,
 }
 
 

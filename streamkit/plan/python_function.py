@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-ROW, SERIES, ARRAY, RECORD, BATCH = "row", "series", "array", "record", "batch"
+ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT = "row", "series", "array", "record", "batch", "effect"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -19,7 +19,8 @@ class PythonFunction:
     A user's function, its declared result type, and how it is called.
 
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
-    `record` (one dict a row) or `batch` (one Arrow record batch). `parameters` are the names in that dict or batch.
+    `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row,
+    of which nothing is wanted back). `parameters` are the names in that dict or batch.
     """
 
     name: str
