@@ -12,12 +12,34 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions import casts, conditions, numbers, python_functions, strings, times
+from streamkit.expressions import (
+    attempts,
+    bits,
+    casts,
+    conditions,
+    mathematics,
+    numbers,
+    python_functions,
+    rounding,
+    strings,
+    times,
+)
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 
-FAMILIES = (conditions, numbers, strings, times, casts, python_functions)  # importing them registers their operations
+FAMILIES = (
+    conditions,
+    numbers,
+    strings,
+    times,
+    casts,
+    python_functions,
+    rounding,
+    mathematics,
+    bits,
+    attempts,
+)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
