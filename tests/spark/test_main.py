@@ -15,7 +15,7 @@ from streamkit.spark.main import main
 from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
-from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of
+from tests.spark.conftest import assert_equals_pandas, flights_of
 from topologies import flight_delays
 
 FILE = Path(flight_delays.__file__)
@@ -29,8 +29,7 @@ def started(tmp_path):
 
     def start(*command):
         with (tmp_path / "output.txt").open("a") as output:
-            environment = os.environ | {"JDK_JAVA_OPTIONS": QUICK_JVM}
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+            process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         processes.append(process)
         return process
 
