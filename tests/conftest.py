@@ -44,10 +44,12 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Folders of tests are in memory where that has room, and each JVM that a test starts is ready soon."""
+    """Folders of tests are in memory where that has room; each JVM and each Python that a test starts is ready soon."""
     if os.access(RAM, os.W_OK) and shutil.disk_usage(RAM).free >= RAM_BYTES_MIN:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
     os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JVM)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else hundreds of processes compile all of us, each for itself
+    sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(optionalhook=True)
