@@ -66,7 +66,7 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
 
 
 @pytest.mark.slow
-def test_signals(few_flights, started, tmp_path):
+def test_signals(spark, few_flights, started, tmp_path):
     """
     SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
 
@@ -82,7 +82,7 @@ def test_signals(few_flights, started, tmp_path):
         assert process.wait(WAIT_SECONDS) == 128 + number
         assert outliving(others, 20) == []
     assert "Traceback" not in (tmp_path / "output.txt").read_text()
-    assert started(sys.executable, str(FILE), "--log", log.root, "--drain").wait(WAIT_SECONDS) == 0
+    main(flight_delays.app, ["--log", log.root, "--drain"])
     assert_equals_pandas(log, flights_of(3))
 
 
