@@ -208,6 +208,15 @@ def inner_types(type: str) -> tuple[str, ...]:
     return entry_of(type) or tuple(inner for _, inner in fields_of(type) or ())
 
 
+def key_complaint(name: str, type: str) -> str | None:
+    """Why a column of the type cannot be in a key; None if it can."""
+    if not is_nested(type):
+        return None
+    kind = type.partition("<")[0]
+    advice = "its fields, each in a column of its own, can" if kind == "struct" else "expected columns of other types"
+    return f"the column {name!r} is {type}, and {'an' if kind == 'array' else 'a'} {kind} cannot be in a key; {advice}"
+
+
 def has_map(type: str) -> bool:
     """Whether the type is a map or holds one; such values have no order and no equality."""
     return type.startswith("map<") or any(map(has_map, inner_types(type)))
