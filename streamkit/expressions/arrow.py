@@ -43,7 +43,7 @@ def function_names() -> frozenset[str]:
 
 def refusal(expression: TypedExpression) -> str | None:
     """Why the expression itself (not its arguments) has no translation; None if it has one."""
-    if expression.name in ("column", "literal"):
+    if expression.name in ("column", "literal", "lambda"):
         return None
     operation = OPERATIONS.get(expression.name)
     return operation.refuse(expression) if operation else "it has no Arrow translation"

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import to_arrow
-from streamkit.expressions.numbers import FLOATS, INTEGERS, WIDEST, decimal_of, fit_decimal, values_of, with_validity
-from streamkit.expressions.operation import CatalystCall, Datum, cast_to, operation
+from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.expressions.numbers import WIDEST, fit_decimal, values_of, with_validity
+from streamkit.expressions.operation import Datum, operation
 from streamkit.expressions.reading import READERS, read_decimals
 from streamkit.expressions.writing import WRITERS, write_decimals, write_floats
 from streamkit.plan.expression import TypedExpression
@@ -42,11 +42,7 @@ def _fails(expression: TypedExpression) -> bool:
     return source != "void" and _pair(expression) not in NEVER_FAIL
 
 
-def _read(call: CatalystCall) -> TypedExpression:
-    return cast_to(call.argument(0), call.node.type)
-
-
-@operation("cast", catalyst="Cast", read=_read, has_mode=True, fails=_fails, refuse=_refuse)
+@operation("cast", fails=_fails, refuse=_refuse)
 def _cast(expression: TypedExpression, value: Datum) -> Datum:
     if isinstance(value, pa.Scalar):
         return _convert(expression, pa.array([value], value.type))[0]

@@ -2,20 +2,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import to_arrow
-from streamkit.expressions.literals import to_scalar
-from streamkit.expressions.operation import Datum, operation, reads, replacement
+from streamkit.data_type import INTEGERS, decimal_of, has_map, to_arrow
+from streamkit.expressions.coercion import (
+    Combine,
+    cast_to,
+    common_type,
+    wider_common,
+    wider_common_without_strings,
+    wider_decimal,
+)
+from streamkit.expressions.literals import literal, to_scalar
+from streamkit.expressions.numbers import promoted
+from streamkit.expressions.operation import Datum, Invocation, RuleError, function, never_null, operation
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
 
-reads("Between", "Nvl", "NullIf", "Nvl2", functions=("between", "nvl", "ifnull", "nullif", "nvl2"))(replacement)
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def comparison(name: str) -> Callable[[Invocation], TypedExpression | None]:
+    """The rule of a comparison: texts are read as what they are compared with, numbers are compared as their common type."""
+
+    def rule(call: Invocation) -> TypedExpression | None:
+        left, right = compared(call, name)
+        if left.type != right.type:
+            raise RuleError(
+                f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; cast one of them"
+            )
+        if has_map(left.type):
+            raise RuleError(f"values of {left.type} cannot be compared, since maps have no order")
+        return TypedExpression(name, "boolean", (left, right))
+
+    return rule
+
+
+def compared(call: Invocation, name: str) -> tuple[TypedExpression, TypedExpression]:
+    """The operands of a comparison as one type."""
+    left, right = call.values if len(call.arguments) == 2 else promoted(call)
+    if name in MIRRORED and (bounds := _integer_bounds(left, right, name)):
+        left, right = bounds
+    elif name in MIRRORED and (bounds := _integer_bounds(right, left, MIRRORED[name])):
+        right, left = bounds
+    left, right = promoted(replace(call, arguments=(left, right)))
+    digits = decimal_of(left.type), decimal_of(right.type)
+    if digits[0] and digits[1] and left.type != right.type:
+        wider = wider_decimal(digits[0], digits[1])
+        return call.cast(left, wider), call.cast(right, wider)
+    return left, right
+
+
+def _integer_bounds(value: TypedExpression, bound: TypedExpression, name: str) -> tuple[TypedExpression, TypedExpression] | None:
+    """A comparison of integers with a decimal constant, as one with a whole number, which is much faster; None if it is something else."""
+    if value.type not in INTEGERS or bound.name != "literal" or bound.value is None or not decimal_of(bound.type):
+        return None
+    number = Decimal(bound.value)
+    whole = int(number.to_integral_value(ROUND_FLOOR if name in ("gt", "le") else ROUND_CEILING))
+    return (value, literal(whole, "bigint")) if -(2**63) <= whole < 2**63 else None
+
+
+def as_common_type(call: Invocation, values: Sequence[TypedExpression], combine: Combine = wider_common) -> list[TypedExpression]:
+    """The values as the one type that all convert to; RuleError if there is none."""
+    type = common_type((value.type for value in values), combine)
+    if type is None:
+        raise RuleError(
+            f"{call.name} has values that do not go together: {', '.join(value.type for value in values)}; cast some of them"
+        )
+    return [call.cast(value, type) for value in values]
+
+
+def as_condition(call: Invocation, value: TypedExpression) -> TypedExpression:
+    """A boolean, or a bare null as one; RuleError if it is something else."""
+    if value.type not in ("boolean", "void"):
+        raise RuleError(f"{call.name} has a condition of type {value.type}; expected boolean")
+    return cast_to(value, "boolean")
+
+
+@function("ne")
+def _ne_rule(call: Invocation) -> TypedExpression:
+    return call.of("not", call.of("eq", *call.values))
+
+
+@function("between")
+def _between_rule(call: Invocation) -> TypedExpression:
+    value, lower, upper = call.values
+    return call.of("and", call.of("ge", value, lower), call.of("le", value, upper))
+
+
+@function("nvl", "ifnull")
+def _nvl_rule(call: Invocation) -> TypedExpression:
+    if len(call.arguments) != 2:
+        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    return call.of("coalesce", *call.values)
+
+
+@function("nullif")
+def _nullif_rule(call: Invocation) -> TypedExpression:
+    if len(call.arguments) != 2:
+        raise RuleError(f"nullif() takes 2 arguments; found {len(call.arguments)}")
+    value, other = call.values
+    return call.of("when", call.of("eq", value, other), literal(None, value.type), value)
+
+
+@function("nvl2")
+def _nvl2_rule(call: Invocation) -> TypedExpression:
+    if len(call.arguments) != 3:
+        raise RuleError(f"nvl2() takes 3 arguments; found {len(call.arguments)}")
+    value, not_null, null = call.values
+    return call.of("when", call.of("isnotnull", value), not_null, null)
+
+
+def _logical_rule(call: Invocation) -> TypedExpression:
+    left, right = promoted(call)
+    return TypedExpression(call.name, "boolean", (as_condition(call, left), as_condition(call, right)))
+
+
+def _coalesce_rule(call: Invocation) -> TypedExpression:
+    if not call.arguments:
+        raise RuleError("coalesce() takes 1 or more arguments; found 0")
+    values = as_common_type(call, call.values)
+    return TypedExpression("coalesce", values[0].type, tuple(values))
+
+
+def _case_rule(call: Invocation) -> TypedExpression:
+    """Conditions and values in turn, then perhaps the value of `else`."""
+    values = call.values
+    if len(values) < 2 or (call.name == "if" and len(values) != 3):
+        raise RuleError(f"{call.name}() takes a condition and its value; found {len(values)} arguments")
+    conditions = [as_condition(call, condition) for condition in values[0 : len(values) - 1 : 2]]
+    results = as_common_type(call, [*values[1::2], *([values[-1]] if len(values) % 2 else [])])
+    pairs = [part for pair in zip(conditions, results) for part in pair]
+    return TypedExpression("case", results[0].type, (*pairs, *results[len(conditions) :]))
+
+
+def _in_rule(call: Invocation) -> TypedExpression:
+    values = as_common_type(call, call.values)
+    if has_map(values[0].type):
+        raise RuleError(f"values of {values[0].type} cannot be compared, since maps have no order")
+    return TypedExpression("in", "boolean", tuple(values))
+
+
+def _extreme_rule(call: Invocation) -> TypedExpression:
+    if len(call.arguments) < 2:
+        raise RuleError(f"{call.name}() takes 2 or more arguments; found {len(call.arguments)}")
+    values = as_common_type(call, call.values, wider_common_without_strings)
+    if has_map(values[0].type):
+        raise RuleError(f"values of {values[0].type} cannot be compared, since maps have no order")
+    return TypedExpression(call.name, values[0].type, tuple(values))
+
+
+def _null_without_else(expression: TypedExpression, nullable: Sequence[bool]) -> bool:
+    values = [*nullable[1::2], *(nullable[-1:] if len(nullable) % 2 else [True])]
+    return any(values)
+
+
+def _all_null(_: TypedExpression, nullable: Sequence[bool]) -> bool:
+    return all(nullable)
 
 
 def has_nan(value: Datum) -> bool:
@@ -28,70 +178,70 @@ def has_nan(value: Datum) -> bool:
     return len(numbers) > 0 and bool(np.isnan(np.max(numbers)))
 
 
-@operation("eq", catalyst="EqualTo")
+@operation("eq", rule=comparison("eq"))
 def _eq(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN equals NaN, as in Spark; null if one side is."""
     equal = pc.equal(left, right)
     return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right))) if has_nan(left) and has_nan(right) else equal
 
 
-@operation("lt", catalyst="LessThan")
+@operation("lt", rule=comparison("lt"))
 def _lt(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN is greater than any other number, as in Spark."""
     less = pc.less(left, right)
     return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right))) if has_nan(right) else less
 
 
-@operation("le", catalyst="LessThanOrEqual")
+@operation("le", rule=comparison("le"))
 def _le(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     less = pc.less_equal(left, right)
     return pc.or_(less, pc.is_nan(right)) if has_nan(right) else less
 
 
-@operation("gt", catalyst="GreaterThan")
+@operation("gt", rule=comparison("gt"))
 def _gt(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _lt(expression, right, left)
 
 
-@operation("ge", catalyst="GreaterThanOrEqual")
+@operation("ge", rule=comparison("ge"))
 def _ge(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _le(expression, right, left)
 
 
-@operation("eq_null_safe", catalyst="EqualNullSafe", strict=False)
+@operation("eq_null_safe", rule=comparison("eq_null_safe"), functions=("equal_null",), strict=False, nullable=never_null)
 def _eq_null_safe(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """Null equals null and nothing else."""
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.coalesce(_eq(expression, left, right), both_null)
 
 
-@operation("not", catalyst="Not")
+@operation("not", takes="boolean", gives="boolean")
 def _not(_: TypedExpression, value: Datum) -> Datum:
     return pc.invert(value)
 
 
-@operation("isnull", catalyst="IsNull", strict=False)
+@operation("isnull", takes="any", gives="boolean", strict=False, nullable=never_null)
 def _isnull(_: TypedExpression, value: Datum) -> Datum:
     return pc.is_null(value)
 
 
-@operation("isnotnull", catalyst="IsNotNull", strict=False)
+@operation("isnotnull", takes="any", gives="boolean", strict=False, nullable=never_null)
 def _isnotnull(_: TypedExpression, value: Datum) -> Datum:
     return pc.is_valid(value)
 
 
-@operation("isnan", catalyst="IsNaN", strict=False)
+@operation("isnan", takes="double|float", gives="boolean", strict=False, nullable=never_null)
 def _isnan(_: TypedExpression, value: Datum) -> Datum:
     return pc.coalesce(pc.is_nan(value), pa.scalar(False))
 
 
-@operation("and", catalyst="And", lazy=True)
+@operation("and", rule=_logical_rule, lazy=True)
 def _and(expression: TypedExpression, rows: Rows) -> Datum:
     """False as soon as one side is; the right side is not evaluated where the left is false."""
     return _logical(expression, rows, pc.and_kleene, decided=False)
 
 
-@operation("or", catalyst="Or", lazy=True)
+@operation("or", rule=_logical_rule, lazy=True)
 def _or(expression: TypedExpression, rows: Rows) -> Datum:
     """True as soon as one side is; the right side is not evaluated where the left is true."""
     return _logical(expression, rows, pc.or_kleene, decided=True)
@@ -106,7 +256,7 @@ def _logical(expression: TypedExpression, rows: Rows, combine: Callable[[Datum, 
     return combine(first, rows.value_where(right, broadcast(undecided, rows.count)))
 
 
-@operation("coalesce", catalyst="Coalesce", lazy=True)
+@operation("coalesce", rule=_coalesce_rule, lazy=True, nullable=_all_null)
 def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
     """The first value that is not null; later ones are not evaluated."""
     result = rows.value(expression.arguments[0])
@@ -118,7 +268,7 @@ def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
     return result
 
 
-@operation("case", catalyst=("If", "CaseWhen"), lazy=True)
+@operation("case", rule=_case_rule, functions=("when", "if"), lazy=True, nullable=_null_without_else)
 def _case(expression: TypedExpression, rows: Rows) -> Datum:
     """Conditions and values in turn, then perhaps the value of `else`; each is evaluated only for rows that reach it."""
     arguments = expression.arguments
@@ -134,7 +284,7 @@ def _case(expression: TypedExpression, rows: Rows) -> Datum:
     return result
 
 
-@operation("in", catalyst="In", lazy=True)
+@operation("in", rule=_in_rule, lazy=True)
 def _in(expression: TypedExpression, rows: Rows) -> Datum:
     """True if equal to one; null if the value is null, or if it is equal to none and one is null."""
     value, *members = expression.arguments
@@ -159,13 +309,13 @@ def _in_literals(needle: Datum, members: list[TypedExpression]) -> Datum:
     return pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), found)
 
 
-@operation("greatest", catalyst="Greatest", strict=False)
+@operation("greatest", rule=_extreme_rule, strict=False, nullable=_all_null)
 def _greatest(expression: TypedExpression, *values: Datum) -> Datum:
     """The largest value, nulls skipped, NaN the largest."""
     return reduce(lambda one, other: _pick(one, other, _lt(expression, one, other)), values)
 
 
-@operation("least", catalyst="Least", strict=False)
+@operation("least", rule=_extreme_rule, strict=False, nullable=_all_null)
 def _least(expression: TypedExpression, *values: Datum) -> Datum:
     """The smallest value, nulls skipped."""
     return reduce(lambda one, other: _pick(one, other, _gt(expression, one, other)), values)

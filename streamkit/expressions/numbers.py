@@ -2,27 +2,141 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import to_arrow
-from streamkit.expressions.operation import Datum, always, operation
+from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.expressions.coercion import (
+    adjusted_decimal,
+    bounded_decimal,
+    cast_to,
+    decimal_for,
+    is_numeric,
+    string_promotion,
+    tightest_common,
+)
+from streamkit.expressions.operation import (
+    Datum,
+    Invocation,
+    RuleError,
+    always,
+    always_nullable,
+    operation,
+)
 from streamkit.plan.expression import TypedExpression
 
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
-FLOATS = ("float", "double")
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 WIDEST = 76  # digits of Arrow's decimal256
 
 
-def decimal_of(type: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type; None of another type."""
-    match = _DECIMAL.fullmatch(type)
-    return (int(match[1]), int(match[2])) if match else None
+def promoted(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
+    """Two operands with texts read as numbers, integers beside decimals as decimals, and else both as their tightest common type."""
+    if len(call.arguments) != 2:
+        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    left, right = call.values
+    if wanted := string_promotion(left.type, right.type):
+        left, right = call.cast(left, wanted), call.cast(right, wanted)
+    if decimal_of(left.type) or decimal_of(right.type):
+        return beside_decimal(call, left, right), beside_decimal(call, right, left)
+    common = tightest_common(left.type, right.type)
+    return (call.cast(left, common), call.cast(right, common)) if common else (left, right)
+
+
+def beside_decimal(call: Invocation, value: TypedExpression, other: TypedExpression) -> TypedExpression:
+    """An operand beside another one, either of them a decimal: a constant integer takes the digits it has, a float makes both double."""
+    if value.type == "void":
+        return cast_to(value, other.type)
+    if value.type in INTEGERS:
+        if value.name == "literal" and value.value is not None:
+            return call.cast(value, f"decimal({len(str(abs(value.value)))},0)")
+        return call.cast(value, bounded_decimal(*decimal_for(value.type)))
+    if "double" in (value.type, other.type) or "float" in (value.type, other.type):
+        return call.cast(value, "double") if decimal_of(value.type) else value
+    return value
+
+
+def arithmetic(
+    name: str, decimal_type: Callable[[tuple[int, int], tuple[int, int]], str]
+) -> Callable[[Invocation], TypedExpression | None]:
+    """The rule of an operator on two numbers; `decimal_type` gives the type of its result on decimals."""
+
+    def rule(call: Invocation) -> TypedExpression | None:
+        left, right = promoted(call)
+        if left.type == right.type == "void":
+            left, right = cast_to(left, "double"), cast_to(right, "double")
+        if not is_numeric(left.type) or not is_numeric(right.type):
+            raise RuleError(
+                f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; cast one of them"
+            )
+        digits = decimal_of(left.type), decimal_of(right.type)
+        type = decimal_type(digits[0], digits[1]) if digits[0] and digits[1] else wider_of(left.type, right.type)
+        return TypedExpression(name, type, (left, right))
+
+    return rule
+
+
+def wider_of(left: str, right: str) -> str:
+    """The type of a result that is no decimal."""
+    return tightest_common(left, right) or left
+
+
+def _sum_type(left: tuple[int, int], right: tuple[int, int]) -> str:
+    scale = max(left[1], right[1])
+    return adjusted_decimal(max(left[0] - left[1], right[0] - right[1]) + scale + 1, scale)
+
+
+def _product_type(left: tuple[int, int], right: tuple[int, int]) -> str:
+    return adjusted_decimal(left[0] + right[0] + 1, left[1] + right[1])
+
+
+def _quotient_type(left: tuple[int, int], right: tuple[int, int]) -> str:
+    scale = max(6, left[1] + right[0] + 1)
+    return adjusted_decimal(left[0] - left[1] + right[1] + scale, scale)
+
+
+def _remainder_type(left: tuple[int, int], right: tuple[int, int]) -> str:
+    scale = max(left[1], right[1])
+    return adjusted_decimal(min(left[0] - left[1], right[0] - right[1]) + scale, scale)
+
+
+def _divide_rule(call: Invocation) -> TypedExpression | None:
+    """Division of decimals, else of doubles."""
+    left, right = promoted(call)
+    if not (decimal_of(left.type) and decimal_of(right.type)):
+        both = [
+            value if value.type == "double" else call.cast(value, "double")
+            for value in (left, right)
+            if is_numeric(value.type) or value.type == "void"
+        ]
+        if len(both) < 2:
+            raise RuleError(
+                f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; cast one of them"
+            )
+        left, right = both
+    return arithmetic("divide", _quotient_type)(replace(call, arguments=(left, right)))
+
+
+def _integral_divide_rule(call: Invocation) -> TypedExpression | None:
+    """Of integers, as bigint."""
+    wide = [call.cast(value, "bigint") if value.type in INTEGERS[:-1] else value for value in call.values]
+    typed = arithmetic("integral_divide", _sum_type)(replace(call, arguments=tuple(wide)))
+    return typed and replace(typed, type="bigint")
+
+
+def _signed(call: Invocation) -> TypedExpression | None:
+    """A number of the same type; a text is read as a double."""
+    if len(call.arguments) != 1:
+        raise RuleError(f"{call.name}() takes 1 argument; found {len(call.arguments)}")
+    value = call.typed(0)
+    if value.type in ("string", "void"):
+        value = call.cast(value, "double")
+    if not is_numeric(value.type):
+        return None
+    name = "negate" if call.name == "negative" else call.name
+    return TypedExpression(name, value.type, (value,))
 
 
 def _may_overflow(expression: TypedExpression) -> bool:
@@ -36,12 +150,12 @@ def _needs_numbers(expression: TypedExpression) -> str | None:
     return None
 
 
-@operation("add", catalyst="Add", has_mode=True, fails=_may_overflow, refuse=_needs_numbers)
+@operation("add", rule=arithmetic("add", _sum_type), fails=_may_overflow, refuse=_needs_numbers)
 def _add(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _sum(expression, pc.add_checked, left, right)
 
 
-@operation("subtract", catalyst="Subtract", has_mode=True, fails=_may_overflow, refuse=_needs_numbers)
+@operation("subtract", rule=arithmetic("subtract", _sum_type), fails=_may_overflow, refuse=_needs_numbers)
 def _subtract(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _sum(expression, pc.subtract_checked, left, right)
 
@@ -52,7 +166,7 @@ def _sum(expression: TypedExpression, combine: Callable[[Datum, Datum], Datum], 
     return fit_decimal(combine(_wide(left), _wide(right)), expression.type)
 
 
-@operation("multiply", catalyst="Multiply", has_mode=True, fails=_may_overflow, refuse=_needs_numbers)
+@operation("multiply", rule=arithmetic("multiply", _product_type), fails=_may_overflow, refuse=_needs_numbers)
 def _multiply(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if not decimal_of(expression.type):
         return pc.multiply_checked(left, right)
@@ -76,7 +190,7 @@ def _refuse_divide(expression: TypedExpression) -> str | None:
     return _needs_numbers(expression)
 
 
-@operation("divide", catalyst="Divide", has_mode=True, fails=always, refuse=_refuse_divide, right_first=True)
+@operation("divide", rule=_divide_rule, nullable=always_nullable, fails=always, refuse=_refuse_divide, right_first=True)
 def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if not decimal_of(expression.type):
         return pc.divide_checked(left, right)
@@ -92,13 +206,27 @@ def _refuse_decimals(expression: TypedExpression) -> str | None:
     return _needs_numbers(expression)
 
 
-@operation("remainder", catalyst="Remainder", has_mode=True, fails=always, refuse=_refuse_decimals, right_first=True)
+@operation(
+    "remainder",
+    rule=arithmetic("remainder", _remainder_type),
+    fails=always,
+    refuse=_refuse_decimals,
+    right_first=True,
+    nullable=always_nullable,
+)
 def _remainder(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The sign is that of the dividend."""
     return _numpy_division(np.fmod, left, right)
 
 
-@operation("pmod", catalyst="Pmod", has_mode=True, fails=always, refuse=_refuse_decimals, right_first=True)
+@operation(
+    "pmod",
+    rule=arithmetic("pmod", _remainder_type),
+    fails=always,
+    refuse=_refuse_decimals,
+    right_first=True,
+    nullable=always_nullable,
+)
 def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The remainder, made positive by adding the divisor where it is negative."""
 
@@ -109,22 +237,24 @@ def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _numpy_division(positive, left, right)
 
 
-@operation("integral_divide", catalyst="IntegralDivide", has_mode=True, fails=always, refuse=_refuse_decimals, right_first=True)
+@operation(
+    "integral_divide", rule=_integral_divide_rule, functions=("div",), fails=always, refuse=_refuse_decimals, right_first=True
+)
 def _integral_divide(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     return pc.divide_checked(left, right)
 
 
-@operation("negate", catalyst="UnaryMinus", fails=_may_overflow, refuse=_needs_numbers)
+@operation("negate", rule=_signed, functions=("negative",), fails=_may_overflow, refuse=_needs_numbers)
 def _negate(_: TypedExpression, value: Datum) -> Datum:
     return pc.negate_checked(value)
 
 
-@operation("abs", catalyst="Abs", fails=_may_overflow, refuse=_needs_numbers)
+@operation("abs", rule=_signed, fails=_may_overflow, refuse=_needs_numbers)
 def _abs(_: TypedExpression, value: Datum) -> Datum:
     return pc.abs_checked(value)
 
 
-@operation("positive", catalyst="UnaryPositive", refuse=_needs_numbers)
+@operation("positive", rule=_signed, refuse=_needs_numbers)
 def _positive(_: TypedExpression, value: Datum) -> Datum:
     return value
 

@@ -6,7 +6,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import CatalystCall, Datum, NoTranslationError, needs_literals, operation, reads, replacement
+from streamkit.expressions.operation import (
+    Datum,
+    Invocation,
+    NoTranslationError,
+    RuleError,
+    fitted,
+    function,
+    needs_literals,
+    operation,
+)
 from streamkit.expressions.patterns import like_pattern, re2_pattern
 from streamkit.plan.expression import TypedExpression
 
@@ -20,21 +29,12 @@ _SPECIAL_LOWER = r"[\x{130}\x{3a3}]"
 _EMPTY_TYPES = {"string": pa.scalar("", pa.string()), "binary": pa.scalar(b"", pa.binary())}
 
 
-def _only_text(expression: TypedExpression) -> str | None:
-    other = [argument.type for argument in expression.arguments if argument.type not in ("string", "void")]
-    return f"it has no Arrow translation for {other[0]}" if other else None
-
-
-def _text_and_literal(expression: TypedExpression) -> str | None:
-    return _only_text(expression) or needs_literals(1)(expression)
-
-
-@operation("upper", catalyst="Upper", functions=("ucase",), refuse=_only_text)
+@operation("upper", takes="string", gives="string", functions=("ucase",))
 def _upper(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_upper(text), _SPECIAL_UPPER, str.upper)
 
 
-@operation("lower", catalyst="Lower", functions=("lcase",), refuse=_only_text)
+@operation("lower", takes="string", gives="string", functions=("lcase",))
 def _lower(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_lower(text), _SPECIAL_LOWER, str.lower)
 
@@ -55,25 +55,22 @@ def _is_ascii(texts: pa.StringArray) -> bool:
     return bool(pc.all(pc.string_is_ascii(texts)).as_py() is not False)
 
 
-reads("StringTrimBoth", functions=("btrim",))(replacement)
-
-
-@operation("length", catalyst="Length", functions=("char_length", "character_length"))
+@operation("length", takes="string|binary", gives="int", functions=("char_length", "character_length", "len"))
 def _length(expression: TypedExpression, value: Datum) -> Datum:
     return pc.utf8_length(value) if expression.arguments[0].type == "string" else pc.binary_length(value)
 
 
-@operation("trim", catalyst="StringTrim", refuse=_text_and_literal)
+@operation("trim", takes="string, [string]", gives="string", functions=("btrim",), refuse=needs_literals(1))
 def _trim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
     return pc.utf8_trim(text, characters=_trimmed(characters))
 
 
-@operation("ltrim", catalyst="StringTrimLeft", refuse=_text_and_literal)
+@operation("ltrim", takes="string, [string]", gives="string", refuse=needs_literals(1))
 def _ltrim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
     return pc.utf8_ltrim(text, characters=_trimmed(characters))
 
 
-@operation("rtrim", catalyst="StringTrimRight", refuse=_text_and_literal)
+@operation("rtrim", takes="string, [string]", gives="string", refuse=needs_literals(1))
 def _rtrim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
     return pc.utf8_rtrim(text, characters=_trimmed(characters))
 
@@ -82,7 +79,13 @@ def _trimmed(characters: Datum | None) -> str:
     return " " if characters is None else str(characters.as_py())
 
 
-@operation("substring", catalyst="Substring", functions=("substr",), refuse=needs_literals(1, 2))
+def _substring_rule(call: Invocation) -> TypedExpression:
+    arguments = fitted(call, "string|binary, int, [int]")
+    rest = arguments if len(arguments) == 3 else (*arguments, literal(2**31 - 1, "int"))
+    return TypedExpression("substring", arguments[0].type, rest)
+
+
+@operation("substring", rule=_substring_rule, functions=("substr",), refuse=needs_literals(1, 2))
 def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, length: pa.Scalar) -> Datum:
     """From a position counted from 1, or from the end if negative; positions before the start hold no characters."""
     start, count = position.as_py(), length.as_py()
@@ -95,38 +98,41 @@ def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, l
     return cut(value, start, start + count) if start + count < 0 else cut(value, start)
 
 
-@reads("Left", functions=("left",))
-def _read_left(call: CatalystCall) -> TypedExpression:
-    return TypedExpression("substring", call.node.type, (call.argument(0), literal(1, "int"), call.argument(1)))
+@function("left")
+def _left_rule(call: Invocation) -> TypedExpression:
+    text, length = fitted(call, "string|binary, int")
+    return TypedExpression("substring", text.type, (text, literal(1, "int"), length))
 
 
-@reads("Right", functions=("right",))
-def _read_right(call: CatalystCall) -> TypedExpression:
-    text, length = call.arguments
+@function("right")
+def _right_rule(call: Invocation) -> TypedExpression:
+    text, length = fitted(call, "string, int")
     if length.name != "literal":
         raise NoTranslationError("its length must be a constant")
     start = None if length.value is None else -max(length.value, 0)
-    return TypedExpression("substring", call.node.type, (text, literal(start, "int"), length))
+    return TypedExpression("substring", text.type, (text, literal(start, "int"), length))
 
 
-@operation("repeat", catalyst="StringRepeat")
+@operation("repeat", takes="string, int", gives="string")
 def _repeat(_: TypedExpression, text: Datum, times: Datum) -> Datum:
     """A count below 1 gives the empty text."""
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
 
 
-def _refuse_concat(expression: TypedExpression) -> str | None:
-    if expression.type not in _EMPTY_TYPES or not expression.arguments:
-        return f"it has no Arrow translation for {expression.type}"
-    return None
+def _concat_rule(call: Invocation) -> TypedExpression:
+    """Texts; binary values if all are binary."""
+    values = call.values
+    if values and all(value.type == "binary" for value in values):
+        return TypedExpression("concat", "binary", values)
+    return TypedExpression("concat", "string", fitted(call, "string*"))
 
 
-@operation("concat", catalyst="Concat", strict=False, refuse=_refuse_concat)
+@operation("concat", rule=_concat_rule, strict=False)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
     return pc.binary_join_element_wise(*parts, _EMPTY_TYPES[expression.type])
 
 
-@operation("concat_ws", catalyst="ConcatWs", strict=False, refuse=_only_text)
+@operation("concat_ws", takes="string, string*", gives="string", strict=False, nullable=lambda _, nullable: nullable[0])
 def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> Datum:
     """Nulls are left out; a null separator gives null."""
     if not parts:
@@ -134,30 +140,30 @@ def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> 
     return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
 
 
-@operation("startswith", catalyst="StartsWith", refuse=_text_and_literal)
+@operation("startswith", takes="string, string", gives="boolean", refuse=needs_literals(1))
 def _startswith(_: TypedExpression, text: Datum, prefix: pa.Scalar) -> Datum:
     return pc.starts_with(text, prefix.as_py())
 
 
-@operation("endswith", catalyst="EndsWith", refuse=_text_and_literal)
+@operation("endswith", takes="string, string", gives="boolean", refuse=needs_literals(1))
 def _endswith(_: TypedExpression, text: Datum, suffix: pa.Scalar) -> Datum:
     return pc.ends_with(text, suffix.as_py())
 
 
-@operation("contains", catalyst="Contains", refuse=_text_and_literal)
+@operation("contains", takes="string, string", gives="boolean", refuse=needs_literals(1))
 def _contains(_: TypedExpression, text: Datum, part: pa.Scalar) -> Datum:
     return pc.match_substring(text, part.as_py())
 
 
 def _refuse_like(expression: TypedExpression) -> str | None:
-    if reason := _text_and_literal(expression):
+    if reason := needs_literals(1)(expression):
         return reason
     pattern, escape = (argument.value for argument in expression.arguments[1:])
     return None if pattern is None else _reason(lambda: like_pattern(pattern, escape))
 
 
 def _refuse_rlike(expression: TypedExpression) -> str | None:
-    if reason := _text_and_literal(expression):
+    if reason := needs_literals(1)(expression):
         return reason
     pattern = expression.arguments[1].value
     return None if pattern is None else _reason(lambda: re2_pattern(pattern))
@@ -171,21 +177,22 @@ def _reason(attempt: object) -> str | None:
     return None
 
 
-def _read_like(call: CatalystCall) -> TypedExpression:
-    return TypedExpression("like", "boolean", (*call.arguments, _escape(call)))
+def _like_rule(call: Invocation) -> TypedExpression:
+    arguments = fitted(call, "string, string, [string]")
+    escape = arguments[2] if len(arguments) == 3 else literal("\\", "string")
+    if escape.name != "literal" or len(escape.value or "") != 1:
+        raise RuleError(f"{call.name}() takes one character as escape; found {escape.value!r}")
+    return TypedExpression("like", "boolean", (*arguments[:2], escape))
 
 
-@reads("ILike", functions=("ilike",))
-def _read_ilike(call: CatalystCall) -> TypedExpression:
-    lowered = [call.checked(TypedExpression("lower", "string", (argument,))) for argument in call.arguments]
-    return TypedExpression("like", "boolean", (*lowered, _escape(call)))
+@function("ilike")
+def _ilike_rule(call: Invocation) -> TypedExpression:
+    typed = _like_rule(call)
+    lowered = [call.of("lower", argument) for argument in typed.arguments[:2]]
+    return TypedExpression("like", "boolean", (*lowered, typed.arguments[2]))
 
 
-def _escape(call: CatalystCall) -> TypedExpression:
-    return literal(str(call.node.java.escapeChar()), "string")
-
-
-@operation("like", catalyst="Like", read=_read_like, refuse=_refuse_like)
+@operation("like", rule=_like_rule, refuse=_refuse_like)
 def _like(_: TypedExpression, text: Datum, pattern: pa.Scalar, escape: pa.Scalar) -> Datum:
     wanted = like_pattern(pattern.as_py(), escape.as_py())
     if wanted.kind == "equal":
@@ -194,6 +201,6 @@ def _like(_: TypedExpression, text: Datum, pattern: pa.Scalar, escape: pa.Scalar
     return search[wanted.kind](text, wanted.text)
 
 
-@operation("rlike", catalyst="RLike", functions=("regexp", "regexp_like"), refuse=_refuse_rlike)
+@operation("rlike", takes="string, string", gives="boolean", functions=("regexp", "regexp_like"), refuse=_refuse_rlike)
 def _rlike(_: TypedExpression, text: Datum, pattern: pa.Scalar) -> Datum:
     return pc.match_substring_regex(text, re2_pattern(pattern.as_py()))

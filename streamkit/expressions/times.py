@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,42 +13,46 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions.calendar import days_from_civil
+from streamkit.expressions.coercion import INTERVALS, is_numeric
 from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import values_of, with_validity
 from streamkit.expressions.operation import (
-    CatalystCall,
     Datum,
+    Invocation,
     NoTranslationError,
+    RuleError,
     always,
-    cast_to,
+    always_nullable,
+    fitted,
+    function,
     needs_literals,
     operation,
-    reads,
-    replacement,
 )
 from streamkit.expressions.patterns import quote
 from streamkit.plan.expression import TypedExpression
 
 DAY_SECONDS = 86_400
+DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
+_MICROSECONDS = {
+    "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1,
+}  # fmt: skip
 UNITS = {
     "YEAR": "year", "YYYY": "year", "YY": "year", "QUARTER": "quarter", "MONTH": "month", "MON": "month", "MM": "month", "WEEK": "week",
     "DAY": "day", "DD": "day", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second", "MILLISECOND": "millisecond",
     "MICROSECOND": "microsecond",
 }  # fmt: skip
 _DATE_UNITS = ("year", "quarter", "month", "week")
-_FIELDS: dict[str, tuple[str, Callable[[Datum], Datum]]] = {  # by Catalyst's class
-    "Year": ("year", pc.year),
-    "Quarter": ("quarter", pc.quarter),
-    "Month": ("month", pc.month),
-    "DayOfMonth": ("dayofmonth", pc.day),
-    "DayOfYear": ("dayofyear", pc.day_of_year),
-    "WeekOfYear": ("weekofyear", pc.iso_week),
-    "Hour": ("hour", pc.hour),
-    "Minute": ("minute", pc.minute),
-    "Second": ("second", pc.second),
-    "DayOfWeek": ("dayofweek", lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7)),
-    "WeekDay": ("weekday", lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1)),
+_DATE_FIELDS: dict[str, Callable[[Datum], Datum]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "dayofmonth": pc.day,
+    "dayofyear": pc.day_of_year,
+    "weekofyear": pc.iso_week,
+    "dayofweek": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
+    "weekday": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1),
 }
+_TIME_FIELDS: dict[str, Callable[[Datum], Datum]] = {"hour": pc.hour, "minute": pc.minute, "second": pc.second}
 
 
 def _without_zone(value: Datum) -> Datum:
@@ -59,17 +64,30 @@ def _field(take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum],
     return lambda _, value: pc.cast(take(_without_zone(value)), pa.int32())
 
 
-for _class, (_name, _take) in _FIELDS.items():
-    operation(_name, catalyst=_class, functions=("day",) if _class == "DayOfMonth" else ())(_field(_take))
+def _date_field_rule(name: str) -> Callable[[Invocation], TypedExpression]:
+    """The rule of a field of a date: a time is taken as its day."""
+
+    def rule(call: Invocation) -> TypedExpression:
+        (value,) = fitted(call, "date|timestamps|string")
+        day = call.cast(value, "date") if value.type != "date" else value
+        return TypedExpression(name, "int", (day,))
+
+    return rule
 
 
-@operation("date_trunc", catalyst="TruncTimestamp", refuse=needs_literals(0))
+for _name, _take in _DATE_FIELDS.items():
+    operation(_name, rule=_date_field_rule(_name), functions=("day",) if _name == "dayofmonth" else ())(_field(_take))
+for _name, _take in _TIME_FIELDS.items():
+    operation(_name, takes="timestamps", gives="int")(_field(_take))
+
+
+@operation("date_trunc", takes="string, timestamp", gives="timestamp", nullable=always_nullable, refuse=needs_literals(0))
 def _date_trunc(expression: TypedExpression, unit: pa.Scalar, value: Datum) -> Datum:
     """The start of the unit; null if the unit is unknown, as in Spark."""
     return _floor(value, UNITS.get(unit.as_py().upper()))
 
 
-@operation("trunc", catalyst="TruncDate", refuse=needs_literals(1))
+@operation("trunc", takes="date, string", gives="date", nullable=always_nullable, refuse=needs_literals(1))
 def _trunc(expression: TypedExpression, value: Datum, unit: pa.Scalar) -> Datum:
     name = UNITS.get(unit.as_py().upper())
     return _floor(value, name if name in _DATE_UNITS else None)
@@ -79,44 +97,56 @@ def _floor(value: Datum, unit: str | None) -> Datum:
     return pc.floor_temporal(_without_zone(value), unit=unit).cast(value.type) if unit else pa.scalar(None, value.type)
 
 
-@operation("date_add", catalyst="DateAdd", functions=("dateadd",))
+def _day_shift_rule(name: str) -> Callable[[Invocation], TypedExpression]:
+    """The rule of a date some days later or earlier; times are taken as their day."""
+
+    def rule(call: Invocation) -> TypedExpression:
+        if len(call.arguments) == 2 and call.typed(0).type in ("timestamp", "timestamp_ntz"):
+            call = replace(call, arguments=(call.cast(call.typed(0), "date"), call.typed(1)))
+        return TypedExpression(name, "date", fitted(call, "date, int|smallint|tinyint"))
+
+    return rule
+
+
+@operation("date_add", rule=_day_shift_rule("date_add"), functions=("dateadd",))
 def _date_add(_: TypedExpression, start: Datum, days: Datum) -> Datum:
     return pc.add(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
 
 
-@operation("date_sub", catalyst="DateSub")
+@operation("date_sub", rule=_day_shift_rule("date_sub"))
 def _date_sub(_: TypedExpression, start: Datum, days: Datum) -> Datum:
     return pc.subtract(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
 
 
-@operation("datediff", catalyst="DateDiff", functions=("date_diff",))
+@operation("datediff", takes="date, date", gives="int", functions=("date_diff",))
 def _datediff(_: TypedExpression, end: Datum, start: Datum) -> Datum:
     return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
 
 
-@operation("unix_date", catalyst="UnixDate")
+@operation("unix_date", takes="date", gives="int")
 def _unix_date(_: TypedExpression, value: Datum) -> Datum:
     return value.cast(pa.int32())
 
 
-@operation("date_from_unix_date", catalyst="DateFromUnixDate")
+@operation("date_from_unix_date", takes="int", gives="date")
 def _date_from_unix_date(_: TypedExpression, days: Datum) -> Datum:
     return days.cast(pa.date32())
 
 
-reads("DatetimeSub")(replacement)
+def _unix_timestamp_rule(call: Invocation) -> TypedExpression:
+    """Seconds of a time, or of a text in a format."""
+    if not call.arguments:
+        raise NoTranslationError("its value depends on when or where it runs, so the same input would not give the same output")
+    value = call.typed(0)
+    if value.type in ("date", "timestamp", "timestamp_ntz"):
+        return TypedExpression("unix_timestamp", "bigint", (value,))
+    given = (*call.arguments, literal(DEFAULT_FORMAT, "string")) if len(call.arguments) == 1 else call.arguments
+    text, format = fitted(replace(call, arguments=given), "string, string")
+    parsed = call.build(TypedExpression("parse_timestamp", "timestamp", (text, format)))
+    return TypedExpression("unix_timestamp", "bigint", (parsed,))
 
 
-def _read_unix_timestamp(call: CatalystCall) -> TypedExpression:
-    value = call.argument(0)
-    if value.type == "string":
-        value = call.checked(TypedExpression("parse_timestamp", "timestamp", (value, call.argument(1))))
-    return TypedExpression("unix_timestamp", "bigint", (value,))
-
-
-@operation(
-    "unix_timestamp", catalyst=("UnixTimestamp", "ToUnixTimestamp"), read=_read_unix_timestamp, functions=("to_unix_timestamp",)
-)
+@operation("unix_timestamp", rule=_unix_timestamp_rule, functions=("to_unix_timestamp",), nullable=always_nullable)
 def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     """Whole seconds since 1970; a fraction before 1970 is dropped towards 1970, as in Spark."""
     if expression.arguments[0].type == "date":
@@ -124,9 +154,9 @@ def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     return pc.divide(value.cast(pa.int64()), pa.scalar(1_000_000, pa.int64()))
 
 
-@operation("unix_seconds", catalyst="UnixSeconds")
-@operation("unix_millis", catalyst="UnixMillis")
-@operation("unix_micros", catalyst="UnixMicros")
+@operation("unix_seconds", takes="timestamp", gives="bigint")
+@operation("unix_millis", takes="timestamp", gives="bigint")
+@operation("unix_micros", takes="timestamp", gives="bigint")
 def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
     """Whole units since 1970, rounded down."""
     divisor = {"unix_seconds": 1_000_000, "unix_millis": 1000, "unix_micros": 1}[expression.name]
@@ -143,28 +173,45 @@ def _needs_integers(expression: TypedExpression) -> str | None:
     return None if type in ("tinyint", "smallint", "int", "bigint") else f"it has no Arrow translation for {type}"
 
 
-@operation("timestamp_seconds", catalyst="SecondsToTimestamp", fails=always, refuse=_needs_integers)
-@operation("timestamp_millis", catalyst="MillisToTimestamp", fails=always, refuse=_needs_integers)
-@operation("timestamp_micros", catalyst="MicrosToTimestamp", fails=always, refuse=_needs_integers)
+@operation("timestamp_seconds", takes="numeric", gives="timestamp", fails=always, refuse=_needs_integers)
+@operation("timestamp_millis", takes="integral", gives="timestamp", fails=always, refuse=_needs_integers)
+@operation("timestamp_micros", takes="integral", gives="timestamp", fails=always, refuse=_needs_integers)
 def _from_units(expression: TypedExpression, value: Datum) -> Datum:
     factor = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1000, "timestamp_micros": 1}[expression.name]
     return pc.multiply_checked(value.cast(pa.int64()), pa.scalar(factor, pa.int64())).cast(to_arrow(expression.type))
 
 
-def _read_add_interval(call: CatalystCall) -> TypedExpression:
-    """A timestamp and a constant interval of days to seconds, in microseconds."""
-    interval, sign = call.node.children[1], 1
-    while interval.name == "UnaryMinus":
-        interval, sign = interval.children[0], -sign
-    type, value = interval.fields.get("dataType"), interval.fields.get("value")
-    if interval.name != "Literal" or not str(type).startswith("interval ") or value is None:
+@function("interval")
+def _interval_rule(call: Invocation) -> TypedExpression:
+    """An interval as SQL writes it: a text and its unit."""
+    amount, unit = (str(value.value) for value in call.values)
+    micros = _MICROSECONDS.get(unit.rstrip("S"))
+    if micros is None or not re.fullmatch(r"[+-]?\d+", amount.strip()):
+        raise NoTranslationError(f"an interval of {amount} {unit} has no Arrow translation")
+    return literal(int(amount) * micros, INTERVALS[0])
+
+
+@function("add", "subtract")
+def _shift_rule(call: Invocation) -> TypedExpression | None:
+    """A time and an interval, or a date and a number of days; None of anything else."""
+    if len(call.arguments) != 2:
+        return None
+    left, right = call.values
+    if call.name == "add" and (left.type in INTERVALS or (right.type == "date" and is_numeric(left.type))):
+        left, right = right, left
+    if left.type == "date" and is_numeric(right.type):
+        return call.of("date_add" if call.name == "add" else "date_sub", left, right)
+    if right.type != INTERVALS[0]:
+        return None
+    if left.type not in ("timestamp", "timestamp_ntz"):
+        left = call.cast(left, "timestamp")
+    if right.name != "literal" or right.value is None:
         raise NoTranslationError("its interval is not constant")
-    if any(unit in str(type) for unit in ("year", "month")):
-        raise NoTranslationError("an interval of months or years has no Arrow translation")
-    return TypedExpression("add_microseconds", call.node.type, (call.argument(0), literal(sign * int(value), "bigint")))
+    micros = right.value if call.name == "add" else -right.value
+    return TypedExpression("add_microseconds", left.type, (left, literal(micros, "bigint")))
 
 
-@operation("add_microseconds", catalyst="TimestampAddInterval", read=_read_add_interval, fails=always)
+@operation("add_microseconds", fails=always)
 def _add_microseconds(expression: TypedExpression, start: Datum, micros: Datum) -> Datum:
     return pc.add_checked(start.cast(pa.int64()), micros).cast(to_arrow(expression.type))
 
@@ -181,14 +228,20 @@ def _refuse_format(expression: TypedExpression) -> str | None:
     return None
 
 
-@reads("ParseToDate", "ParseToTimestamp", functions=("to_date", "to_timestamp"))
-def _read_parse(call: CatalystCall) -> TypedExpression:
+@function("to_date", "to_timestamp")
+def _parse_rule(call: Invocation) -> TypedExpression:
     """A cast, or the reading of a text by a format."""
-    value, type = call.argument(0), call.node.type
-    if len(call.node.children) > 1 and value.type == "string":
-        parsed_type = "timestamp" if type == "date" else type
-        value = call.checked(TypedExpression("parse_timestamp", parsed_type, (value, call.argument(1))))
-    return cast_to(value, type)
+    if not 1 <= len(call.arguments) <= 2:
+        raise RuleError(f"{call.name}() takes 1 or 2 arguments; found {len(call.arguments)}")
+    value, type = call.typed(0), call.name.lower().removeprefix("to_")
+    if value.type not in ("string", "date", "timestamp", "timestamp_ntz", "void") and not (
+        type == "timestamp" and is_numeric(value.type)
+    ):
+        raise RuleError(f"{call.name}() takes a text, a date or a timestamp; found {value.type}")
+    if len(call.arguments) == 2 and value.type in ("string", "void"):
+        text, format = fitted(call, "string, string")
+        value = call.build(TypedExpression("parse_timestamp", "timestamp", (text, format)))
+    return call.cast(value, type)
 
 
 @operation("parse_timestamp", fails=always, refuse=_refuse_format)

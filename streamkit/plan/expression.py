@@ -1,5 +1,5 @@
 """
-Expressions as values: what the user wrote, and what Catalyst made of it.
+Expressions as values: what the user wrote, and what analysis made of it.
 
 `Expression` is the tree behind a `streamkit.dsl.column.Column` handle: names and literals, nothing resolved.
 `TypedExpression` is the same after analysis: every node has a Spark type, every coercion is an explicit cast.
@@ -77,12 +77,20 @@ class Alias(Expression):
 
 
 @dataclass(frozen=True)
+class Lambda(Expression):
+    """A function of elements, as `transform` takes it: an expression over `parameters`, which hide columns of their names."""
+
+    parameters: tuple[str, ...]
+    body: Expression
+
+
+@dataclass(frozen=True)
 class TypedExpression:
     """
     A resolved expression: `name` says what to compute, `type` the Spark type of the result.
 
-    `name` is `column` (value: its name), `literal` (value: a JSON scalar) or an operation that
-    `streamkit.expressions.arrow` knows; `value` also holds constant parameters of an operation.
+    `name` is `column` (value: its name), `literal` (value: a JSON scalar), `lambda` (value: the names of its parameters with commas between, which are
+    columns within its one argument) or an operation that `streamkit.expressions.arrow` knows; `value` also holds constant parameters of an operation.
     """
 
     name: str

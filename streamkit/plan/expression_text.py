@@ -11,6 +11,7 @@ from streamkit.plan.expression import (
     Call,
     Cast,
     Expression,
+    Lambda,
     Literal,
     Reference,
     SqlText,
@@ -45,6 +46,12 @@ def _(expression: Literal) -> str:
 @expression_text.register
 def _(expression: SqlText) -> str:
     return expression.text
+
+
+@expression_text.register
+def _(expression: Lambda) -> str:
+    names = ", ".join(expression.parameters)
+    return f"{names if len(expression.parameters) == 1 else f'({names})'} -> {expression_text(expression.body)}"
 
 
 @expression_text.register

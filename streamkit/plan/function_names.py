@@ -78,3 +78,7 @@ rand randn random randstr session_user shuffle spark_partition_id uniform user u
 """.split()  # noqa: SIM905
 )
 PYTHON_FUNCTIONS = frozenset(("udf", "udtf", "pandas_udf", "arrow_udf", "arrow_udtf", "call_udf", "unwrap_udt"))
+GENERATORS = frozenset(
+    "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple window session_window".split()  # noqa: SIM905
+)
+FUNCTION_NAMES_IN_ANY_CASE = frozenset(name.lower() for name in FUNCTION_NAMES)

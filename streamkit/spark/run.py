@@ -23,7 +23,6 @@ from streamkit.engine.compile import compile as compile_topology
 from streamkit.engine.epoch import Application
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
-from streamkit.expressions.catalyst import CatalystAnalyzer
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.database.sqlite import IN_MEMORY
@@ -282,7 +281,7 @@ def run(
     check_shareable(opened)
     session = spark or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(session)
-    program = topology if isinstance(topology, Program) else _compiled(topology, opened, session)
+    program = topology if isinstance(topology, Program) else _compiled(topology, opened)
     return Run(session, opened, program, Options(tasks, _checked(trigger), max_records_per_epoch, drain))
 
 
@@ -332,8 +331,8 @@ def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
     return rows.repartitionById(tasks, rows["task"])
 
 
-def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
-    program = compile_topology(topology, log, CatalystAnalyzer(session))
+def _compiled(topology: Topology, log: Log) -> Program:
+    program = compile_topology(topology, log)
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 

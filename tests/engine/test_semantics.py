@@ -33,7 +33,7 @@ CUTS = [  # how the work is cut, in how many commits the input was appended, and
 
 
 @pytest.fixture(scope="module")
-def programs(spark: object) -> dict[str, Program]:
+def programs() -> dict[str, Program]:
     """Each case compiled once."""
     with fresh_log() as log:
         create_topics(log)

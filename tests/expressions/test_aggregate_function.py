@@ -10,7 +10,7 @@ import pytest
 
 from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates import AGGREGATES, AggregateFunction, Result, combine, fold, lift, register, result, running
-from streamkit.expressions.aggregates.function import States
+from streamkit.expressions.aggregates.function import States, takes
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
@@ -28,7 +28,7 @@ def text_of_all() -> Iterator[TypedAggregate]:
     register(
         AggregateFunction(
             "text_of_all",
-            "NoClassOfCatalyst",
+            takes("string", "string"),
             state_columns=lambda one: (Column(f"{one.name}.text", "string"),),
             lift=lambda _one, argument, _rows: [argument],
             merge=joined,
@@ -58,8 +58,8 @@ def test_a_function_whose_merge_is_no_ufunc_folds_beside_others(text_of_all: Typ
 def test_a_name_is_entered_once() -> None:
     """A second function of a name would change what stored states mean."""
     with pytest.raises(ValueError, match="there is an aggregate 'sum' already"):
-        register(AggregateFunction("sum", "Other", *[AGGREGATES["sum"].lift] * 4))  # type: ignore[arg-type]
-    assert AGGREGATES["sum"].catalyst == "Sum"
+        register(AggregateFunction("sum", *[AGGREGATES["sum"].lift] * 5))  # type: ignore[arg-type]
+    assert AGGREGATES["sum"].arity == 1
 
 
 def test_functions_say_what_planning_needs() -> None:

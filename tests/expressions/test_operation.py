@@ -1,4 +1,4 @@
-"""Operations: a scalar function is one entry, which says what it computes and how Catalyst writes it."""
+"""Operations: a scalar function is one entry, which says what it takes, what it gives and what it computes."""
 
 from __future__ import annotations
 
@@ -9,59 +9,86 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from streamkit import functions as F
+from streamkit.errors import Location, TopologyError
+from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, TRANSLATIONS, CatalystCall, operation, reads
-from streamkit.expressions.translation import Translator
-from streamkit.expressions.tree import Node
-from streamkit.plan.expression import Call, Reference, TypedExpression
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Invocation, function, operation
+from streamkit.plan.expression import SqlText, TypedExpression
 from streamkit.schema import Schema
 
-SCHEMA = Schema.parse("a int")
-COLUMN = Node("AttributeReference", {"name": "a", "dataType": "integer"})
+SCHEMA = Schema.parse("a int, s string, l array<int>")
+LINE = Location("flight_delays.py", 12)
 
 
-def typed(node: Node) -> TypedExpression:
-    return Translator(SCHEMA, None).translate(node)
+def typed(text: str) -> TypedExpression:
+    return ExpressionAnalyzer().project(SCHEMA, [("r", SqlText(text))], LINE)[0][1]
 
 
 @pytest.fixture
 def entries() -> Iterator[None]:
     """What a test enters goes again."""
-    operations, translations, functions = set(OPERATIONS), set(TRANSLATIONS), set(FUNCTIONS)
+    operations, functions = dict(OPERATIONS), {name: list(rules) for name, rules in FUNCTIONS.items()}
     yield
-    for name in set(OPERATIONS) - operations:
-        del OPERATIONS[name]
-    for name in set(TRANSLATIONS) - translations:
-        del TRANSLATIONS[name]
-    FUNCTIONS.intersection_update(functions)
+    for registry, before in ((OPERATIONS, operations), (FUNCTIONS, functions)):
+        registry.clear()  # type: ignore[attr-defined]
+        registry.update(before)  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("entries")
 def test_a_function_is_one_entry() -> None:
-    """Entered once, a function is read from Catalyst's tree, evaluated, and there in streamkit.functions under all its names."""
+    """Entered once, a function is typed, its arguments are cast, and it is evaluated under all its names."""
 
-    @operation("cbrt", catalyst=("Cbrt", "CubeRoot"), functions=("sqrt",))
-    def _cbrt(_: TypedExpression, value: Any) -> Any:
-        return pc.power(value.cast(pa.float64()), 3)
+    @operation("cubed", takes="double", gives="double", functions=("third_power",))
+    def _cubed(_: TypedExpression, value: Any) -> Any:
+        return pc.power(value, 3)
 
-    for name in ("Cbrt", "CubeRoot"):
-        expression = typed(Node(name, {"dataType": "double"}, (COLUMN,)))
+    for name in ("cubed", "THIRD_POWER"):
+        expression = typed(f"{name}(a)")
+        assert expression == TypedExpression(
+            "cubed", "double", (TypedExpression("cast", "double", (TypedExpression("column", "int", (), "a"),)),)
+        )
         assert evaluate(expression, pa.record_batch({"a": pa.array([2, None], pa.int32())})).to_pylist() == [8.0, None]
-    assert F.cbrt("a").expression == Call("cbrt", (Reference("a"),))
-    assert F.sqrt("a").expression == Call("sqrt", (Reference("a"),))
 
 
 @pytest.mark.usefixtures("entries")
-def test_a_reader_reads_the_fields_of_a_class() -> None:
-    """A class may stand for other operations; constants among what its reader builds are computed at once."""
+def test_a_rule_builds_of_other_functions() -> None:
+    """A function may be written in terms of others; constants among what its rule builds are computed at once."""
 
-    @reads("Shifted", functions=("shiftleft",))
-    def _read(call: CatalystCall) -> TypedExpression:
+    @function("shifted")
+    def _shifted(call: Invocation) -> TypedExpression:
         two = TypedExpression("literal", "int", (), 2)
-        factor = call.checked(TypedExpression("add", "int", (two, TypedExpression("literal", "int", (), call.node.fields["by"]))))
-        return TypedExpression("multiply", call.node.type, (call.argument(0), factor))
+        return call.of("multiply", call.typed(0), call.of("add", two, two))
 
-    expression = typed(Node("Shifted", {"dataType": "integer", "by": 3}, (COLUMN,)))
-    assert expression.arguments == (TypedExpression("column", "int", (), "a"), TypedExpression("literal", "int", (), 5))
-    assert F.shiftleft("a").expression == Call("shiftleft", (Reference("a"),))
+    found = typed("shifted(a)")
+    assert found.arguments == (TypedExpression("column", "int", (), "a"), TypedExpression("literal", "int", (), 4))
+
+
+@pytest.mark.usefixtures("entries")
+def test_a_later_rule_takes_what_is_its_own() -> None:
+    """Several rules of one name are tried, the last one entered first; None leaves a call to the others."""
+
+    @function("upper")
+    def _of_arrays(call: Invocation) -> TypedExpression | None:
+        return call.typed(0) if call.typed(0).type.startswith("array<") else None
+
+    assert typed("upper(l)").type == "array<int>"
+    assert typed("upper(s)").name == "upper"
+
+
+@pytest.mark.parametrize(
+    ("takes", "text", "message"),
+    [
+        ("int, [string]", "taking()", r"taking\(\) takes 1 to 2 arguments; found 0, in taking\(\)"),
+        ("int, [string]", "taking(1, 'a', 2)", "takes 1 to 2 arguments; found 3"),
+        ("int", "taking()", "takes 1 argument; found 0"),
+        ("string, int*", "taking()", "takes 1 or more arguments; found 0"),
+        ("string|binary", "taking(l)", "takes string or binary as argument 1; found array<int>"),
+    ],
+)
+@pytest.mark.usefixtures("entries")
+def test_a_wrong_call_says_what_is_wanted(takes: str, text: str, message: str) -> None:
+    """The number and types of arguments are checked against the signature, and the message has the user's line."""
+    operation("taking", takes=takes, gives="int")(lambda *_: None)
+    with pytest.raises(TopologyError, match=message) as caught:
+        typed(text)
+    assert caught.value.at == LINE

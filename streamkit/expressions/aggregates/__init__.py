@@ -19,7 +19,7 @@ from streamkit.expressions.aggregates.folding import (
     state_columns,
     subtract,
 )
-from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, register
+from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, aggregate_named, register
 
 FAMILIES = (count, sum, average, extremes)  # importing them registers their functions
 
@@ -28,6 +28,7 @@ __all__ = [
     "FAMILIES",
     "AggregateFunction",
     "Result",
+    "aggregate_named",
     "combine",
     "fold",
     "lift",

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import to_arrow
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
+from streamkit.data_type import decimal_of, to_arrow
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
+from streamkit.expressions.coercion import bounded_decimal
 from streamkit.log.values.columns import Mask
-from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.expression import TypedAggregate, TypedExpression
 
 _COUNT_DIGITS = 20  # more than any count has
+
+
+def _mean_type(arguments: Sequence[TypedExpression]) -> str:
+    """Of decimals four digits more, else double."""
+    digits = decimal_of(arguments[0].type)
+    return bounded_decimal(digits[0] + 4, digits[1] + 4) if digits else "double"
 
 
 def _result(aggregate: TypedAggregate, states: States) -> Result:
@@ -83,4 +91,8 @@ def _exact_mean(totals: States, count: int, row: int, scale: int) -> Decimal | N
         return (Decimal(exact_total(totals, row)) / count).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
 
 
-AVERAGE = register(AggregateFunction("avg", "Average", total_and_count, lift, merge, _result, subtract=subtract))
+AVERAGE = register(
+    AggregateFunction(
+        "avg", takes("numeric", _mean_type), total_and_count, lift, merge, _result, subtract=subtract, functions=("mean",)
+    )
+)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, by_column, register
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, by_column, register, takes
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 
@@ -45,10 +45,19 @@ def counted(argument: pa.Array | None, rows: int) -> pa.Array:
 
 
 COUNT = register(
-    AggregateFunction("count", "Count", _state_columns, _lift, by_column("sum"), _result, subtract=_subtract, is_nullable=False)
+    AggregateFunction(
+        "count", takes("any", "bigint"), _state_columns, _lift, by_column("sum"), _result, subtract=_subtract, is_nullable=False
+    )
 )
 COUNT_IF = register(
     AggregateFunction(
-        "count_if", "CountIf", _state_columns, _lift_condition, by_column("sum"), _result, subtract=_subtract, is_nullable=False
+        "count_if",
+        takes("boolean", "bigint"),
+        _state_columns,
+        _lift_condition,
+        by_column("sum"),
+        _result,
+        subtract=_subtract,
+        is_nullable=False,
     )
 )

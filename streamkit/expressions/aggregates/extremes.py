@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from streamkit.data_type import to_arrow
+from streamkit.data_type import has_map, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, by_column, register
-from streamkit.plan.expression import TypedAggregate
+from streamkit.expressions.operation import Invocation, RuleError, fitted
+from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
+
+
+def _typed(call: Invocation) -> tuple[TypedExpression, str]:
+    """Values that have an order."""
+    (value,) = fitted(call, "any")
+    if has_map(value.type):
+        raise RuleError(f"{call.name}() takes values that have an order; found {value.type}")
+    return value, value.type
 
 
 def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
@@ -22,5 +31,5 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
     return Result(states[0].cast(to_arrow(aggregate.type)))
 
 
-MIN = register(AggregateFunction("min", "Min", _state_columns, _lift, by_column("min"), _result))
-MAX = register(AggregateFunction("max", "Max", _state_columns, _lift, by_column("max"), _result))
+MIN = register(AggregateFunction("min", _typed, _state_columns, _lift, by_column("min"), _result))
+MAX = register(AggregateFunction("max", _typed, _state_columns, _lift, by_column("max"), _result))

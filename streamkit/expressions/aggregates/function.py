@@ -9,12 +9,16 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from streamkit.expressions.accumulation import Accumulator, accumulated
+from streamkit.expressions.operation import Gives, Invocation, fitted
 from streamkit.log.values.columns import Mask
-from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
 States: TypeAlias = Sequence[pa.Array]
 Merge: TypeAlias = Callable[[States, Accumulator], list[pa.Array]]
+
+
+Typed: TypeAlias = Callable[[Invocation], tuple[TypedExpression, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +40,14 @@ class AggregateFunction:
                     It must be associative, and must not fail whatever the values are; null state columns are neutral
     `subtract`      the first states without the second, row by row: the inverse of a merge; None if the function cannot subtract
     `result`        the values of states, and which do not fit the type, which is checked only here. Null state columns mean no rows
-    `catalyst`      the simple name of Catalyst's class
+    `typed`         the argument, cast as the function wants it, and the type of the result of a call
+    `functions`     further names that people write for it
     `arity`         how many arguments it takes
     `is_nullable`   whether a result can be null
     """
 
     name: str
-    catalyst: str
+    typed: Typed
     state_columns: Callable[[TypedAggregate], tuple[Column, ...]]
     lift: Callable[[TypedAggregate, pa.Array | None, int], list[pa.Array]]
     merge: Merge
@@ -50,6 +55,7 @@ class AggregateFunction:
     subtract: Callable[[States, States], list[pa.Array]] | None = None
     arity: int = 1
     is_nullable: bool = True
+    functions: tuple[str, ...] = ()
 
 
 AGGREGATES: dict[str, AggregateFunction] = {}
@@ -60,6 +66,22 @@ def register(function: AggregateFunction) -> AggregateFunction:
     if AGGREGATES.setdefault(function.name, function) is not function:
         raise ValueError(f"there is an aggregate {function.name!r} already")
     return function
+
+
+def aggregate_named(name: str) -> AggregateFunction | None:
+    """The aggregate function that people call so, in any case; None if there is none."""
+    wanted = name.lower()
+    return AGGREGATES.get(wanted) or next((one for one in AGGREGATES.values() if wanted in one.functions), None)
+
+
+def takes(expected: str, gives: Gives) -> Typed:
+    """The typing of an aggregate with a fixed signature, as `operation` writes them."""
+
+    def typed(call: Invocation) -> tuple[TypedExpression, str]:
+        arguments = fitted(call, expected)
+        return arguments[0], gives if isinstance(gives, str) else gives(arguments)
+
+    return typed
 
 
 def by_column(*functions: str) -> Merge:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import to_arrow
+from streamkit.data_type import INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.accumulation import Accumulator, accumulated, per_group
 from streamkit.expressions.aggregates.count import count_column, counted
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.expressions.aggregates.total import exact_total, lifted_total, merged_totals, negative_totals, total_columns
+from streamkit.expressions.coercion import bounded_decimal
 from streamkit.expressions.groups import row_by_row
-from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
+
+
+def _sum_type(arguments: Sequence[TypedExpression]) -> str:
+    """Integers add up to bigint, floats to double, decimals to ten digits more."""
+    type = arguments[0].type
+    if digits := decimal_of(type):
+        return bounded_decimal(digits[0] + 10, digits[1])
+    return "bigint" if type in INTEGERS else "double"
 
 
 def total_and_count(aggregate: TypedAggregate) -> tuple[Column, ...]:
@@ -51,4 +62,4 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
     return Result(values, overflowed, str(exact_total(totals, int(np.argmax(overflowed)))))
 
 
-SUM = register(AggregateFunction("sum", "Sum", total_and_count, lift, merge, _result, subtract=subtract))
+SUM = register(AggregateFunction("sum", takes("numeric", _sum_type), total_and_count, lift, merge, _result, subtract=subtract))

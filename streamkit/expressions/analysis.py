@@ -1,0 +1,299 @@
+"""
+Analysis: from what the user wrote to typed expressions, by Spark's rules, without a JVM.
+
+Names are resolved without regard to case, every coercion becomes an explicit cast, constant parts are computed. What a function takes and gives
+stands beside it, in its family. Messages name what was found, what exists, and the user's line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from streamkit.data_type import is_nested, normalise_type
+from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
+from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
+from streamkit.expressions.arrow import evaluate, refusal
+from streamkit.expressions.coercion import INTERVALS, cast_to
+from streamkit.expressions.literals import literal, to_json
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError
+from streamkit.expressions.sql import parse_sql
+from streamkit.plan import function_names as names
+from streamkit.plan.expression import (
+    Alias,
+    Call,
+    Cast,
+    Expression,
+    Lambda,
+    Literal,
+    Reference,
+    Scalar,
+    SqlText,
+    TypedAggregate,
+    TypedExpression,
+)
+from streamkit.plan.expression_text import expression_text
+from streamkit.schema import Schema
+
+_EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
+
+
+@dataclass(frozen=True)
+class ExpressionAnalyzer:
+    """Types expressions against the schema of the rows they read; `zone` is the time zone in which Spark's session would be."""
+
+    zone: str = "UTC"
+
+    def project(
+        self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
+    ) -> tuple[tuple[str, TypedExpression], ...]:
+        """Each named expression with its types; TopologyError and UnsupportedExpressionError name the user's line."""
+        return tuple((name, _Reading(schema, at, self.zone, expression).value(expression)) for name, expression in columns)
+
+    def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
+        """A condition with its types; TopologyError if it is not boolean."""
+        ((_, typed),) = self.project(schema, [("condition", expression)], at)
+        if typed.type not in ("boolean", "void"):
+            raise TopologyError(f"a condition must be boolean; {expression_text(expression)!r} is {typed.type}", at)
+        return cast_to(typed, "boolean")
+
+    def aggregates(
+        self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None = None
+    ) -> tuple[TypedAggregate, ...]:
+        """Each named aggregate over any scalar argument; TopologyError if one is not a single aggregate."""
+        return tuple(_Reading(schema, at, self.zone, expression).aggregate(name, expression) for name, expression in aggregates)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The analysis of one expression; `scope` holds the parameters of the lambdas around the part that is read, by lower-case name."""
+
+    schema: Schema
+    at: Location | None
+    zone: str
+    whole: Expression
+    scope: Mapping[str, TypedExpression] = field(default_factory=dict)
+
+    def value(self, expression: Expression) -> TypedExpression:
+        """The typed expression of a tree."""
+        match expression:
+            case Reference(name):
+                return self._column(name)
+            case Literal(value):
+                return self._constant(value)
+            case Alias(inner, _):
+                return self.value(inner)
+            case SqlText(text):
+                return self.value(parse_sql(text, self.at))
+            case Cast(inner, type):
+                return self._cast(inner, type)
+            case Call(function, arguments):
+                return self.call(function, tuple(map(self._argument, arguments)))
+        raise TopologyError(f"expected an expression; found {expression!r}", self.at)
+
+    def call(self, function: str, arguments: Sequence[Argument]) -> TypedExpression:
+        """The typed expression of a call, by the first rule of the function that takes it."""
+        rules = FUNCTIONS.get(function.lower())
+        if rules is None:
+            raise self._unknown(function)
+        invocation = Invocation(function, tuple(arguments), self.build, self._bound, self.call, self.zone)
+        try:
+            for rule in rules:
+                typed = rule(invocation)
+                if typed is not None:
+                    return self.build(typed)
+        except RuleError as error:
+            raise TopologyError(f"{error}, in {self._text()}; the columns are {self.schema}", self.at) from None
+        except NoTranslationError as error:
+            raise self._unsupported(function, str(error)) from None
+        raise TopologyError(
+            f"{function}() does not take {_types(arguments)}, in {self._text()}; the columns are {self.schema}", self.at
+        )
+
+    def build(self, expression: TypedExpression) -> TypedExpression:
+        """The expression, computed now if it is constant; refused if it cannot be evaluated."""
+        if reason := refusal(expression):
+            raise self._unsupported(expression.name, reason)
+        constant = expression.arguments and all(argument.name == "literal" for argument in expression.arguments)
+        return (
+            fold(expression) if constant and not is_nested(expression.type) and expression.type not in INTERVALS else expression
+        )
+
+    def aggregate(self, name: str, expression: Expression) -> TypedAggregate:
+        """The aggregate that a tree is; it must be one function over columns of the row, and nothing around it."""
+        text = expression_text(expression)
+        call = self._bare(expression)
+        if not isinstance(call, Call) or (function := aggregate_named(call.function)) is None:
+            if isinstance(call, Call) and call.function.lower() in names.AGGREGATE_NAMES:
+                raise UnsupportedExpressionError(
+                    f"the aggregate {text!r} has no incremental state; expected one of {', '.join(AGGREGATES)}", self.at
+                )
+            raise TopologyError(_no_aggregate(text), self.at)
+        arguments = tuple(map(self._argument, call.arguments))
+        if len(arguments) != function.arity:
+            raise UnsupportedExpressionError(
+                f"the aggregate {text!r} has {len(arguments)} arguments; expected {function.arity}", self.at
+            )
+        invocation = Invocation(call.function, arguments, self.build, self._bound, self.call, self.zone)
+        try:
+            argument, type = function.typed(invocation)
+        except RuleError as error:
+            raise TopologyError(f"{error}, in {text}; the columns are {self.schema}", self.at) from None
+        every_row = function.name == "count" and argument.name == "literal" and argument.value is not None
+        return TypedAggregate(name, function.name, type, None if every_row else argument, function.is_nullable)
+
+    def _bare(self, expression: Expression) -> Expression:
+        while isinstance(expression, (Alias, SqlText)):
+            expression = parse_sql(expression.text, self.at) if isinstance(expression, SqlText) else expression.expression
+        return expression
+
+    def _argument(self, expression: Expression) -> Argument:
+        return expression if isinstance(expression, Lambda) else self.value(expression)
+
+    def _bound(self, function: Lambda, types: Sequence[str]) -> TypedExpression:
+        """A lambda over elements of these types; RuleError if it has more parameters than there are."""
+        if len(function.parameters) > len(types):
+            raise RuleError(f"the lambda has {len(function.parameters)} parameters; expected at most {len(types)}")
+        depth = len(self.scope)
+        inner = {
+            name: TypedExpression("column", type, (), f"{name}\N{GREEK SMALL LETTER LAMDA}{depth + place}")
+            for place, (name, type) in enumerate(zip(function.parameters, types))
+        }
+        scope = {**self.scope, **{name.lower(): variable for name, variable in inner.items()}}
+        body = _Reading(self.schema, self.at, self.zone, self.whole, scope).value(function.body)
+        return TypedExpression("lambda", body.type, (body,), ",".join(variable.value for variable in inner.values()))
+
+    def _column(self, name: str) -> TypedExpression:
+        """A parameter of a lambda around, a column, or a field of a struct within one (`a.b`)."""
+        if found := self._find(name):
+            return found
+        parts = name.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            if found := self._find(".".join(parts[:end])):
+                for part in parts[end:]:
+                    found = self.call("get_field", (found, literal(part, "string")))
+                return found
+        raise TopologyError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}", self.at)
+
+    def _find(self, name: str) -> TypedExpression | None:
+        if variable := self.scope.get(name.lower()):
+            return variable
+        for column in self.schema:
+            if column.name == name:
+                return TypedExpression("column", column.type, (), column.name)
+        for column in self.schema:
+            if column.name.lower() == name.lower():
+                return TypedExpression("column", column.type, (), column.name)
+        return None
+
+    def _constant(self, value: Scalar) -> TypedExpression:
+        try:
+            return constant(value)
+        except ValueError as error:
+            raise TopologyError(str(error), self.at) from None
+
+    def _cast(self, inner: Expression, type: str) -> TypedExpression:
+        try:
+            wanted = normalise_type(type)
+        except SchemaError as error:
+            raise TopologyError(f"{error}, in {self._text()}", self.at) from None
+        return self.build(self._checked_cast(self.value(inner), wanted))
+
+    def _checked_cast(self, value: TypedExpression, type: str) -> TypedExpression:
+        cast = cast_to(value, type)
+        if cast is not value and cast.name == "cast" and (reason := OPERATIONS["cast"].refuse(cast)):
+            raise TopologyError(f"cannot cast {value.type} to {type}: {reason}, in {self._text()}", self.at)
+        return cast
+
+    def _unknown(self, function: str) -> TopologyError:
+        """Why a name cannot be called."""
+        known = {*FUNCTIONS, *AGGREGATES}
+        if aggregate_named(function) or function.lower() in names.AGGREGATE_NAMES:
+            return TopologyError(f"{self._text()} has an aggregate; expected aggregates only in group_by(...).agg(...)", self.at)
+        if function.lower() in names.CONTEXT_NAMES:
+            return self._unsupported(
+                function, "its value depends on when or where it runs, so the same input would not give the same output"
+            )
+        if function.lower() in names.GENERATORS:
+            return UnsupportedExpressionError(
+                f"{self._text()} gives more or fewer rows than it is given; expected one value per row, or flat_map()", self.at
+            )
+        if function.lower() in names.FUNCTION_NAMES_IN_ANY_CASE:
+            return self._unsupported(function, "StreamKit cannot evaluate it yet")
+        close = difflib.get_close_matches(function.lower(), sorted(known), 3)
+        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", self.at)
+
+    def _unsupported(self, function: str, reason: str) -> UnsupportedExpressionError:
+        return UnsupportedExpressionError(f"{function.lower()} cannot be used in {self._text()}: {reason}", self.at)
+
+    def _text(self) -> str:
+        return expression_text(self.whole)
+
+
+def fold(expression: TypedExpression) -> TypedExpression:
+    """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
+    try:
+        return literal(to_json(evaluate(expression, _EMPTY_ROW)[0], expression.type), expression.type)
+    except EvaluationError:
+        return expression
+
+
+def constant(value: Scalar) -> TypedExpression:
+    """A Python value as a typed constant; a datetime without zone is UTC. ValueError if no type holds it."""
+    for kind, typed in _CONSTANTS.items():
+        if isinstance(value, kind):
+            return typed(value)
+    if value is None:
+        return literal(None, "void")
+    raise ValueError(f"a value of type {type(value).__name__} cannot be a constant")
+
+
+def _integer(value: int) -> TypedExpression:
+    return literal(value, "int" if -(2**31) <= value < 2**31 else "bigint")
+
+
+def _decimal(value: decimal.Decimal) -> TypedExpression:
+    if not value.is_finite():
+        raise ValueError(f"the number {value} cannot be a decimal; write it as float")
+    _sign, digits, exponent = value.as_tuple()
+    scale = max(-int(exponent), 0)
+    precision = max(len(digits) + max(int(exponent), 0), scale, 1)
+    if precision > 38:
+        raise ValueError(f"the number {value} has {precision} digits; expected at most 38")
+    return literal(f"{value:f}", f"decimal({precision},{scale})")
+
+
+def _moment(value: dt.datetime) -> TypedExpression:
+    moment = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
+    return literal(moment.strftime("%Y-%m-%dT%H:%M:%S.%f").rjust(26, "0"), "timestamp")
+
+
+def _interval(value: dt.timedelta) -> TypedExpression:
+    return literal(value // dt.timedelta(microseconds=1), "interval day to second")
+
+
+_CONSTANTS: dict[type, Callable[..., TypedExpression]] = {  # bool before int, datetime before date
+    bool: lambda value: literal(value, "boolean"),
+    int: _integer,
+    float: lambda value: literal(to_json(pa.scalar(value), "double"), "double"),
+    str: lambda value: literal(value, "string"),
+    bytes: lambda value: literal(value.hex(), "binary"),
+    decimal.Decimal: _decimal,
+    dt.datetime: _moment,
+    dt.date: lambda value: literal(value.isoformat(), "date"),
+    dt.timedelta: _interval,
+}
+
+
+def _no_aggregate(text: str) -> str:
+    return f"expected one aggregate ({', '.join(AGGREGATES)}) as such; found {text}: compute with its result in a later select"
+
+
+def _types(arguments: Sequence[Argument]) -> str:
+    return ", ".join("a lambda" if isinstance(argument, Lambda) else argument.type for argument in arguments) or "no arguments"

@@ -1,0 +1,69 @@
+"""
+The names of pyspark.sql.functions, recorded without a session: each gives a `Column`, nothing is computed.
+
+As in PySpark, a text argument names a column, unless the parameter is a plain value by nature (formats, separators, units, patterns).
+What is here is what StreamKit evaluates. Another public name of pyspark.sql.functions raises UnsupportedExpressionError when it is called,
+and says what there is instead; a name PySpark does not have is an AttributeError.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from streamkit.errors import UnsupportedExpressionError
+from streamkit.functions.aggregates import *  # noqa: F403
+from streamkit.functions.columns import *  # noqa: F403
+from streamkit.functions.conditions import *  # noqa: F403
+from streamkit.functions.numbers import *  # noqa: F403
+from streamkit.functions.strings import *  # noqa: F403
+from streamkit.functions.times import *  # noqa: F403
+from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES
+from streamkit.plan.location import user_location
+
+_FAMILIES = ("aggregates", "columns", "conditions", "numbers", "recording", "strings", "times")
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    """A function of PySpark that is not here: calling it says why."""
+
+    def refuse(*_arguments: object, **_named: object) -> NoReturn:
+        raise UnsupportedExpressionError(_refusal(name), user_location())
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Raise UnsupportedExpressionError: StreamKit does not evaluate pyspark.sql.functions.{name}."
+    return refuse
+
+
+def _refusal(name: str) -> str:
+    """Why a function of PySpark cannot be used."""
+    from streamkit.expressions.aggregates import AGGREGATES  # here, so that the names alone load nothing
+
+    if name in CONTEXT_NAMES:
+        return f"F.{name} cannot be used: its value depends on when or where it runs, so the same input would not give the same output"
+    if name in AGGREGATE_NAMES:
+        return f"Spark has F.{name}; StreamKit cannot evaluate it yet; expected one of the aggregates {', '.join(AGGREGATES)}"
+    close = _nearest(name, __dir__(), "such as ") or "as help(streamkit.functions) shows them"
+    return f"Spark has F.{name}; StreamKit cannot evaluate it yet; expected one that it can, {close}"
+
+
+def _nearest(name: str, names: Iterable[str], before: str) -> str:
+    """What to say of names that are like this one; nothing if there are none."""
+    close = [f"F.{other}" for other in difflib.get_close_matches(name, sorted(names), 3)]
+    return f"{before}{', '.join(close)}" if close else ""
+
+
+def __getattr__(name: str) -> Callable[..., NoReturn]:
+    if name not in FUNCTION_NAMES:
+        raise AttributeError(
+            f"pyspark.sql.functions has no {name!r}, and so streamkit.functions has none either{_nearest(name, __dir__(), '; did you mean ')}"
+        )
+    return _refused(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if name.islower() and not name.startswith("_") and name not in _OTHERS)
+
+
+_OTHERS = frozenset(("annotations", "difflib", "user_location", *_FAMILIES))

@@ -1,0 +1,47 @@
+"""Where our analysis and evaluation differ from Spark's: in type, nullability, value or failure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamkit.errors import StreamKitError
+from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.nullability import is_nullable
+from streamkit.plan.expression import SqlText
+from tests.expressions.parity.cells import in_arrow
+from tests.expressions.parity.columns import SCHEMA
+
+
+def differences(text, expected, batch, zone="UTC"):
+    """Lines that say how the expression differs, none if it does not."""
+    try:
+        ((_, typed),) = ExpressionAnalyzer(zone).project(SCHEMA, [("r", SqlText(text))], None)
+    except StreamKitError as error:
+        return [] if expected.refused else [f"{text}: Spark has {expected.type}, we refuse: {str(error).splitlines()[0]}"]
+    if expected.refused:
+        return [f"{text}: we have {typed.type}, Spark refuses: {expected.refused}"]
+    if typed.type != expected.type:
+        return [f"{text}: the type is {typed.type}, in Spark {expected.type}"]
+    wrong = []
+    if is_nullable(typed, SCHEMA) != expected.nullable:
+        wrong.append(f"{text}: {'can' if expected.nullable else 'cannot'} be null in Spark")
+    return wrong + _different_rows(text, in_arrow(typed, batch), expected.cells, batch)
+
+
+def _different_rows(text, found, wanted, batch):
+    """Rows in which an expression differs: what it reads there, and what both make of it; the first few, and how many."""
+    reads = sorted({column.name for column in SCHEMA if column.name in text})
+    rows = [
+        f"    { {name: batch.column(name)[row].as_py() for name in reads} }: spark {one}, arrow {other}"
+        for row, (one, other) in enumerate(zip(wanted, found, strict=True))
+        if one != other and not _same_float_text(text, one, other)
+    ]
+    return [f"{text}: {len(rows)} rows differ", *rows[:8]] if rows else []
+
+
+def _same_float_text(text, wanted, cell):
+    """Before Java 19 a float's text may have a digit too many; ours is the shortest that reads back as the same float."""
+    if text not in ("CAST(f32 AS STRING)", "CAST(f64 AS STRING)"):
+        return False
+    number = np.float32 if "f32" in text else np.float64
+    return len(cell) <= len(wanted) and number(cell.strip("'")) == number(wanted.strip("'"))
