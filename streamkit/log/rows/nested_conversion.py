@@ -85,7 +85,7 @@ def _array(type_name: str, element: str, values: Any, conversion: Conversion, pl
         layout = pa.list_(values.type.value_field)
         counts, content = entries(values if values.type == layout else values.cast(layout))
     else:
-        _check_values(values, list | tuple | np.ndarray, "a list", type_name, place)
+        _check_values(values, list | tuple | np.ndarray, "an array is a list", type_name, place)
         counts, content = _counts(values), [one for value in values if value is not None for one in value]
     below = _converted(element, content, conversion, _place_in_list(counts, place))
     return listed(type_name, counts, _valid(values), [below])
@@ -97,7 +97,7 @@ def _map(type_name: str, entry: tuple[str, str], values: Any, conversion: Conver
         counts, content = entries(values)
         keys, items = fields(content)
     else:
-        _check_values(values, Mapping | list | tuple, "a mapping, or a list of pairs", type_name, place)
+        _check_values(values, Mapping | list | tuple, "a map is a mapping, or a list of pairs", type_name, place)
         counts, pairs = _counts(values), _pairs(values, type_name, place)
         keys, items = [key for key, _ in pairs], [item for _, item in pairs]
     in_map = _place_in_list(counts, place)
@@ -117,7 +117,7 @@ def _struct(type_name: str, values: Any, conversion: Conversion, place: Place) -
         _check_fields(names, types, type_name, place, 0)
         content = dict(zip(names, values.flatten(), strict=True))
     else:
-        _check_values(values, Mapping, "a mapping of names and values", type_name, place)
+        _check_values(values, Mapping, "a struct is a mapping of names and values", type_name, place)
         for number, value in enumerate(values):
             if value is not None:
                 _check_fields(list(value), types, type_name, place, number)
@@ -179,10 +179,10 @@ def _check_kind(values: pa.Array, is_right: bool, type_name: str, place: Place) 
         raise _refused(f"found {_shown(values[number])} ({values.type}), expected {type_name}", *place(number))
 
 
-def _check_values(values: Iterable[Any], kinds: Any, expected: str, type_name: str, place: Place) -> None:
+def _check_values(values: Iterable[Any], kinds: Any, reason: str, type_name: str, place: Place) -> None:
     for number, value in enumerate(values):
         if value is not None and not isinstance(value, kinds):
-            raise _misfit(value, type_name, f"Python has it as {expected}", place(number))
+            raise _misfit(value, type_name, reason, place(number))
 
 
 def _check_fields(found: Sequence[Any], expected: Iterable[str], type_name: str, place: Place, number: int) -> None:
