@@ -140,7 +140,8 @@ def _decoded_structs(values: Slices, type_name: str) -> pa.StructArray:
     null_bytes = (len(types) + 7) // 8
     nulls = _head(data, positions, ends, np.dtype(f"V{null_bytes}"), type_name).view(np.uint8).reshape(rows, null_bytes)
     bits = np.unpackbits(nulls, axis=1, bitorder="little").view(np.bool_)
-    _require(~bits[:, len(types) :].any(axis=1), f"a null bit beyond the {len(types)} fields", type_name)
+    beyond: Mask = np.logical_or.reduce(bits[:, len(types) :], axis=1)
+    _require(~beyond, f"a null bit beyond the {len(types)} fields", type_name)
     positions = positions + null_bytes
     heads: list[Fixed | None] = []
     for kind in types:
@@ -182,7 +183,8 @@ def _decoded_run(
     owners = np.repeat(np.arange(len(counts)), counts)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
     rest = np.flatnonzero(counts % 8)
-    _require(data[positions[rest] + nulls[rest] - 1] >> (counts[rest] % 8) == 0, "a null bit beyond the entries", type_name)
+    unused: Mask = data[positions[rest] + nulls[rest] - 1] >> (counts[rest] % 8) == 0
+    _require(unused, "a null bit beyond the entries", type_name)
     valid = (data[positions[owners] + (places >> 3)] >> (places & 7).astype(np.uint8)) & 1 == 0
     if dtype is None:
         return _column(kind, None, None, valid, type_name), behind

@@ -73,7 +73,9 @@ def _nested(kind: str, inside: str, text: str) -> str:
     if kind == "struct":
         return struct_of(_field(part, text) for part in parts if len(parts) > 1 or part.strip())
     if len(parts) != (1 if kind == "array" else 2):
-        expected = "the types of its keys and its values, as in map<string,int>" if kind == "map" else "one type, as in array<int>"
+        expected = (
+            "the types of its keys and its values, as in map<string,int>" if kind == "map" else "one type, as in array<int>"
+        )
         raise SchemaError(f"the {kind} {_shortened(text)} names {len(parts)}; expected {expected}")
     inner = [_inner(part, text) for part in parts]
     if kind == "array":

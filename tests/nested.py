@@ -28,7 +28,7 @@ LEAVES: dict[str, st.SearchStrategy[Any]] = {
     "void": st.none(),
 }
 KEYS = sorted(set(LEAVES) - {"void"})
-NAMES = st.lists(st.sampled_from("a b0 lat Größe".split() + ["a,b", "x>y", "`", "c d"]), min_size=1, max_size=10, unique=True)
+NAMES = st.lists(st.sampled_from(["a", "b0", "lat", "Größe"] + ["a,b", "x>y", "`", "c d"]), min_size=1, max_size=10, unique=True)
 
 
 def _structs(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:

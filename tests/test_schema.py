@@ -64,7 +64,10 @@ def test_any_text_is_a_schema_or_refused(text):
         ("a int,, b int", "cannot read ''"),
         ("a int, ", "cannot read ''"),
         ("a", "cannot read 'a'"),
-        ("a decimal(39,0)", "cannot be a column's; expected one of .* decimal.p,s. with p from 1 to 38 and s from 0 to p, array<"),
+        (
+            "a decimal(39,0)",
+            "cannot be a column's; expected one of .* decimal.p,s. with p from 1 to 38 and s from 0 to p, array<",
+        ),
         ("a array", "type 'array' cannot be a column's; expected one of .*, array<…>, map<…,…> or struct<name:…>"),
         ("a array<strin>", "in the type 'array<strin>': the type 'strin' cannot be a column's; expected one of boolean"),
         ("a array<array<strin>>", "in the type 'array<strin>': the type 'strin'"),

@@ -125,7 +125,7 @@ def test_nested_values_are_counted_but_no_group(log):
     assert {row["place"]: row["seen"] for row in log.read("counts").to_pylist()} == {"p0": 2, "p1": 2}
     other = sk.Topology("other")
     other.stream("visits").group_by("seen").count().to("other")
-    with pytest.raises(TopologyError, match="'seen' is struct.* a struct cannot be in a key; its fields") as refused:
+    with pytest.raises(TopologyError, match=r"'seen' is struct.* a struct cannot be in a key; its fields") as refused:
         compile(other, log)
     assert f"at {__file__}:" in str(refused.value)
 

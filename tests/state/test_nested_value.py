@@ -75,7 +75,9 @@ def test_round_trip(data: st.DataObject) -> None:
 def test_what_nulls_hide_has_no_bytes() -> None:
     """Equal values have equal bytes, whatever lies in Arrow's buffers below a null, and however a list names its elements."""
     plain = column_of("array<int>", [[1], None, [2]])
-    hidden = pa.ListArray.from_arrays(pa.array([0, 1, 3, 4]), pa.array([1, 8, 9, 2], pa.int32()), mask=pa.array([False, True, False]))
+    hidden = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3, 4]), pa.array([1, 8, 9, 2], pa.int32()), mask=pa.array([False, True, False])
+    )
     other = plain.cast(pa.list_(pa.field("element", pa.int32())))
     assert encode_rows([hidden]).equals(encode_rows([plain])) and encode_rows([other]).equals(encode_rows([plain]))
     structs = pa.StructArray.from_arrays([pa.array(["a", "b"])], ["x"], mask=pa.array([False, True]))
@@ -90,7 +92,9 @@ def test_what_nulls_hide_has_no_bytes() -> None:
 def test_other_bytes_are_refused_or_sound(data: st.DataObject) -> None:
     """Bytes that were changed, cut or added are a CorruptionError, or a column that Arrow finds sound: no length is trusted."""
     type_name = data.draw(NESTED_TYPES)
-    first, *others = encode_rows([column_of(type_name, data.draw(st.lists(values_of(type_name), min_size=1, max_size=2)))]).to_pylist()
+    first, *others = encode_rows(
+        [column_of(type_name, data.draw(st.lists(values_of(type_name), min_size=1, max_size=2)))]
+    ).to_pylist()
     changed = bytearray(first)
     how = data.draw(st.sampled_from(["flip", "cut", "add"]))
     if how == "flip":
@@ -136,7 +140,7 @@ def test_what_is_no_value_is_refused(type_name: str, value: str, reason: str) ->
 
 def test_rows_of_another_format_are_refused() -> None:
     """Rows with and without nested columns are not taken for each other."""
-    with pytest.raises(FormatVersionError, match="format 1 .* expected 2"):
+    with pytest.raises(FormatVersionError, match=r"format 1 .* expected 2"):
         decode_rows(rows_of(b"\1\0\0\0\0\0"), ["array<int>"])
-    with pytest.raises(FormatVersionError, match="format 2 .* expected 1"):
+    with pytest.raises(FormatVersionError, match=r"format 2 .* expected 1"):
         decode_rows(rows_of(b"\2\0\0\0\0\0"), ["int"])

@@ -11,6 +11,7 @@ such columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -136,7 +137,8 @@ def _objects(values: Any) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _array(values: Any) -> pa.Array:

@@ -22,7 +22,9 @@ from streamkit.schema import Column
 
 Values: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
 Read: TypeAlias = Callable[[dict[str, Any], int], tuple[Values, int] | None]
-Size: TypeAlias = Callable[[Any], int]  # what a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way
+Size: TypeAlias = Callable[
+    [Any], int
+]  # what a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way
 
 _UNFIT = -(1 << 62)  # no row can make up for it
 _INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
@@ -90,7 +92,11 @@ def _source(topic: Topic, values: dict[str, Column]) -> str:
             f"    if not ({' and '.join(conditions)}):",
             "        return None",
             "    size = fixed",
-            *(_size(value, column, optional) for value, column in values.items() if column.type in _LENGTHS or is_nested(column.type)),
+            *(
+                _size(value, column, optional)
+                for value, column in values.items()
+                if column.type in _LENGTHS or is_nested(column.type)
+            ),
             f"    return (({', '.join(values)}, time_ms), size) if 0 < size <= limit else None",
         ]
     )
@@ -105,7 +111,8 @@ def nested_size(type_name: str) -> Size:
     if element := element_of(type_name):
         return _array_size(nested_size(element), fixed_value_bytes(element))
     if entry := entry_of(type_name):
-        return _map_size(*map(nested_size, entry), sum(map(fixed_value_bytes, entry)), is_plain=entry[0] in _PLAIN_KEYS)
+        fixed = sum(map(fixed_value_bytes, entry))
+        return _map_size(nested_size(entry[0]), nested_size(entry[1]), fixed, is_plain=entry[0] in _PLAIN_KEYS)
     if fields := fields_of(type_name):
         return _struct_size({name: nested_size(kind) for name, kind in fields})
     return _atomic_size(type_name)

@@ -101,7 +101,9 @@ def _map(type_name: str, entry: tuple[str, str], values: Any, conversion: Conver
         counts, pairs = _counts(values), _pairs(values, type_name, place)
         keys, items = [key for key, _ in pairs], [item for _, item in pairs]
     in_map = _place_in_list(counts, place)
-    found = _converted(entry[0], keys, conversion, lambda number: (in_map(number)[0], f"{_map_of(in_map, number)}.key"), is_key=True)
+    found = _converted(
+        entry[0], keys, conversion, lambda number: (in_map(number)[0], f"{_map_of(in_map, number)}.key"), is_key=True
+    )
     _check_keys(found, counts, type_name, place)
     below = _converted(
         entry[1], items, conversion, lambda number: (in_map(number)[0], f"{_map_of(in_map, number)}[{_shown(found[number])}]")
@@ -204,7 +206,8 @@ def _check_keys(keys: pa.Array, counts: Counts, type_name: str, place: Place) ->
     twice = _first_repeated(keys, owners)
     if twice is not None:
         raise _refused(
-            f"found the key {_shown(keys[twice])} twice, expected {type_name}, which has each key once", *place(int(owners[twice]))
+            f"found the key {_shown(keys[twice])} twice, expected {type_name}, which has each key once",
+            *place(int(owners[twice])),
         )
 
 

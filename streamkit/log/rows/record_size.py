@@ -2,8 +2,8 @@
 How large records are, and the limit on it: `max.message.bytes`.
 
 The size of a record is the sum of its values: fixed widths (boolean 1 byte), the bytes of strings and binaries, 8 bytes of
-event time, names and values of headers. A nested value takes what the values in it take, and nothing beside. Kafka's limit is on a batch as sent, compressed; here it is on each record, uncompressed,
-so that a record does not depend on its neighbours.
+event time, names and values of headers. A nested value takes what the values in it take, and nothing beside. Kafka's limit
+is on a batch as sent, compressed; here it is on each record, uncompressed, so that a record does not depend on its neighbours.
 """
 
 from __future__ import annotations

@@ -53,13 +53,15 @@ def has_far_times(column: pa.Array | pa.ChunkedArray) -> bool:
 
 def is_list_map_or_struct(kind: pa.DataType) -> bool:
     """Whether a column is of a nested type, in the layout of `data_type.to_arrow`."""
-    return pa.types.is_list(kind) or pa.types.is_map(kind) or pa.types.is_struct(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_map(kind) or pa.types.is_struct(kind))
 
 
 def _nested_values(column: pa.Array) -> list[Any]:
     valid = valid_rows(column)
     found = _structs(column) if pa.types.is_struct(column.type) else _lists(column)
-    return found if valid is None else [value if is_valid else None for value, is_valid in zip(found, valid.tolist(), strict=True)]
+    return (
+        found if valid is None else [value if is_valid else None for value, is_valid in zip(found, valid.tolist(), strict=True)]
+    )
 
 
 def _structs(column: pa.StructArray) -> list[Any]:

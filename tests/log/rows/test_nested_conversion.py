@@ -75,7 +75,11 @@ def test_plain_rows_go_the_quick_way():
 
 def test_other_values_of_python_are_taken():
     """Tuples and arrays of numpy are arrays, pairs are maps, fields come in any order; NaN and NA of pandas are null."""
-    other = ROW | {"tags": ("x", None, "é"), "at": {"lon": None, "lat": np.float32(1)}, "props": (["a", np.int64(1)], ("b", None))}
+    other = ROW | {
+        "tags": ("x", None, "é"),
+        "at": {"lon": None, "lat": np.float32(1)},
+        "props": (["a", np.int64(1)], ("b", None)),
+    }
     assert records_of(TOPIC, [other], 7)[0].equals(records_of(TOPIC, [ROW], 7)[0])
     frame = pd.DataFrame([ROW, NOTHING])
     frame["tags"] = [np.array(ROW["tags"], object), float("nan")]
@@ -125,7 +129,11 @@ REFUSED = [
     ("props", ["ab"], "column 'props': found 'ab' (str), expected map<string,int>; an entry is a pair"),
     ("props", 5, "column 'props': found 5 (int), expected map<string,int>; a map is a mapping, or a list of pairs"),
     ("odd", [({"k": 1}, 1), ({"k": 1}, 2)], "column 'odd': found the key {'k': 1} twice"),
-    ("deep", [{"a": {}, "b": None}, {"a": {5: [None, "x"]}, "b": 2}], "column 'deep[1].a[5][1]': found 'x' (str), expected timestamp"),
+    (
+        "deep",
+        [{"a": {}, "b": None}, {"a": {5: [None, "x"]}, "b": 2}],
+        "column 'deep[1].a[5][1]': found 'x' (str), expected timestamp",
+    ),
     ("deep", [None, {"a": {5: None}, "b": 1000.5}], "column 'deep[1].b': found 1000.5 (float), expected decimal(5,2)"),
 ]
 
@@ -167,7 +175,9 @@ UNSOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "column", "reason"), UNSOUND, ids=lambda value: str(value)[:40] if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("kind", "column", "reason"), UNSOUND, ids=lambda value: str(value)[:40] if isinstance(value, str) else ""
+)
 def test_arrow_is_not_trusted(kind, column, reason):
     """Offsets, texts and decimals within nested columns are looked at before Arrow computes with them; the first bad value is named."""
     with pytest.raises(SchemaError) as refused:
@@ -198,7 +208,9 @@ def test_python_values_of_maps_are_dicts():
     """A map comes out as a dict, also with times that Python cannot hold; one with nested keys as a list of pairs."""
     (batch,) = records_of(TOPIC, [ROW], 7)
     assert {name: python_values(batch[name])[0] for name in ROW} == ROW
-    far = pa.array([[(1, [1 << 62])]], pa.map_(pa.int32(), pa.list_(pa.int64()))).cast(pa.map_(pa.int32(), pa.list_(pa.timestamp("us"))))
+    far = pa.array([[(1, [1 << 62])]], pa.map_(pa.int32(), pa.list_(pa.int64()))).cast(
+        pa.map_(pa.int32(), pa.list_(pa.timestamp("us")))
+    )
     assert python_values(far) == [{1: [np.datetime64(1 << 62, "us")]}]
     assert math.isnan(python_values(pa.array([{"a": math.nan}]))[0]["a"])
     assert json.dumps(python_values(pa.chunked_array([batch["at"], batch["at"]]))) == json.dumps([ROW["at"] | {"lat": 1.0}] * 2)

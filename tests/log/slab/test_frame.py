@@ -273,7 +273,10 @@ TEXTS = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 1
         (unchecked([0, 1, 2], TEXTS), "columns are not sound: .*UTF8"),
         (unchecked([0, 2, 1], pa.array(["a", "b"])), "columns are not sound"),
         (pa.array([[1], [2]]), "holds a column v of type list<item: int64>; the topic has v array<string>"),
-        (pa.array([["a"], []]).cast(pa.list_(pa.dictionary(pa.int8(), pa.string()))), "holds a column v of type list<item: dictionary"),
+        (
+            pa.array([["a"], []]).cast(pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+            "holds a column v of type list<item: dictionary",
+        ),
         (pa.array([{"a": 1}, None]), "holds a column v of type struct"),
     ],
     ids=["text", "offsets", "elements", "dictionary", "kind"],
