@@ -163,7 +163,7 @@ class Column:
 
     def cast(self, type: object) -> Column:
         """The value as another Spark type; a value that does not fit is an error when it runs."""
-        return Column(Cast(self.expression, normalise_type(_type_name(type))))
+        return Column(Cast(self.expression, normalise_type(type_text(type))))
 
     astype = cast
 
@@ -228,7 +228,7 @@ def _condition(condition: object) -> Expression:
     return condition.expression
 
 
-def _type_name(type: object) -> str:
+def type_text(type: object) -> str:
     """Also take the data types of pyspark, without importing it."""
     simple_string = getattr(type, "simpleString", None)
     return str(simple_string()) if simple_string else str(type)

@@ -22,6 +22,7 @@ from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.coercion import INTERVALS, cast_to
 from streamkit.expressions.literals import literal, to_json
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError
+from streamkit.expressions.python_functions import PYTHON_FUNCTIONS
 from streamkit.expressions.sql import parse_sql
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
@@ -31,6 +32,7 @@ from streamkit.plan.expression import (
     Expression,
     Lambda,
     Literal,
+    PythonCall,
     Reference,
     Scalar,
     SqlText,
@@ -38,6 +40,7 @@ from streamkit.plan.expression import (
     TypedExpression,
 )
 from streamkit.plan.expression_text import expression_text
+from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
 
 _EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
@@ -92,6 +95,8 @@ class _Reading:
                 return self.value(parse_sql(text, self.at))
             case Cast(inner, type):
                 return self._cast(inner, type)
+            case PythonCall(function, arguments):
+                return self._python(function, arguments)
             case Call(function, arguments):
                 return self.call(function, tuple(map(self._argument, arguments)))
         raise TopologyError(f"expected an expression; found {expression!r}", self.at)
@@ -114,6 +119,11 @@ class _Reading:
         raise TopologyError(
             f"{function}() does not take {_types(arguments)}, in {self._text()}; the columns are {self.schema}", self.at
         )
+
+    def _python(self, function: PythonFunction, arguments: Sequence[Expression]) -> TypedExpression:
+        """A call of a user's function, which this process then knows by its id."""
+        PYTHON_FUNCTIONS[function.id] = function
+        return TypedExpression("python", function.type, tuple(map(self.value, arguments)), function.id)
 
     def build(self, expression: TypedExpression) -> TypedExpression:
         """The expression, computed now if it is constant; refused if it cannot be evaluated."""

@@ -7,15 +7,17 @@ no translation; `refusal` says so before anything runs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions import casts, conditions, numbers, strings, times
+from streamkit.expressions import casts, conditions, numbers, python_functions, strings, times
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 
-FAMILIES = (conditions, numbers, strings, times, casts)  # importing them registers their operations
+FAMILIES = (conditions, numbers, strings, times, casts, python_functions)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
@@ -28,6 +30,16 @@ def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
     rows = Rows.of(batch)
     rows.share(expression)
     return plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+
+
+def evaluate_all(columns: Iterable[tuple[str, TypedExpression]], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Named expressions as `evaluate` gives them; a user's function that several of them call runs once."""
+    rows = Rows.of(batch)
+    arrays = {}
+    for name, expression in columns:
+        rows.share(expression)
+        arrays[name] = plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+    return arrays
 
 
 def mask(predicate: TypedExpression, batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -77,6 +77,9 @@ class Rows:
 
     def _by_row(self, expression: TypedExpression) -> Datum:
         operation = OPERATIONS[expression.name]
+        if operation.once:
+            self._shared[expression] = _typed(operation.compute(expression, self), expression)
+            return self._shared[expression]
         if operation.lazy:
             return _typed(operation.compute(expression, self), expression)
         arguments = self._arguments(expression, operation)

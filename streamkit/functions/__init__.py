@@ -17,12 +17,13 @@ from streamkit.functions.aggregates import *  # noqa: F403
 from streamkit.functions.columns import *  # noqa: F403
 from streamkit.functions.conditions import *  # noqa: F403
 from streamkit.functions.numbers import *  # noqa: F403
+from streamkit.functions.python import *  # noqa: F403
 from streamkit.functions.strings import *  # noqa: F403
 from streamkit.functions.times import *  # noqa: F403
 from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES
 from streamkit.plan.location import user_location
 
-_FAMILIES = ("aggregates", "columns", "conditions", "numbers", "recording", "strings", "times")
+_FAMILIES = ("aggregates", "columns", "conditions", "numbers", "python", "recording", "strings", "times")
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:

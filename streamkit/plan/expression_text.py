@@ -13,6 +13,7 @@ from streamkit.plan.expression import (
     Expression,
     Lambda,
     Literal,
+    PythonCall,
     Reference,
     SqlText,
     TypedAggregate,
@@ -55,6 +56,11 @@ def _(expression: Lambda) -> str:
 
 
 @expression_text.register
+def _(expression: PythonCall) -> str:
+    return f"{expression.function.name}({', '.join(expression_text(argument) for argument in expression.arguments)})"
+
+
+@expression_text.register
 def _(expression: Cast) -> str:
     return f"CAST({expression_text(expression.expression)} AS {expression.type.upper()})"
 
@@ -86,6 +92,10 @@ def typed_text(expression: TypedExpression) -> str:
     if expression.name == "cast":
         return f"CAST({typed_text(expression.arguments[0])} AS {expression.type.upper()})"
     arguments = [_grouped(typed_text(argument), argument.name) for argument in expression.arguments]
+    if expression.name == "python":
+        return f"{expression.value.partition(':')[0]}({', '.join(arguments)})"
+    if expression.name == "lambda":
+        return f"{expression.value.replace(',', ', ')} -> {arguments[0]}"
     if isinstance(expression.value, str):
         arguments.append(_literal_text(expression.value))
     return call_text(expression.name, arguments)

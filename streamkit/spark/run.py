@@ -34,7 +34,7 @@ from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoint
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.program import Program
 from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
-from streamkit.spark.job import FORMAT, PACKED_DDL, Job
+from streamkit.spark.job import FORMAT, PACKED_DDL, Job, pickled_functions
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.session import get_or_create_session, prepare_session
 from streamkit.spark.source import EpochSource
@@ -230,6 +230,7 @@ class Run:
             location=self.log.location,
             root=self.log.root,
             replication=self.log.catalog.replication(),
+            functions=pickled_functions(planner.program),
             program=planner.program,
             application=planner.application,
             anchor=planner.anchor,
