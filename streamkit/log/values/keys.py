@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import CorruptionError
+from streamkit.data_type import from_arrow, is_nested
+from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.columns import (
     BYTES_TYPES,
     DECIMAL,
@@ -138,7 +139,7 @@ def key_groups(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]
 def _column_parts(column: pa.Array) -> list[Part]:
     if _is_small_dictionary(column):
         return [Slices.of(encode_keys([_with_null(column.dictionary)])).take(_codes(column))]
-    column, type_name = canonical(column)
+    column, type_name = _canonical_key(column)
     if type_name == "void":
         return [np.zeros(len(column), np.uint8)]
     body: list[Part]
@@ -150,6 +151,13 @@ def _column_parts(column: pa.Array) -> list[Part]:
     if valid is None:
         return [np.ones(len(column), np.uint8), *body]
     return [valid.view(np.uint8), *(unless(part, valid) for part in body)]
+
+
+def _canonical_key(column: pa.Array) -> tuple[pa.Array, str]:
+    """As `canonical`, of a type that keys can have."""
+    if is_nested(from_arrow(column.type)):
+        raise SchemaError(f"a key cannot have values of the type {from_arrow(column.type)}; expected no array, map or struct")
+    return canonical(column)
 
 
 def _is_small_dictionary(column: pa.Array) -> bool:
@@ -290,7 +298,7 @@ def _not_all_null(columns: Sequence[pa.Array]) -> Mask | None:
 
 def _kafka_parts(column: pa.Array) -> list[Part] | None:
     """What Kafka's own serialiser makes of a column; None if it has none for the type."""
-    column, type_name = canonical(column)
+    column, type_name = _canonical_key(column)
     if type_name not in KAFKA_TYPES:
         return None
     if type_name in BYTES_TYPES:
