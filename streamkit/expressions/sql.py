@@ -66,15 +66,6 @@ LEVELS: tuple[dict[str, str], ...] = (  # from loose to tight; all are left-asso
 UNARY = {"-": "negate", "+": "positive", "~": "bitwise_not"}
 RANGES = {"": (-(2**63), 2**63), "bigint": (-(2**63), 2**63), "smallint": (-(2**15), 2**15), "tinyint": (-(2**7), 2**7)}
 LITERAL_TYPES = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
-WITHOUT_PARENTHESES = (
-    "CURRENT_DATE",
-    "CURRENT_TIMESTAMP",
-    "CURRENT_USER",
-    "USER",
-    "SESSION_USER",
-    "CURRENT_TIME",
-    "LOCALTIMESTAMP",
-)
 UNITS = "YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split()  # noqa: SIM905
 INTERVAL_UNITS = "NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH YEAR".split()  # noqa: SIM905
 WITH_UNIT = {
@@ -82,6 +73,23 @@ WITH_UNIT = {
     "DATEDIFF": "timestampdiff", "DATE_DIFF": "timestampdiff", "TIMEDIFF": "timestampdiff",
 }  # fmt: skip
 TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+CASTS = {  # types that may be called as functions
+    name: normalise_type(name)
+    for name in [
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "decimal",
+        "date",
+        "timestamp",
+        "binary",
+        "string",
+    ]
+}
 ROW_ONLY = "an expression sees the row only, not a subquery; join with a table instead"
 PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain (a filter: count_if, or when)"
 
@@ -374,8 +382,6 @@ class _Reader:
             return _typed_literal(LITERAL_TYPES[keyword], self._next())
         if following.kind == "text" and keyword == "TIME":
             raise _RefusedError("a time of day cannot be used")
-        if keyword in WITHOUT_PARENTHESES and following.text != "(":
-            return Call(self._next().text.lower(), ())
         if keyword in RESERVED and not (keyword in ("ANY", "SOME", "EXISTS") and following.text == "("):
             raise self._unexpected("a value")
         return None
@@ -471,6 +477,8 @@ class _Reader:
             return Call(name, (Literal(1),))
         argument = self._named if name == "struct" else self._argument
         arguments = tuple(self._listed(argument))
+        if name in CASTS and len(arguments) == 1:
+            return _cast(arguments[0], CASTS[name])
         if name in ("trim", "ltrim", "rtrim") and len(arguments) == 2:
             arguments = arguments[::-1]  # SQL has the characters first, Python last
         return Call(name, arguments)
