@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NoReturn
 
 from streamkit.data_type import normalise_type
 from streamkit.errors import TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
 from streamkit.plan.expression_text import expression_name, expression_text
+from streamkit.plan.location import user_location
 
-__all__ = ["Column", "expression_name", "to_expression", "to_literal", "to_predicate"]
+__all__ = ["Column", "expression_name", "sql_text", "to_expression", "to_literal", "to_predicate"]
 
 _SCALARS = (bool, int, float, str, bytes, decimal.Decimal, dt.date, dt.datetime, dt.timedelta)
 
@@ -198,7 +200,13 @@ def to_expression(value: object) -> Expression:
 
 def to_predicate(value: object) -> Expression:
     """The expression behind a value where text is Spark SQL (`filter`)."""
-    return SqlText(value) if isinstance(value, str) else to_literal(value)
+    return sql_text(value) if isinstance(value, str) else to_literal(value)
+
+
+def sql_text(text: str) -> SqlText:
+    """Spark SQL as it stands; TopologyError with the user's line if it cannot be read, or calls what does not exist."""
+    import_module("streamkit.expressions.sql_check").check_sql(text, user_location())  # a layer above, loaded when first needed
+    return SqlText(text)
 
 
 def to_literal(value: object) -> Expression:

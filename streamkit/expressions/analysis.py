@@ -105,7 +105,7 @@ class _Reading:
         """The typed expression of a call, by the first rule of the function that takes it."""
         rules = FUNCTIONS.get(function.lower())
         if rules is None:
-            raise self._unknown(function)
+            raise unknown_function(function, self._text(), self.at)
         invocation = Invocation(function, tuple(arguments), self.build, self._bound, self.call, self.zone)
         try:
             for rule in rules:
@@ -188,6 +188,8 @@ class _Reading:
                 for part in parts[end:]:
                     found = self.call("get_field", (found, literal(part, "string")))
                 return found
+        if name.lower() in names.CONTEXT_NAMES:
+            raise unknown_function(name, self._text(), self.at)  # current_date without parentheses
         raise TopologyError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}", self.at)
 
     def _find(self, name: str) -> TypedExpression | None:
@@ -220,30 +222,34 @@ class _Reading:
             raise TopologyError(f"cannot cast {value.type} to {type}: {reason}, in {self._text()}", self.at)
         return cast
 
-    def _unknown(self, function: str) -> TopologyError:
-        """Why a name cannot be called."""
-        known = {*FUNCTIONS, *AGGREGATES}
-        if aggregate_named(function) or function.lower() in names.AGGREGATE_NAMES:
-            return TopologyError(f"{self._text()} has an aggregate; expected aggregates only in group_by(...).agg(...)", self.at)
-        if function.lower() in names.CONTEXT_NAMES:
-            return self._unsupported(
-                function, "its value depends on when or where it runs, so the same input would not give the same output"
-            )
-        if function.lower() in names.GENERATORS:
-            return UnsupportedExpressionError(
-                f"{self._text()} gives more or fewer rows than it is given; expected one value per row, or flat_map()", self.at
-            )
-        if function.lower() in names.FUNCTION_NAMES_IN_ANY_CASE:
-            return self._unsupported(function, "StreamKit cannot evaluate it yet")
-        close = difflib.get_close_matches(function.lower(), sorted(known), 3)
-        hint = f"; did you mean {', '.join(close)}?" if close else ""
-        return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", self.at)
-
     def _unsupported(self, function: str, reason: str) -> UnsupportedExpressionError:
-        return UnsupportedExpressionError(f"{function.lower()} cannot be used in {self._text()}: {reason}", self.at)
+        return _unsupported(function, self._text(), reason, self.at)
 
     def _text(self) -> str:
         return expression_text(self.whole)
+
+
+def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
+    """Why a name cannot be called, with the nearest that can."""
+    name = function.lower()
+    if aggregate_named(name) or name in names.AGGREGATE_NAMES:
+        return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
+    if name in names.CONTEXT_NAMES:
+        reason = "its value depends on when or where it runs, so the same input would not give the same output"
+        return _unsupported(name, text, reason, at)
+    if name in names.GENERATORS:
+        return UnsupportedExpressionError(
+            f"{text} gives more or fewer rows than it is given; expected one value per row, or flat_map()", at
+        )
+    if name in names.FUNCTION_NAMES_IN_ANY_CASE:
+        return _unsupported(name, text, "StreamKit cannot evaluate it yet", at)
+    close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *AGGREGATES}), 3)
+    hint = f"; did you mean {', '.join(close)}?" if close else ""
+    return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", at)
+
+
+def _unsupported(function: str, text: str, reason: str, at: Location | None) -> UnsupportedExpressionError:
+    return UnsupportedExpressionError(f"{function.lower()} cannot be used in {text}: {reason}", at)
 
 
 def fold(expression: TypedExpression) -> TypedExpression:

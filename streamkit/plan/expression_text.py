@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Iterable
 from functools import singledispatch
@@ -123,7 +124,7 @@ def _literal_text(value: object) -> str:
         return str(value).upper().replace("NONE", "NULL")
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
-    return str(value) if isinstance(value, (int, float)) else "'{}'".format(str(value).replace("'", "\\'"))
+    return str(value) if isinstance(value, (int, float, decimal.Decimal)) else "'{}'".format(str(value).replace("'", "\\'"))
 
 
 def _inner_text(expression: Expression) -> str:

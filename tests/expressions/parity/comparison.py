@@ -26,8 +26,8 @@ def differences(text, expected, batch, zone="UTC"):
     if typed.type != expected.type:
         return [f"{text}: the type is {typed.type}, in Spark {expected.type}"]
     wrong = []
-    if is_nullable(typed, SCHEMA) != expected.nullable:
-        wrong.append(f"{text}: {'can' if expected.nullable else 'cannot'} be null in Spark")
+    if is_nullable(typed, SCHEMA) not in expected.nullable:
+        wrong.append(f"{text}: {'can' if True in expected.nullable else 'cannot'} be null in Spark")
     return wrong + _different_rows(text, in_arrow(typed, batch), expected.cells, batch)
 
 
