@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import TopologyError
@@ -18,6 +19,9 @@ from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
 from streamkit.plan.steps import Plan
+
+if TYPE_CHECKING:
+    from streamkit.log.log import Log
 
 
 class PassResult(NamedTuple):
@@ -39,6 +43,12 @@ def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | 
     *_, last = _passes(topology, log, analyzer)
     assert last.plan is not None
     return assemble(last.plan)
+
+
+def compile_with_settings(topology: Topology, log: Log, analyzer: Analyzer | None = None) -> Program:
+    """`compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for."""
+    program = compile(topology, log, analyzer)
+    return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 
 def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:

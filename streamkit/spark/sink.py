@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from streamkit.engine.commit import commit_epoch
+from streamkit.engine.epoch_heartbeat import forget_epoch
 from streamkit.engine.kernel import run_last_kernel
 from streamkit.engine.report import TaskReport
 from streamkit.plan.plain import from_plain, to_plain
-from streamkit.spark.epoch_heartbeat import forget_epoch
 from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, job_storage, open_job_log
 from streamkit.spark.kernel import current_task
 

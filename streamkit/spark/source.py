@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.commit import check_generation
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
+from streamkit.engine.epoch_heartbeat import beat_epoch
 from streamkit.engine.planner import Planner
 from streamkit.engine.reader import read_split
 from streamkit.failpoints import reach
 from streamkit.plan.plain import from_plain, to_plain
-from streamkit.spark.epoch_heartbeat import beat_epoch
 from streamkit.spark.job import (
     FORMAT,
     PACKED_DDL,

@@ -1,0 +1,39 @@
+"""Signals that ask a program to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass
+class StopSignals:
+    """Collects stop signals, so that none of them raises a traceback wherever it happens to arrive."""
+
+    arrived: list[int] = field(default_factory=list)
+
+    def listen(self) -> None:
+        """Take the signals over, from whoever has them."""
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.arrived.append(number)
+
+
+@contextmanager
+def stop_signals() -> Iterator[StopSignals]:
+    """Collect stop signals within the block; then they do what they did before."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    stopped = StopSignals()
+    stopped.listen()
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
