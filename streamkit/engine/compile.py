@@ -53,11 +53,17 @@ def compile_with_settings(topology: Topology, log: Log, analyzer: Analyzer | Non
 
 def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
     """What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end."""
+    return explain_and_compile(topology, log, analyzer)[0]
+
+
+def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> tuple[str, Program]:
+    """What `explain` and `compile` give, of one compilation."""
     results = list(_passes(topology, log, analyzer))
     assert results[-1].plan is not None
-    sections = [(result.name, result.text) for result in results]
-    sections.append(("program", explain_program(assemble(results[-1].plan))))
-    return "\n\n".join([f"== topology ==\n{topology.describe()}", *(f"== {name} ==\n{text}" for name, text in sections)])
+    program = assemble(results[-1].plan)
+    sections = [("topology", topology.describe()), *((result.name, result.text) for result in results)]
+    sections.append(("program", explain_program(program)))
+    return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
 
 
 def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -> Iterator[PassResult]:
