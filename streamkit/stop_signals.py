@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,14 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class StopSignals:
-    """Collects stop signals, so that none of them raises a traceback wherever it happens to arrive."""
+    """
+    Collects stop signals, so that none of them raises a traceback wherever it happens to arrive.
+
+    With `is_impatient` a second one ends the process at once.
+    """
 
     arrived: list[int] = field(default_factory=list)
+    is_impatient: bool = False
 
     def listen(self) -> None:
         """Take the signals over, from whoever has them."""
@@ -24,6 +30,8 @@ class StopSignals:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.arrived.append(number)
+        if self.is_impatient and len(self.arrived) > 1:
+            os._exit(128 + number)
 
 
 @contextmanager

@@ -26,8 +26,8 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     Run a topology with the options of its command line, until it ends or is interrupted.
 
     On Spark, or with `--local` in this process. A StreamKitError prints its message and exits with 1. An interrupt or SIGTERM stops
-    cleanly and exits with 130 or 143. In a file that `streamkit run` or `streamkit explain` loads it only hands the topology over,
-    and returns.
+    cleanly and exits with 130 or 143; a second one does not wait for a local epoch. In a file that `streamkit run` or
+    `streamkit explain` loads it only hands the topology over, and returns.
     """
     if not hand_over(topology) and (code := _exit_code(topology, arguments)):
         sys.exit(code)
@@ -69,6 +69,7 @@ def _started(
     if arguments.is_local:
         from streamkit.engine.local_run import run_locally
 
+        stopped.is_impatient = True  # an epoch that does not come to its end can be left: it was not committed
         yield run_locally(topology, log, arguments.options)
     else:
         from streamkit.spark.command import run_with_session
