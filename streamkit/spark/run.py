@@ -26,10 +26,12 @@ from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
 from streamkit.plan.program import Program
 from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
-from streamkit.spark.job import FORMAT, PACKED_DDL, Job
+from streamkit.spark.format import FORMAT, PACKED_DDL
+from streamkit.spark.job import Job
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.session import get_or_create_session, prepare_session
 from streamkit.spark.source import EpochSource
+from streamkit.spark.warm_up import warm_up
 
 POLL_SECONDS = 0.05
 
@@ -142,6 +144,7 @@ def run_on_spark(topology: Topology | Program, session: SparkSession | None, log
     check_shareable(opened)
     chosen = session or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(chosen)
+    warm_up(chosen)
     program = topology if isinstance(topology, Program) else compile_with_settings(topology, opened)
     return SparkRun(chosen, opened, program, options)
 
