@@ -1,13 +1,15 @@
 """
-The engine without Spark: readers, kernels and commit in one process, one after another.
+The engine without Spark: readers, kernels and commit in one process, one after another, or side by side in threads.
 
 The same readers, kernels and commit run under Spark, which adds placement and retries and nothing else. The test driver,
-the crash tests and small jobs use this one.
+the crash tests and small jobs use this one. `local_run` goes on with it beside the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +27,7 @@ from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
 
 Arrived = list[tuple[int, pa.Buffer]]
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
 
 
 def run_available(planner: Planner, *, drain: bool = False, splits: int = 2) -> list[EpochClaim]:
@@ -53,26 +56,31 @@ def run_next(planner: Planner, *, splits: int = 2) -> EpochClaim | None:
     return None if end is None else run_epoch(planner, before, end, splits)
 
 
-def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int) -> EpochClaim:
-    """Run one epoch to its commit."""
+def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int, each: Each = map) -> EpochClaim:
+    """Run one epoch to its commit; `each` says how its tasks run."""
     plan, parts = planner.plan(before, end, splits)
     reach("epoch.planned")
-    reports = run_tasks(planner.program, plan, parts, planner.storage)
+    reports = run_tasks(planner.program, plan, parts, planner.storage, each)
     claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports)
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim
 
 
-def run_tasks(program: Program, plan: EpochPlan, parts: Sequence[Split], storage: Storage) -> list[TaskReport]:
+def run_tasks(program: Program, plan: EpochPlan, parts: Sequence[Split], storage: Storage, each: Each = map) -> list[TaskReport]:
     """Run the readers and every kernel of an epoch; nothing becomes visible."""
-    tasks = plan.application.tasks
-    arrived = _exchanged((row for part in parts for row in read_split(program, plan, part, storage)), tasks)
+    tasks = range(plan.application.tasks)
+    arrived = _exchanged(
+        chain.from_iterable(each(lambda part: list(read_split(program, plan, part, storage)), parts)), len(tasks)
+    )
     for stage in range(1, program.stages):
-        sent = (row for task in range(tasks) for row in run_inner_kernel(program, stage, task, arrived[task], storage))
-        arrived = _exchanged(sent, tasks)
-    reports = [run_last_kernel(program, program.stages, task, arrived[task], storage) for task in range(tasks)]
+        arrived = _exchanged(chain.from_iterable(each(_inner_kernel(program, stage, arrived, storage), tasks)), len(tasks))
+    reports = each(lambda task: run_last_kernel(program, program.stages, task, arrived[task], storage), tasks)
     return [report for report in reports if report is not None]
+
+
+def _inner_kernel(program: Program, stage: int, arrived: Sequence[Arrived], storage: Storage) -> Callable[[int], list[Packed]]:
+    return lambda task: list(run_inner_kernel(program, stage, task, arrived[task], storage))
 
 
 def _exchanged(rows: Iterable[Packed], tasks: int) -> list[Arrived]:

@@ -12,6 +12,7 @@ import decimal
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import pyarrow as pa
 
@@ -23,7 +24,6 @@ from streamkit.expressions.coercion import INTERVALS, cast_to
 from streamkit.expressions.literals import literal, to_json
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError
 from streamkit.expressions.python_functions import PYTHON_FUNCTIONS
-from streamkit.expressions.sql import parse_sql
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
     Alias,
@@ -42,8 +42,6 @@ from streamkit.plan.expression import (
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
-
-_EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class _Reading:
             case Alias(inner, _):
                 return self.value(inner)
             case SqlText(text):
-                return self.value(parse_sql(text, self.at))
+                return self.value(_parsed(text, self.at))
             case Cast(inner, type):
                 return self._cast(inner, type)
             case PythonCall(function, arguments):
@@ -159,7 +157,7 @@ class _Reading:
 
     def _bare(self, expression: Expression) -> Expression:
         while isinstance(expression, (Alias, SqlText)):
-            expression = parse_sql(expression.text, self.at) if isinstance(expression, SqlText) else expression.expression
+            expression = _parsed(expression.text, self.at) if isinstance(expression, SqlText) else expression.expression
         return expression
 
     def _argument(self, expression: Expression) -> Argument:
@@ -255,9 +253,22 @@ def _unsupported(function: str, text: str, reason: str, at: Location | None) -> 
 def fold(expression: TypedExpression) -> TypedExpression:
     """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
     try:
-        return literal(to_json(evaluate(expression, _EMPTY_ROW)[0], expression.type), expression.type)
+        return literal(to_json(evaluate(expression, _one_row())[0], expression.type), expression.type)
     except EvaluationError:
         return expression
+
+
+def _parsed(text: str, at: Location | None) -> Expression:
+    """The expression that an SQL text is; the parser is loaded for the first of them."""
+    from streamkit.expressions.sql import parse_sql
+
+    return parse_sql(text, at)
+
+
+@cache
+def _one_row() -> pa.RecordBatch:
+    """A row for what reads no column; Arrow loads pandas with its first array, for which a program without constants need not wait."""
+    return pa.record_batch([pa.array([0])], names=["_"])
 
 
 def constant(value: Scalar) -> TypedExpression:

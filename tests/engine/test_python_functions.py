@@ -132,7 +132,7 @@ def test_looking_changes_nothing(log, app, stream, capsys):
     stream.peek(peeked.append).to("out")
     stream.foreach(ended.append)
     stream.select("a").print("seen")
-    assert results(log, app) == sorted(ROWS, key=lambda row: json.dumps(row))
+    assert results(log, app) == sorted(ROWS, key=json.dumps)
     assert peeked == ROWS
     assert [row["a"] for row in ended if row["k"] == "x"] == [1, 3] and len(ended) == 3
     assert sorted(capsys.readouterr().out.splitlines()) == [

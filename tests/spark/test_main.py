@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.spark.main import main
+from streamkit.launch.main import main
 from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
@@ -57,7 +57,7 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         return get_or_create_session(name, spark_log)
 
-    monkeypatch.setattr("streamkit.spark.main.get_or_create_session", interrupted_start)
+    monkeypatch.setattr("streamkit.spark.command.get_or_create_session", interrupted_start)
     with pytest.raises(SystemExit) as end:
         main(flight_delays.app, ["--log", log.root, "--once"])
 
@@ -89,7 +89,7 @@ def test_signals(spark, few_flights, started, tmp_path):
 def test_progress_without_a_terminal(spark, few_flights, monkeypatch, capsys):
     """Where standard error is no terminal, a line now and then says how far the run is: epoch, records, rate, lag and late ones."""
     log = few_flights(days=3)
-    monkeypatch.setattr("streamkit.spark.main.LINE_SECONDS", 0.1)
+    monkeypatch.setattr("streamkit.launch.progress.LINE_SECONDS", 0.1)
     main(flight_delays.app, ["--log", log.root, "--drain", "--max-records-per-epoch", "600"])
 
     line = r"^\S+Z flight-delays: epoch (\d+), [\d,]+ records, [\d,]+ records/s, lag ([\d,]+), late [\d,]+$"
