@@ -23,18 +23,19 @@ from streamkit.log.log import Log
 from streamkit.log.storage.storage import Storage
 from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
+from streamkit.state.stores import ON_DISK, Stores
 
 Arrived = list[tuple[int, pa.Buffer]]
 
 
-def run_available(planner: Planner, *, drain: bool = False, splits: int = 2) -> list[EpochClaim]:
+def run_available(planner: Planner, *, drain: bool = False, splits: int = 2, stores: Stores = ON_DISK) -> list[EpochClaim]:
     """Run epochs until nothing is left to take; with `drain`, then close all windows. Returns what was committed."""
     claims = []
-    while (claim := run_next(planner, splits=splits)) is not None:
+    while (claim := run_next(planner, splits=splits, stores=stores)) is not None:
         claims.append(claim)
         planner = planner.with_near_anchor()
     if drain and (end := planner.closing_end(before := planner.committed_end())) is not None:
-        claims.append(run_epoch(planner, before, end, splits))
+        claims.append(run_epoch(planner, before, end, splits, stores))
     return claims
 
 
@@ -46,32 +47,34 @@ def run_maintained(
         return run_available(planner, drain=drain, splits=splits)
 
 
-def run_next(planner: Planner, *, splits: int = 2) -> EpochClaim | None:
+def run_next(planner: Planner, *, splits: int = 2, stores: Stores = ON_DISK) -> EpochClaim | None:
     """Run the next epoch and commit it; None if there is nothing to take."""
     before = planner.committed_end()
     end = planner.next_end(before)
-    return None if end is None else run_epoch(planner, before, end, splits)
+    return None if end is None else run_epoch(planner, before, end, splits, stores)
 
 
-def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int) -> EpochClaim:
+def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int, stores: Stores = ON_DISK) -> EpochClaim:
     """Run one epoch to its commit."""
     plan, parts = planner.plan(before, end, splits)
     reach("epoch.planned")
-    reports = run_tasks(planner.program, plan, parts, planner.storage)
+    reports = run_tasks(planner.program, plan, parts, planner.storage, stores)
     claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports)
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim
 
 
-def run_tasks(program: Program, plan: EpochPlan, parts: Sequence[Split], storage: Storage) -> list[TaskReport]:
+def run_tasks(
+    program: Program, plan: EpochPlan, parts: Sequence[Split], storage: Storage, stores: Stores = ON_DISK
+) -> list[TaskReport]:
     """Run the readers and every kernel of an epoch; nothing becomes visible."""
     tasks = plan.application.tasks
     arrived = _exchanged((row for part in parts for row in read_split(program, plan, part, storage)), tasks)
     for stage in range(1, program.stages):
-        sent = (row for task in range(tasks) for row in run_inner_kernel(program, stage, task, arrived[task], storage))
+        sent = (row for task in range(tasks) for row in run_inner_kernel(program, stage, task, arrived[task], storage, stores))
         arrived = _exchanged(sent, tasks)
-    reports = [run_last_kernel(program, program.stages, task, arrived[task], storage) for task in range(tasks)]
+    reports = [run_last_kernel(program, program.stages, task, arrived[task], storage, stores) for task in range(tasks)]
     return [report for report in reports if report is not None]
 
 

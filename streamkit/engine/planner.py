@@ -8,14 +8,15 @@ what readers and kernels need. Between epochs it keeps nothing but caches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.clock import Clock
-from streamkit.engine.anchor import Anchor
+from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import Backlog, Records, cut
 from streamkit.engine.stream_time import NO_TIME, Times, committed_times, of_input, of_store, of_windows
@@ -45,6 +46,13 @@ class Planner:
     clock: Clock
     anchor: Anchor
     records_max: int = EVERYTHING
+    generation_start: GenerationStart = field(default_factory=GenerationStart, compare=False)
+
+    @cached_property
+    def _added(self) -> AddedExtents:
+        """The extents of changelogs since the anchor."""
+        ids = [store.changelog_id for store in self.application.stores.values()]
+        return AddedExtents(self.catalog, ids, self.anchor.ends)
 
     @property
     def topic_ids(self) -> tuple[int, ...]:
@@ -125,10 +133,13 @@ class Planner:
         plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals(), purged_below)
         return plan, parts
 
-    def with_near_anchor(self) -> Planner:
-        """This planner, its anchor moved on if plans have grown since."""
-        ids = [store.changelog_id for store in self.application.stores.values()]
-        anchor = self.anchor.moved(self.catalog, self.storage, (self.application.id, self.application.generation), ids)
+    def with_near_anchor(self, extents_max: int = EXTENTS_MAX) -> Planner:
+        """This planner, its anchor moved on if plans name more than so many extents of changelogs."""
+        last = self._added.last
+        if last is not None and self.anchor.is_near(last, extents_max):  # as of the last plan, which spares a look
+            return self
+        application, ids = (self.application.id, self.application.generation), self._added.changelog_ids
+        anchor = self.anchor.moved(self.catalog, self.storage, application, ids, extents_max)
         return self if anchor is self.anchor else replace(self, anchor=anchor)
 
     def _backlogs(self, before: EpochEnd, until: Offsets | None) -> list[Backlog]:
@@ -196,11 +207,10 @@ class Planner:
         return slices
 
     def _changes(self, epoch: int) -> Changes:
-        topic_ids = [store.changelog_id for store in self.application.stores.values()]
-        anchor, manifest = self.anchor, self.catalog.extents_of(topic_ids, self.anchor.ends)
-        if anchor.plan_files and manifest.layouts != anchor.layouts:
+        anchor, manifest = self.anchor, self._added.read()
+        if anchor.is_outdated(manifest):
             # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
-            anchor, manifest = Anchor(), self.catalog.extents_of(topic_ids, {})
+            anchor, manifest = Anchor(), self.catalog.extents_of(self._added.changelog_ids, {})
         tokens = self.catalog.epoch_tokens(self.application.id, anchor.epoch)
         return Changes(
             epoch=epoch,
@@ -211,7 +221,7 @@ class Planner:
             tokens=tokens,
             plan_files=anchor.plan_files,
             purged_below=manifest.purged_below,
-            generation_start=self.catalog.generation_start(self.application.id),
+            generation_start=self.generation_start.at(epoch, self.catalog, self.application.id),
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:

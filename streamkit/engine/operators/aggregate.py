@@ -274,6 +274,8 @@ def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int)
         return []
     first = NO_TIME if before == NO_TIME else before - wait + 1
     last = now - wait + 1
+    if not window.has_start(first, last):
+        return []
     return layout_of(context.store(operator.store)).ranges(number, context.groups, first, last)
 
 
