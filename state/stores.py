@@ -47,7 +47,7 @@ class MemoryStores:
     def __init__(self) -> None:
         self._stores: dict[Path, MemoryStore] = {}
 
-    def open(self, folder: Path, memory_bytes: int) -> Store:  # noqa: ARG002  the bound is of RocksDB's caches
+    def open(self, folder: Path, memory_bytes: int) -> Store:
         """The store of that name."""
         return self._stores.setdefault(folder, MemoryStore())
 

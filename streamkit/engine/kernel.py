@@ -86,9 +86,7 @@ def _run(
     return report, context.sent
 
 
-def _open(
-    program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage, stores: Stores
-) -> TaskState | None:
+def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage, stores: Stores) -> TaskState | None:
     application = plan.application
     names = [store.name for store in program.stores if store.stage == stage]
     if not names:

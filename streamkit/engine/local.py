@@ -15,7 +15,7 @@ from streamkit.engine.commit import commit_epoch
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.exchange import Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
-from streamkit.engine.planner import Planner
+from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.engine.reader import read_split
 from streamkit.engine.report import EpochClaim, TaskReport
 from streamkit.failpoints import reach
@@ -47,10 +47,10 @@ def run_maintained(
         return run_available(planner, drain=drain, splits=splits)
 
 
-def run_next(planner: Planner, *, splits: int = 2, stores: Stores = ON_DISK) -> EpochClaim | None:
-    """Run the next epoch and commit it; None if there is nothing to take."""
+def run_next(planner: Planner, *, splits: int = 2, stores: Stores = ON_DISK, records_max: int = EVERYTHING) -> EpochClaim | None:
+    """Run the next epoch and commit it; None if there is nothing to take, and no tick is due."""
     before = planner.committed_end()
-    end = planner.next_end(before)
+    end = planner.next_end(before, records_max=records_max)
     return None if end is None else run_epoch(planner, before, end, splits, stores)
 
 

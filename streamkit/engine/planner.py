@@ -72,12 +72,16 @@ class Planner:
         state = self.catalog.application(self.application.name)
         return EpochEnd(state.epoch, state.positions, committed_times(state, self.topic_ids), closing=state.drained)
 
-    def next_end(self, before: EpochEnd, until: Offsets | None = None) -> EpochEnd | None:
-        """Where the epoch after `before` stops, at most at `until`; None if there is nothing to take, and no tick is due."""
+    def next_end(self, before: EpochEnd, until: Offsets | None = None, records_max: int = EVERYTHING) -> EpochEnd | None:
+        """
+        Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
+
+        None if there is nothing to take, and no tick is due.
+        """
         backlogs = self._backlogs(before, until)
         if not any(backlog.extents for backlog in backlogs):
             return self._tick_end(before)
-        found = cut(backlogs, self.records_max, self._records, is_between_keys=self._reads_a_topic_twice())
+        found = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, found.ends)
         times = self._reached(before.times, backlogs, found.reached)
         return EpochEnd(before.epoch + 1, positions, times, found.records, self._now_ms(before))
