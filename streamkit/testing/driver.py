@@ -27,8 +27,7 @@ from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, U
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.duration import duration_ms
-from streamkit.plan.operators.source import SourceNode
-from streamkit.plan.tree import walk
+from streamkit.plan.inputs import sources_of
 from streamkit.state.view import StoreView, open_views
 from streamkit.testing.comparison import store_difference, topic_difference
 from streamkit.testing.run import SteppedRun
@@ -107,6 +106,7 @@ class TopologyTestDriver:
         try:
             self._script = Script(tuple(self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)))
             self.program = compile(topology, self._log, analyzer)
+            self._tested = topology if analyzer is None else self.program
             self._run = SteppedRun(self._log, self.program, max_records_per_epoch)
             self._tasks = tasks
             self._begin()
@@ -346,7 +346,7 @@ class TopologyTestDriver:
             twin.settings = replace(twin.settings, maintenance_interval_ms=0)
 
             def process(tasks: int, drain: bool) -> None:
-                run(self.program, session, twin, tasks, None if drain else AVAILABLE_NOW, drain=drain).wait()
+                run(self._tested, session, twin, tasks, None if drain else AVAILABLE_NOW, drain=drain).wait()
 
             self._script.play(twin, clock, self._time_bounds, process)
             self._compare(twin)
@@ -377,7 +377,7 @@ class TopologyTestDriver:
 def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | None, partitions: int) -> list[Topic]:
     """The topics that a driver makes: those given, else those of the log, else those that the sources describe."""
     declared = {name: _given(name, given, partitions) for name, given in topics.items()}
-    for source in (node for node in walk(topology.roots) if isinstance(node, SourceNode)):
+    for source in sources_of(topology.roots):
         if source.topic in declared:
             continue
         if log is not None:

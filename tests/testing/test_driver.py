@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -19,12 +21,9 @@ from streamkit.engine.start import start
 from streamkit.errors import ConfigError, SchemaError, StoreNotFoundError, TopologyError
 from streamkit.log.opening import open_log
 from streamkit.testing.driver import TopologyTestDriver
-from tests.engine.toy import ToyAnalyzer
 
-TOY = ToyAnalyzer()
 UTC = dt.timezone.utc
 MORNING = dt.datetime(2013, 1, 1, 5, tzinfo=UTC)
-MORNING_MS = int(MORNING.timestamp()) * 1000
 POINTS = (  # that an epoch in memory comes by
     "epoch.planned",
     "state.before_open",
@@ -52,7 +51,7 @@ def delays():
 
 
 def driven(**options):
-    return TopologyTestDriver(delays(), analyzer=TOY, **options)
+    return TopologyTestDriver(delays(), **options)
 
 
 def flights_of(seed, count=40, now=0):
@@ -61,7 +60,8 @@ def flights_of(seed, count=40, now=0):
 
     None of these comes behind a plane: it would find that plane when it is processed at once, and not when it was waited for.
     """
-    chance, rows = random.Random(seed), []
+    chance: random.Random = random.Random(seed)
+    rows: list[tuple[str, dict[str, int | str], int]] = []
     for _ in range(count):
         now += chance.choice((1, 400, 1500, 4000))
         if chance.random() < 0.2:
@@ -82,7 +82,7 @@ def outcome(driver):
     """What does not depend on the cut: by key and in order what each topic got, the newest rows, the store, what was late."""
     stored = driver.store("per_origin").to_arrow().to_pylist()
     driver.drain()
-    topics = {}
+    topics: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for topic in ("every", "final", "seated"):
         for row in driver.read_all(topic):
             place = (topic, *(row[name] for name in driver.log.topic(topic).key))
@@ -261,12 +261,12 @@ def test_topics_given_by_the_test_or_by_a_log(tmp_path):
             {"topics": {"ins": {"schema": "k string, v int", "key": "k", "partitions": 2}}},
             {"log": log},
         ):
-            with TopologyTestDriver(app, analyzer=TOY, **options) as driver:
+            with TopologyTestDriver(app, **options) as driver:
                 driver.pipe("ins", [{"k": "a", "v": 1}, {"k": "b", "v": 2}])
                 assert driver.read("outs", "k", "v") == expected
         assert driver.program.outputs[0].key == ("k",)
     with pytest.raises(TopologyError, match=r"topics=\{\"ins\""):
-        TopologyTestDriver(app, analyzer=TOY)
+        TopologyTestDriver(app)
 
 
 @pytest.mark.parametrize(
@@ -322,13 +322,21 @@ def test_the_script_can_be_played_again(tmp_path):
                 driver._compare(twin)
 
 
+def test_the_page_s_example_runs():
+    """The example of docs/test-driver.md does what it asserts."""
+    page = (Path(__file__).parents[2] / "docs" / "test-driver.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+    exec(compile(example, "docs/test-driver.md", "exec"), {})
+
+
 def test_neither_spark_nor_rocksdb_is_loaded():
     """A driver needs no JVM, and loads nothing of Spark or RocksDB."""
     code = (
         "import sys, streamkit as sk; from streamkit import functions as F;"
-        "from streamkit.testing.driver import TopologyTestDriver; from tests.engine.toy import ToyAnalyzer;"
+        "from streamkit.testing.driver import TopologyTestDriver;"
         "app = sk.Topology('a'); app.stream('i', schema='k string', key='k').group_by('k').agg(n=F.count('*')).emit('every').to('o');"
-        "driver = TopologyTestDriver(app, analyzer=ToyAnalyzer()); driver.pipe('i', {'k': 'a'});"
+        "driver = TopologyTestDriver(app); driver.pipe('i', {'k': 'a'});"
         "print(len(driver.read('o')), [name for name in ('pyspark', 'py4j', 'rocksdict') if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
