@@ -30,8 +30,8 @@ Arrived = list[tuple[int, pa.Buffer]]
 
 def run_available(planner: Planner, *, drain: bool = False, splits: int = 2, stores: Stores = ON_DISK) -> list[EpochClaim]:
     """Run epochs until nothing is left to take; with `drain`, then close all windows. Returns what was committed."""
-    claims = []
-    while (claim := run_next(planner, splits=splits, stores=stores)) is not None:
+    claims: list[EpochClaim] = []
+    while (claim := run_next(planner, splits=splits, stores=stores, before=claims[-1].end if claims else None)) is not None:
         claims.append(claim)
         planner = planner.with_near_anchor()
     if drain and (end := planner.closing_end(before := planner.committed_end())) is not None:
@@ -47,9 +47,20 @@ def run_maintained(
         return run_available(planner, drain=drain, splits=splits)
 
 
-def run_next(planner: Planner, *, splits: int = 2, stores: Stores = ON_DISK, records_max: int = EVERYTHING) -> EpochClaim | None:
-    """Run the next epoch and commit it; None if there is nothing to take, and no tick is due."""
-    before = planner.committed_end()
+def run_next(
+    planner: Planner,
+    *,
+    splits: int = 2,
+    stores: Stores = ON_DISK,
+    records_max: int = EVERYTHING,
+    before: EpochEnd | None = None,
+) -> EpochClaim | None:
+    """
+    Run the next epoch and commit it; None if there is nothing to take, and no tick is due.
+
+    `before` is the end of the last epoch, if it is known: that is not asked of the catalog then, whose commit compares it.
+    """
+    before = before or planner.committed_end()
     end = planner.next_end(before, records_max=records_max)
     return None if end is None else run_epoch(planner, before, end, splits, stores)
 

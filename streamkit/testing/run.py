@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from streamkit.engine.epoch import EpochEnd
 from streamkit.engine.local import run_epoch, run_next
 from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.engine.report import EpochClaim
@@ -33,6 +34,7 @@ class SteppedRun:
         self._records_max = records_max
         self._planner: Planner | None = None
         self._stores = MemoryStores()
+        self._end: EpochEnd | None = None  # of the last epoch of this generation
         self._point: str | None = None
         self._is_counted = _is_counted(program)
 
@@ -55,7 +57,7 @@ class SteppedRun:
 
     def die(self) -> None:
         """Lose what is not committed, and every store."""
-        self._planner, self._stores, self._point = None, MemoryStores(), None
+        self._planner, self._stores, self._end, self._point = None, MemoryStores(), None, None
 
     def die_at(self, point: str) -> None:
         """Die when this fail point is reached; ConfigError, which lists them, if there is none of that name."""
@@ -89,13 +91,17 @@ class SteppedRun:
         if (end := planner.closing_end(before)) is not None:
             with self._mortal():
                 run_epoch(planner, before, end, planner.application.tasks, self._stores)
+                self._end = None
 
     def _step(self, records: int) -> EpochClaim | None:
         claim, planner = None, self._planner
         assert planner is not None
         with self._mortal():
-            claim = run_next(planner, splits=planner.application.tasks, stores=self._stores, records_max=records)
+            claim = run_next(
+                planner, splits=planner.application.tasks, stores=self._stores, records_max=records, before=self._end
+            )
             self._planner = planner.with_near_anchor(EXTENTS_MAX)
+            self._end = self._end if claim is None else claim.end
         return claim
 
     @contextmanager
