@@ -126,7 +126,7 @@ class LocalRun(Run):
         if (end := self._next_end(planner, before, until)) is None:
             return False
         beat_epoch(self.log.heartbeats, planner.application)  # before anything is read that the plan will name
-        run_epoch(planner, before, end, self._cores, each)
+        run_epoch(planner, before, end, self._cores, each=each)
         forget_epoch(self.log.heartbeats, planner.application)
         return True
 
