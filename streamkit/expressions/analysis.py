@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
 from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.coercion import INTERVALS, cast_to
 from streamkit.expressions.literals import literal, to_json
-from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError, columns_of
 from streamkit.expressions.sql import parse_sql
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
@@ -40,6 +40,7 @@ from streamkit.plan.expression import (
 from streamkit.plan.expression_text import expression_text
 from streamkit.schema import Schema
 
+_NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
 _EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
 
 
@@ -92,9 +93,21 @@ class _Reading:
                 return self.value(parse_sql(text, self.at))
             case Cast(inner, type):
                 return self._cast(inner, type)
+            case Call(function, arguments) if function.lower() in _NAMING:
+                return self.call(_NAMING[function.lower()], tuple(self._named(function.lower(), arguments)))
             case Call(function, arguments):
                 return self.call(function, tuple(map(self._argument, arguments)))
         raise TopologyError(f"expected an expression; found {expression!r}", self.at)
+
+    def _named(self, function: str, arguments: Sequence[Expression]) -> Iterator[TypedExpression]:
+        """Names and values in turn: a value has the name of its alias, column or field, else one by its place."""
+        for place, argument in enumerate(arguments):
+            name = result_name(self._bare_call(argument)) or (str(place) if function == "arrays_zip" else f"col{place + 1}")
+            yield literal(name, "string")
+            yield self.value(argument)
+
+    def _bare_call(self, expression: Expression) -> Expression:
+        return parse_sql(expression.text, self.at) if isinstance(expression, SqlText) else expression
 
     def call(self, function: str, arguments: Sequence[Argument]) -> TypedExpression:
         """The typed expression of a call, by the first rule of the function that takes it."""
@@ -119,10 +132,9 @@ class _Reading:
         """The expression, computed now if it is constant; refused if it cannot be evaluated."""
         if reason := refusal(expression):
             raise self._unsupported(expression.name, reason)
-        constant = expression.arguments and all(argument.name == "literal" for argument in expression.arguments)
-        return (
-            fold(expression) if constant and not is_nested(expression.type) and expression.type not in INTERVALS else expression
-        )
+        if not expression.arguments or is_nested(expression.type) or expression.type in INTERVALS or columns_of(expression):
+            return expression
+        return fold(expression)
 
     def aggregate(self, name: str, expression: Expression) -> TypedAggregate:
         """The aggregate that a tree is; it must be one function over columns of the row, and nothing around it."""
@@ -234,6 +246,18 @@ class _Reading:
 
     def _text(self) -> str:
         return expression_text(self.whole)
+
+
+def result_name(expression: Expression) -> str | None:
+    """The name that a value brings along: its alias, or that of the column or field it is."""
+    match expression:
+        case Alias(_, name):
+            return name
+        case Reference(name):
+            return name.rpartition(".")[2]
+        case Call("get_field", (_, Literal(str() as name))):
+            return name
+    return None
 
 
 def fold(expression: TypedExpression) -> TypedExpression:

@@ -247,6 +247,8 @@ def can_fail(expression: TypedExpression) -> bool:
     """Whether some row could make the expression raise."""
     if not expression.arguments:
         return False
+    if expression.name == "lambda":
+        return can_fail(expression.arguments[0])
     return OPERATIONS[expression.name].fails(expression) or any(map(can_fail, expression.arguments))
 
 
