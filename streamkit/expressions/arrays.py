@@ -17,6 +17,7 @@ from streamkit.expressions.elements import (
     as_numbers,
     booleans,
     integers,
+    interleaved,
     on_columns,
     structs_of,
     taken,
@@ -111,10 +112,7 @@ def _array(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     type = to_arrow(element_of(expression.type) or "void")
     if not values:
         return pa.array([[]], pa.list_(type))
-    width, count = len(values), len(values[0])
-    order = np.arange(width * count).reshape(width, count).T.ravel()
-    flat = pa.concat_arrays([value.cast(type) if value.type != type else value for value in values])
-    return Elements(flat.take(pa.array(order)), np.full(count, width), np.ones(count, bool)).as_arrays()
+    return interleaved([value.cast(type) if value.type != type else value for value in values]).as_arrays()
 
 
 def _size_rule(call: Invocation) -> TypedExpression:

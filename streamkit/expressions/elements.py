@@ -6,7 +6,7 @@ The elements of arrays and the entries of maps, laid end to end: what is compute
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 
@@ -88,6 +88,13 @@ class Elements:
     def as_maps(self) -> pa.Array:
         """One map a row, of values that are structs of key and value."""
         return maps_of(self.keys, self.items, self.lengths, self.valid)
+
+
+def interleaved(columns: Sequence[pa.Array]) -> Elements:
+    """The values of several columns as the elements of their rows."""
+    width, count = len(columns), len(columns[0])
+    order = np.arange(width * count).reshape(width, count).T.ravel()
+    return Elements(pa.concat_arrays(columns).take(pa.array(order)), np.full(count, width), np.ones(count, bool))
 
 
 def _as_list(type: pa.MapType) -> pa.DataType:

@@ -12,7 +12,7 @@ from streamkit.data_type import array_of, element_of, entry_of, fields_of, has_m
 from streamkit.expressions.arrays import array_argument, counted, first_of_each, matches, ordered, picked
 from streamkit.expressions.coercion import cast_to, common_type, wider_common_without_strings
 from streamkit.expressions.conditions import as_common_type
-from streamkit.expressions.elements import Elements, booleans, on_columns, structs_of, validity
+from streamkit.expressions.elements import Elements, booleans, interleaved, on_columns, structs_of, validity
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import (
     Invocation,
@@ -81,12 +81,9 @@ def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     key, item = entry_of(expression.type) or ("void", "void")
     if not values:
         return pa.array([[]], to_arrow(expression.type))
-    width, count = len(values) // 2, len(values[0])
-    order = pa.array(np.arange(width * count).reshape(width, count).T.ravel())
-    keys = pa.concat_arrays([value.cast(to_arrow(key)) for value in values[0::2]]).take(order)
-    items = pa.concat_arrays([value.cast(to_arrow(item)) for value in values[1::2]]).take(order)
-    entries = structs_of([("key", keys), ("value", items)])
-    return checked_maps(Elements(entries, np.full(count, width), np.ones(count, bool)))
+    keys = interleaved([value.cast(to_arrow(key)) for value in values[0::2]])
+    items = interleaved([value.cast(to_arrow(item)) for value in values[1::2]])
+    return checked_maps(keys.with_values(structs_of([("key", keys.values), ("value", items.values)])))
 
 
 def _from_arrays_rule(call: Invocation) -> TypedExpression:

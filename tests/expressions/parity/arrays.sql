@@ -18,14 +18,12 @@ array(place)[0].name
 array(place, named_struct('lat', 1.5D, 'name', 'z')).name
 ints[NULL]
 -- making
-array()
 array(1, NULL)
 array(i8, i64)
 array(small, 'a')
 array(ints, NULL, array())
 array(s, t)
 array(place)
-array(nothing)
 array(f32, dec)
 -- size and search
 size(ints)
@@ -120,7 +118,6 @@ array_remove(texts, 'a')
 array_remove(ints, NULL)
 array_repeat(s, 2)
 array_repeat(ints, small)
-array_repeat(NULL, 2)
 array_repeat(1, NULL)
 array_compact(ints)
 array_compact(texts)

@@ -7,7 +7,6 @@ struct(small, s)
 struct(small + 1, s)
 struct(place.lat, place.name AS n)
 struct(1, 'a')
-struct(*)
 named_struct('a', 1, 'b', s)
 named_struct('a', 1, 'A', 2)
 named_struct('x', place).x.lat
