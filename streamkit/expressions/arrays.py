@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import streamkit.expressions.strings  # noqa: F401  # its rules of concat and reverse come first
 from streamkit.data_type import INTEGERS, array_of, element_of, entry_of, has_map, struct_of, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.expressions.coercion import cast_to, common_type, implicit_type, wider_common_without_strings

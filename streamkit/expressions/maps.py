@@ -203,8 +203,11 @@ def _map_contains_key(_: TypedExpression, values: pa.Array, key: pa.Array) -> pa
 def _concat_rule(call: Invocation) -> TypedExpression:
     if not call.arguments:
         return TypedExpression("map", map_of("string", "string"))
-    maps = [map_argument(call, place) for place in range(len(call.arguments))]
-    values = as_common_type(call, maps, wider_common_without_strings)
+    for place in range(len(call.arguments)):
+        map_argument(call, place)
+    values = as_common_type(call, call.values, wider_common_without_strings)
+    if values[0].type == "void":
+        return values[0]
     return TypedExpression("map_concat", values[0].type, tuple(values))
 
 

@@ -25,6 +25,7 @@ _Parser: Any = Spark.Parser
 class _Dialect(Spark):
     class Parser(_Parser):  # type: ignore[misc]
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # so that array(1, 2)[0] is an element
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # those whose arguments are no plain list
             name: parse

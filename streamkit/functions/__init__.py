@@ -14,15 +14,17 @@ from typing import NoReturn
 
 from streamkit.errors import UnsupportedExpressionError
 from streamkit.functions.aggregates import *  # noqa: F403
+from streamkit.functions.collections import *  # noqa: F403
 from streamkit.functions.columns import *  # noqa: F403
 from streamkit.functions.conditions import *  # noqa: F403
+from streamkit.functions.json import *  # noqa: F403
 from streamkit.functions.numbers import *  # noqa: F403
 from streamkit.functions.strings import *  # noqa: F403
 from streamkit.functions.times import *  # noqa: F403
 from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES
 from streamkit.plan.location import user_location
 
-_FAMILIES = ("aggregates", "columns", "conditions", "numbers", "recording", "strings", "times")
+_FAMILIES = ("aggregates", "collections", "columns", "conditions", "json", "lambdas", "numbers", "recording", "strings", "times")
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
