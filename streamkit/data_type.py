@@ -232,7 +232,7 @@ def to_arrow(type_name: str) -> pa.DataType:
     if element := element_of(type_name):
         return pa.list_(to_arrow(element))
     if entry := entry_of(type_name):
-        return pa.map_(to_arrow(entry[0]), to_arrow(entry[1]))
+        return pa.map_(to_arrow("string" if entry[0] == "void" else entry[0]), to_arrow(entry[1]))  # without type: without keys
     if fields := fields_of(type_name):
         return pa.struct([pa.field(name, to_arrow(type)) for name, type in fields])
     if type_name not in ARROW_TYPES:

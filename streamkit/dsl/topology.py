@@ -76,6 +76,11 @@ class Topology(ForeignNames):
         return GlobalTable(GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
 
     @property
+    def outputs(self) -> tuple[To, ...]:
+        """The ends of streams that are topics."""
+        return tuple(sink for sink in self._sinks if isinstance(sink, To))
+
+    @property
     def sinks(self) -> tuple[Node, ...]:
         """The ends of streams, in the order they were declared."""
         return tuple(self._sinks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -22,7 +22,7 @@ from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
 from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.coercion import INTERVALS, cast_to
 from streamkit.expressions.literals import literal, to_json
-from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError, columns_of
 from streamkit.expressions.python_functions import PYTHON_FUNCTIONS
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
@@ -42,6 +42,8 @@ from streamkit.plan.expression import (
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
+
+_NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,21 @@ class _Reading:
                 return self._cast(inner, type)
             case PythonCall(function, arguments):
                 return self._python(function, arguments)
+            case Call(function, arguments) if function.lower() in _NAMING:
+                return self.call(_NAMING[function.lower()], tuple(self._named(function.lower(), arguments)))
             case Call(function, arguments):
                 return self.call(function, tuple(map(self._argument, arguments)))
         raise TopologyError(f"expected an expression; found {expression!r}", self.at)
+
+    def _named(self, function: str, arguments: Sequence[Expression]) -> Iterator[TypedExpression]:
+        """Names and values in turn: a value has the name of its alias, column or field, else one by its place."""
+        for place, argument in enumerate(arguments):
+            name = result_name(self._bare_call(argument)) or (str(place) if function == "arrays_zip" else f"col{place + 1}")
+            yield literal(name, "string")
+            yield self.value(argument)
+
+    def _bare_call(self, expression: Expression) -> Expression:
+        return parse_sql(expression.text, self.at) if isinstance(expression, SqlText) else expression
 
     def call(self, function: str, arguments: Sequence[Argument]) -> TypedExpression:
         """The typed expression of a call, by the first rule of the function that takes it."""
@@ -127,10 +141,9 @@ class _Reading:
         """The expression, computed now if it is constant; refused if it cannot be evaluated."""
         if reason := refusal(expression):
             raise self._unsupported(expression.name, reason)
-        constant = expression.arguments and all(argument.name == "literal" for argument in expression.arguments)
-        return (
-            fold(expression) if constant and not is_nested(expression.type) and expression.type not in INTERVALS else expression
-        )
+        if not expression.arguments or is_nested(expression.type) or expression.type in INTERVALS or columns_of(expression):
+            return expression
+        return fold(expression)
 
     def aggregate(self, name: str, expression: Expression) -> TypedAggregate:
         """The aggregate that a tree is; it must be one function over columns of the row, and nothing around it."""
@@ -248,6 +261,18 @@ def unknown_function(function: str, text: str, at: Location | None) -> TopologyE
 
 def _unsupported(function: str, text: str, reason: str, at: Location | None) -> UnsupportedExpressionError:
     return UnsupportedExpressionError(f"{function.lower()} cannot be used in {text}: {reason}", at)
+
+
+def result_name(expression: Expression) -> str | None:
+    """The name that a value brings along: its alias, or that of the column or field it is."""
+    match expression:
+        case Alias(_, name):
+            return name
+        case Reference(name):
+            return name.rpartition(".")[2]
+        case Call("get_field", (_, Literal(str() as name))):
+            return name
+    return None
 
 
 def fold(expression: TypedExpression) -> TypedExpression:

@@ -1,7 +1,7 @@
 """
 Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
 
-What each operation does stands with its family: conditions, numbers, strings, times, casts. Names that are in none have
+What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON. Names that are in none have
 no translation; `refusal` says so before anything runs.
 """
 
@@ -13,15 +13,20 @@ import pyarrow as pa
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions import (
+    arrays,
     attempts,
     bits,
     casts,
     conditions,
+    json_functions,
+    lambdas,
+    maps,
     mathematics,
     numbers,
     python_functions,
     rounding,
     strings,
+    structs,
     times,
 )
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
@@ -34,6 +39,11 @@ FAMILIES = (
     strings,
     times,
     casts,
+    arrays,
+    maps,
+    structs,
+    lambdas,
+    json_functions,
     python_functions,
     rounding,
     mathematics,

@@ -22,7 +22,7 @@ _warmed: set[str] = set()  # ids of Spark applications
 def warm_up(session: SparkSession) -> threading.Thread | None:
     """Start workers in the background, once for a session on this machine; elsewhere nobody knows which executors get tasks."""
     context = session.sparkContext
-    if not context.master.startswith("local") or context.applicationId in _warmed:
+    if not str(context.master).startswith("local") or context.applicationId in _warmed:
         return None
     _warmed.add(context.applicationId)
     thread = threading.Thread(target=_run, args=(session,), name="streamkit-warm-up", daemon=True)

@@ -339,7 +339,8 @@ class TopologyTestDriver:
             raise ConfigError(
                 "the topology asks for ticks of the wall clock, which cannot be moved on Spark; compare without them"
             )
-        from streamkit.spark.run import AVAILABLE_NOW, run
+        from streamkit.engine.options import AVAILABLE_NOW
+        from streamkit.launch.run import run
 
         clock = HandClock(self._start_ms)
         with tempfile.TemporaryDirectory(prefix="streamkit-") as folder, open_log(folder, clock) as twin:
@@ -354,7 +355,7 @@ class TopologyTestDriver:
     def _compare(self, twin: Log) -> None:
         """AssertionError with the first difference from the log of another run."""
         name = self.topology.name
-        cut_dependent = {sink.topic for sink in self.topology.sinks if sink.child.depends_on_cut}
+        cut_dependent = {sink.topic for sink in self.topology.outputs if sink.child.depends_on_cut}
         outputs = sorted({output.topic for output in self.program.outputs})
         differences = [
             *(topic_difference(topic, self._log, twin, newest_only=topic in cut_dependent) for topic in outputs),
@@ -391,7 +392,7 @@ def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | Non
         else:
             declared[source.topic] = declare_topic(source.topic, source.schema, source.key, None, partitions)
     existing = [] if log is None else log.topics()
-    outputs = [log.topic(sink.topic) for sink in topology.sinks if log is not None and sink.topic in existing]
+    outputs = [log.topic(sink.topic) for sink in topology.outputs if log is not None and sink.topic in existing]
     return [*declared.values(), *(topic for topic in outputs if topic.name not in declared)]
 
 
