@@ -15,6 +15,7 @@ from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
+from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.schema import Schema, check_user_schema
 

@@ -23,7 +23,7 @@ from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.coercion import INTERVALS, cast_to
 from streamkit.expressions.literals import literal, to_json
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError, columns_of
-from streamkit.expressions.python_functions import PYTHON_FUNCTIONS
+from streamkit.expressions.python_functions import registered
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
     Alias,
@@ -111,7 +111,7 @@ class _Reading:
             yield self.value(argument)
 
     def _bare_call(self, expression: Expression) -> Expression:
-        return parse_sql(expression.text, self.at) if isinstance(expression, SqlText) else expression
+        return _parsed(expression.text, self.at) if isinstance(expression, SqlText) else expression
 
     def call(self, function: str, arguments: Sequence[Argument]) -> TypedExpression:
         """The typed expression of a call, by the first rule of the function that takes it."""
@@ -134,8 +134,7 @@ class _Reading:
 
     def _python(self, function: PythonFunction, arguments: Sequence[Expression]) -> TypedExpression:
         """A call of a user's function, which this process then knows by its id."""
-        PYTHON_FUNCTIONS[function.id] = function
-        return TypedExpression("python", function.type, tuple(map(self.value, arguments)), function.id)
+        return TypedExpression("python", function.type, tuple(map(self.value, arguments)), registered(function))
 
     def build(self, expression: TypedExpression) -> TypedExpression:
         """The expression, computed now if it is constant; refused if it cannot be evaluated."""
