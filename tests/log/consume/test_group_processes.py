@@ -209,9 +209,12 @@ def produce(folder, start):
 
 
 def wait_until_committed(folder, seconds=WAIT_SECONDS):
-    deadline = time.monotonic() + seconds
+    """Until the group has committed all there is; AssertionError if it commits nothing for so long."""
     with open_log(folder) as log:
-        while log.catalog.committed_offsets("g").get(log.topic("t").id) != log.end_offsets("t"):
+        topic, before, deadline = log.topic("t").id, None, time.monotonic() + seconds
+        while (found := log.catalog.committed_offsets("g").get(topic)) != log.end_offsets("t"):
+            if found != before:
+                before, deadline = found, time.monotonic() + seconds
             assert time.monotonic() < deadline, log.describe_group("g")
             time.sleep(0.1)
 
