@@ -232,7 +232,7 @@ def to_arrow(type_name: str) -> pa.DataType:
     if element := element_of(type_name):
         return pa.list_(to_arrow(element))
     if entry := entry_of(type_name):
-        return pa.map_(to_arrow(entry[0]), to_arrow(entry[1]))
+        return pa.map_(to_arrow("string" if entry[0] == "void" else entry[0]), to_arrow(entry[1]))  # without type: without keys
     if fields := fields_of(type_name):
         return pa.struct([pa.field(name, to_arrow(type)) for name, type in fields])
     if type_name not in ARROW_TYPES:
@@ -243,10 +243,13 @@ def to_arrow(type_name: str) -> pa.DataType:
 _WIDENED: Mapping[pa.DataType, str] = {
     pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.float16(): "float", pa.date64(): "date",
 }  # fmt: skip
+_NAMES: Mapping[pa.DataType, str] = {**_WIDENED, **{arrow: name for name, arrow in ARROW_TYPES.items()}}
 
 
 def from_arrow(data_type: pa.DataType) -> str:
     """The Spark type that holds every value of an Arrow type; SchemaError if there is none."""
+    if (name := _NAMES.get(data_type)) is not None:
+        return name
     if pa.types.is_dictionary(data_type):
         return from_arrow(data_type.value_type)
     if pa.types.is_decimal(data_type):
@@ -263,9 +266,6 @@ def from_arrow(data_type: pa.DataType) -> str:
         return map_of(from_arrow(data_type.key_type), from_arrow(data_type.item_type))
     if pa.types.is_struct(data_type):
         return struct_of((field.name, from_arrow(field.type)) for field in data_type)
-    for arrow, name in [*((arrow, name) for name, arrow in ARROW_TYPES.items()), *_WIDENED.items()]:
-        if arrow == data_type:
-            return name
     raise SchemaError(
         f"a column cannot hold Arrow's {data_type}; expected a type such as {', '.join(ARROW_TYPES)}, or lists, maps and structs of them"
     )

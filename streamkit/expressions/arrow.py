@@ -1,7 +1,7 @@
 """
 Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
 
-What each operation does stands with its family: conditions, numbers, strings, times, casts. Names that are in none have
+What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON. Names that are in none have
 no translation; `refusal` says so before anything runs.
 """
 
@@ -12,12 +12,44 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions import casts, conditions, numbers, python_functions, strings, times
+from streamkit.expressions import (
+    arrays,
+    attempts,
+    bits,
+    casts,
+    conditions,
+    json_functions,
+    lambdas,
+    maps,
+    mathematics,
+    numbers,
+    python_functions,
+    rounding,
+    strings,
+    structs,
+    times,
+)
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 
-FAMILIES = (conditions, numbers, strings, times, casts, python_functions)  # importing them registers their operations
+FAMILIES = (
+    conditions,
+    numbers,
+    strings,
+    times,
+    casts,
+    arrays,
+    maps,
+    structs,
+    lambdas,
+    json_functions,
+    python_functions,
+    rounding,
+    mathematics,
+    bits,
+    attempts,
+)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
