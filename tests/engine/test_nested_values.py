@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.data_type import to_arrow
 from streamkit.engine.compile import compile
 from streamkit.errors import TopologyError
 from tests.engine.engine_run import Run, append, execute, fresh_log
+from tests.nested import NESTED_TYPES, values_of
 
 PLACES = "id string, tags array<string>, at struct<lat:double,lon:double>, props map<string,array<int>>"
 VISITS = "visit bigint, place string, seen struct<by:string,marks:array<struct<n:int>>>"
@@ -128,6 +132,33 @@ def test_nested_values_are_counted_but_no_group(log):
     with pytest.raises(TopologyError, match=r"'seen' is struct.* a struct cannot be in a key; its fields") as refused:
         compile(other, log)
     assert f"at {__file__}:" in str(refused.value)
+
+
+@settings(max_examples=6, deadline=None, phases=[Phase.generate])
+@given(st.data())
+def test_stores_of_any_nested_type_are_restored(data):
+    """Values of any nested types come out of a store as they were sent, from RocksDB, from the changelog alone, and with other tasks."""
+    kinds = data.draw(st.lists(NESTED_TYPES, min_size=1, max_size=2))
+    values = [data.draw(st.lists(values_of(kind), min_size=5, max_size=5)) for kind in kinds]
+    sent = pa.table(
+        {"id": pa.array(range(5), pa.int32())}
+        | {f"v{number}": pa.array(values[number], to_arrow(kind)) for number, kind in enumerate(kinds)}
+    )
+    app = sk.Topology("any")
+    app.table("things", store="things").to("kept")
+    with fresh_log() as log:
+        log.create_topic("things", sent.schema, key="id", partitions=2)
+        with log.producer() as producer:
+            producer.send_batch("things", sent)
+        for tasks in (2, 3):
+            execute(log, compile(app, log), Run(tasks=tasks))
+            assert log.store("any", "things").to_arrow().sort_by("id").equals(sent)
+            shutil.rmtree(Path(log.root, "stores"))
+            assert log.store("any", "things").to_arrow().sort_by("id").equals(sent)
+            with log.producer() as producer:
+                producer.send_batch("things", sent)
+        kept = log.read("kept").select(sent.schema.names)
+        assert kept.num_rows == 10 and kept.equals(sent.take(kept["id"]))
 
 
 def _plain(row, expected):

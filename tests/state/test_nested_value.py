@@ -116,6 +116,7 @@ def test_other_bytes_are_refused_or_sound(data: st.DataObject) -> None:
     [
         ("array<int>", "03000000 000000", "the end too early in a stored array<int>"),
         ("array<int>", "04000000 01000000", "a number of entries that go beyond the end"),
+        ("array<int>", "08000000 01000000 00 010000", "a number of entries that go beyond the end"),
         ("array<void>", "04000000 ffffffff", "a number of entries that go beyond the end"),
         ("array<int>", "04000000 ffffffff", "a number of entries that go beyond the end"),
         ("array<void>", "05000000 01000000 03", "a null bit beyond the entries"),
