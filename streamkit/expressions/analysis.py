@@ -164,6 +164,8 @@ class _Reading:
             argument, type = function.typed(invocation)
         except RuleError as error:
             raise TopologyError(f"{error}, in {text}; the columns are {self.schema}", self.at) from None
+        except NoTranslationError as error:
+            raise UnsupportedExpressionError(f"{error}, in {text}", self.at) from None
         every_row = function.name == "count" and argument.name == "literal" and argument.value is not None
         return TypedAggregate(name, function.name, type, None if every_row else argument, function.is_nullable)
 
