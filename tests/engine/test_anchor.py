@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 import streamkit as sk
@@ -64,12 +66,11 @@ def test_the_start_of_a_generation_is_remembered_once_it_has_committed(log, step
     """Until the running generation has committed it is that of the one before; from then on it is not asked for again."""
     first = step("a")
     step("b", first)
-    asked, found = [], GenerationStart()
-    original = log.catalog.generation_start
-    monkeypatch.setattr(log.catalog, "generation_start", lambda application: asked.append(1) or original(application))
+    found, asked = GenerationStart(), Mock(wraps=log.catalog.generation_start)
+    monkeypatch.setattr(log.catalog, "generation_start", asked)
 
     application = first.application.id
     assert found.at(2, log.catalog, application)[0] == 1
     second = step("c")
     assert [found.at(epoch, log.catalog, application)[0] for epoch in (3, 3, 3)] == [3, 3, 3]
-    assert second.application.generation == 2 and len(asked) == 3  # the planner of the second generation asked once
+    assert second.application.generation == 2 and asked.call_count == 3  # the planner of the second generation asked once
