@@ -15,7 +15,7 @@ import typer
 from streamkit.cli.produce import SUFFIXES
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import counted
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.connectors.files.guess import Guess, guess
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import field_name
@@ -44,12 +44,13 @@ def init(
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="How many records to guess from, and to load.")
     ] = SAMPLE_ROWS,
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Begin with your own data: guess the schema of a file, create a topic of it, load its first records, and write a topology with its test.
+    Make a topic, a topology that runs and its test from a file.
 
-    Nothing that is there is changed: a topic or file of the same name is an error. The topology counts the records of each group, per hour
+    The schema is guessed from the first records, which are loaded. Nothing that is there is changed: a topic or file of the same name is an error. The topology counts the records of each group, per hour
     if they have times; it is meant to be changed.
     """
     path = Path(file)
@@ -68,7 +69,12 @@ def init(
             producer.send_batch(name, found.sample)
     for target, text in files.items():
         target.write_text(text, encoding="utf-8")
-    _show(name, found, files)
+    if as_json:
+        columns = {column.name: column.type for column in found.schema}
+        facts = {"topic": name, "records": found.sample.num_rows, "key": list(found.key), "timestamp": found.timestamp}
+        show_json({**facts, "schema": columns, "files": [str(target) for target in files]})
+    else:
+        _show(name, found, files)
 
 
 def _show(name: str, found: Guess, files: dict[Path, str]) -> None:
