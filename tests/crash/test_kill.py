@@ -45,5 +45,6 @@ def test_engines_in_turns(tmp_path, spark):
         assert running.records()
     for _ in range(LOCAL_KILLS // 2):
         killed_life(started(place, "local", random, 20), random, report)
+    assert started(place, "local", random, 50).process.wait(WAIT_SECONDS) == 0
 
     compare(finish(place.log), expected, place)

@@ -1,7 +1,7 @@
 """
 Python runs this file before anything else in the processes that Spark starts, because their PYTHONPATH leads here.
 
-Spark puts an archive of pyspark's sources before everything else, so each of seven processes compiles them anew, one after another,
+Spark puts an archive of pyspark's sources before all other entries, so each of seven processes compiles them for itself, in turn,
 before the first epoch is committed: half a second each. Where the archive is part of an installed pyspark, that one is taken, which
 is compiled already. A file of this name that the user has runs too.
 """
