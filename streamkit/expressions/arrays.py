@@ -36,7 +36,7 @@ from streamkit.expressions.operation import (
     never_null,
     operation,
 )
-from streamkit.expressions.ordering import groups, joint_keys, sorted_places
+from streamkit.expressions.ordering import groups, joint_keys, sorted_places, without_negative_zeros
 from streamkit.plan.expression import TypedExpression
 
 Arguments = Sequence[TypedExpression]
@@ -159,8 +159,12 @@ def contains_null(expression: TypedExpression, nullable: Sequence[bool]) -> bool
 def may_hold_null(array: TypedExpression) -> bool:
     """Whether an array may have null elements: constants that have none do not."""
     if array.name == "array":
-        return not all(value.name == "literal" and value.value is not None for value in array.arguments)
+        return not all(map(_is_never_null, array.arguments))
     return array.name not in ("split", "sequence", "map_keys", "json_object_keys")
+
+
+def _is_never_null(value: TypedExpression) -> bool:
+    return value.value is not None if value.name == "literal" else value.name in ("array", "map", "struct")
 
 
 @operation("array_contains", rule=_contained_rule, nullable=contains_null)
@@ -384,6 +388,7 @@ def first_of_each(parents: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def _distinct(elements: Elements) -> pa.Array:
+    elements = elements.with_values(without_negative_zeros(elements.values))
     return elements.kept(first_of_each(elements.parents, groups(elements.values))).as_arrays()
 
 
@@ -417,6 +422,7 @@ def _found_in(left: Elements, right: Elements) -> tuple[np.ndarray, np.ndarray]:
 def _selected(left: pa.Array, right: pa.Array, is_wanted: bool) -> pa.Array:
     """The distinct elements of the left that the right has, or those that it has not."""
     one, other = Elements.of(left), Elements.of(right)
+    one = one.with_values(without_negative_zeros(one.values))
     keys, found = _found_in(one, other)
     valid = one.valid & other.valid
     kept = one.kept(first_of_each(one.parents, keys) & (found == is_wanted) & valid[one.parents])

@@ -32,6 +32,7 @@ from streamkit.data_type import (
 )
 from streamkit.expressions.casts import family_of
 from streamkit.expressions.json_documents import Pairs, storable, write_value
+from streamkit.expressions.literals import moment_text
 from streamkit.expressions.nested_casts import convert_nested
 from streamkit.expressions.reading import READERS
 
@@ -242,14 +243,14 @@ def _moment(value: Any, type: str) -> str:
         return _seconds_text(value)
     _expect(isinstance(value, str))
     if type == "date" and value.isascii() and value.isdigit() and len(value) < 10 and not _is_readable(value, type):
-        return str(pa.scalar(int(value), pa.int32()).cast(pa.date32()))
+        return moment_text(int(value), type)
     _expect(_is_readable(value, type) and not (type == "timestamp_ntz" and _ZONED.search(value)))
     return str(value)
 
 
 def _seconds_text(seconds: int) -> str:
     _expect(abs(seconds) < 1 << 43)
-    return str(pa.scalar(seconds * 1_000_000, pa.int64()).cast(pa.timestamp("us"))).replace(" ", "T")
+    return moment_text(seconds * 1_000_000, "timestamp")
 
 
 @lru_cache(maxsize=4096)
