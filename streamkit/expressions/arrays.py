@@ -147,7 +147,7 @@ def _contained_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"{call.name}() takes a value to look for; found a bare null")
     pair = with_element(call, array, call.typed(1))
     return TypedExpression(
-        call.name, "boolean" if call.name == "array_contains" else "bigint", tuple(map(lambda v: ordered(call, v), pair))
+        call.name, "boolean" if call.name == "array_contains" else "bigint", tuple(ordered(call, value) for value in pair)
     )
 
 
@@ -164,6 +164,8 @@ def may_hold_null(array: TypedExpression) -> bool:
 
 
 def _is_never_null(value: TypedExpression) -> bool:
+    if value.name == "cast":
+        return _is_never_null(value.arguments[0])
     return value.value is not None if value.name == "literal" else value.name in ("array", "map", "struct")
 
 

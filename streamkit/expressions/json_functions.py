@@ -258,7 +258,7 @@ def _unwritable(type: str) -> str | None:
     return next(filter(None, map(_unwritable, inner_types(type))), None)
 
 
-@operation("to_json", rule=_to_json_rule)
+@operation("to_json", rule=_to_json_rule, nullable=always_nullable)
 @on_columns
 def _to_json(expression: TypedExpression, values: pa.Array) -> pa.Array:
     is_sparse = expression.value == "true"

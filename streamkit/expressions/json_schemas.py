@@ -38,7 +38,7 @@ from streamkit.expressions.reading import READERS
 
 _NONE = type(None)
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
-_CLEAN = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **dict.fromkeys(INTEGERS, {int})}
+_CLEAN = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **{type: {int} for type in INTEGERS}}
 _FLOAT_NAMES = {
     "NaN": "nan",
     "Infinity": "inf",
@@ -49,6 +49,7 @@ _FLOAT_NAMES = {
     "-INF": "-inf",
 }
 _MISSING = object()
+_BLANKS = re.compile(r"[\x00-\x20]+")
 _ZONED = re.compile(r":[\d.]*[^\d.:\s]|:\d\S*\s+\S")  # something behind the time of day
 
 
@@ -195,9 +196,10 @@ def _expect(condition: bool) -> None:
 
 
 def _integer(value: Any, type: str) -> int:
-    bits = to_arrow(type).bit_width - 1
-    _expect(isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits)
-    return int(value)
+    half = 1 << (to_arrow(type).bit_width - 1)
+    top = 2 * half if type == "tinyint" else half  # Spark's parser takes bytes without sign as well
+    _expect(isinstance(value, int) and not isinstance(value, bool) and -half <= value < top)
+    return int(value) - (2 * half if value >= half else 0)
 
 
 def _boolean(value: Any, type: str) -> bool:
@@ -232,7 +234,7 @@ def _decimal(value: Any, type: str) -> decimal.Decimal | None:
 def _binary(value: Any, type: str) -> bytes:
     _expect(isinstance(value, str))
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(_BLANKS.sub("", value), validate=True)
     except (binascii.Error, ValueError):
         raise BrokenError from None
 

@@ -65,7 +65,9 @@ def without_negative_zeros(values: pa.Array) -> pa.Array:
         elements = Elements.of(values)
         return elements.with_values(without_negative_zeros(elements.values)).as_arrays()
     if pa.types.is_struct(values.type):
-        fields = [(field.name, without_negative_zeros(pc.struct_field(values, [place]))) for place, field in enumerate(values.type)]
+        fields = [
+            (field.name, without_negative_zeros(pc.struct_field(values, [place]))) for place, field in enumerate(values.type)
+        ]
         return structs_of(fields, validity(values))
     return values
 

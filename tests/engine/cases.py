@@ -513,7 +513,9 @@ def exploded() -> sk.Topology:
     windows.agg(n=F.count("*"), last=F.max("item"), store="per_part").emit("every").to("windows_every")
     positive = F.filter(F.array("amount", F.lit(-1), F.col("amount") * 2), lambda x: x > 0)
     kept = orders.flat_map(F.posexplode_outer(positive), as_=("place", "amount"))
-    kept.select("place", "amount").flat_map(F.explode(F.create_map(F.lit("a"), F.col("amount"), F.lit("b"), F.col("place")))).to("kept")
+    kept.select("place", "amount").flat_map(F.explode(F.create_map(F.lit("a"), F.col("amount"), F.lit("b"), F.col("place")))).to(
+        "kept"
+    )
     return app
 
 
