@@ -136,7 +136,7 @@ def matches(elements: Elements, wanted: pa.Array) -> np.ndarray:
     spread = wanted.take(pa.array(elements.parents))
     if pa.types.is_nested(spread.type) or pa.types.is_floating(spread.type) or pa.types.is_null(spread.type):
         found, needed = joint_keys(elements.values, spread)
-        return (found == needed) & validity(elements.values) & validity(spread)
+        return np.asarray((found == needed) & validity(elements.values) & validity(spread))
     return truth(pc.equal(elements.values, spread))
 
 
@@ -448,7 +448,7 @@ def _array_except(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Arr
 def _arrays_overlap(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     """Null if no element but null is in both, one of them has null, and none is empty."""
     one, other = Elements.of(left), Elements.of(right)
-    _, found = _found_in(one, other)
+    found = _found_in(one, other)[1]
     overlap = one.any(found & validity(one.values))
     has_null = one.any(~validity(one.values)) | other.any(~validity(other.values))
     unknown = ~overlap & has_null & (one.lengths > 0) & (other.lengths > 0)

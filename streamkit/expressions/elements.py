@@ -46,7 +46,7 @@ class Elements:
 
     @cached_property
     def places(self) -> np.ndarray:
-        return np.arange(len(self.values)) - self.starts[self.parents]
+        return np.asarray(np.arange(len(self.values)) - self.starts[self.parents])
 
     @property
     def keys(self) -> pa.Array:

@@ -201,7 +201,7 @@ def _read_fast(text: str | None) -> Any:
     try:
         value = None if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None if not text.strip(_SPACE) else _Unread
+        return _Unread if text is not None and text.strip(_SPACE) else None
     return _Unread if value is None and text is not None else value
 
 

@@ -38,7 +38,7 @@ from streamkit.expressions.reading import READERS
 
 _NONE = type(None)
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
-_CLEAN = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **{type: {int} for type in INTEGERS}}
+_CLEAN: dict[str, set[type]] = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **{name: {int} for name in INTEGERS}}
 _FLOAT_NAMES = {
     "NaN": "nan",
     "Infinity": "inf",
