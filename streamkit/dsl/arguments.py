@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.data_type import struct_of
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.errors import SchemaError, TopologyError
-from streamkit.plan.expression import Alias, Expression
+from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.project import PythonColumns
@@ -24,11 +24,28 @@ if TYPE_CHECKING:
 
 NamedExpression = tuple[str, Expression]
 _STYLES = {"row": RECORD, "batch": BATCH}
+_EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 
 def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
     """Names and expressions of columns; a text is the name of a column."""
     return (*(_with_own_name(to_expression(column)) for column in columns), *keyworded(named))
+
+
+def exploded(column: Any, names: str | Iterable[str] | None) -> tuple[str, Expression, tuple[str, ...]]:
+    """The function of a flat_map, what it takes, and the names it gives; TopologyError if it is not one that gives rows."""
+    expression = to_expression(column)
+    alias = (expression.name,) if isinstance(expression, Alias) else ()
+    inner = expression.expression if isinstance(expression, Alias) else expression
+    given = (names,) if isinstance(names, str) else tuple(names) if names is not None else alias
+    if isinstance(inner, Reference):
+        return "explode", inner, given
+    if isinstance(inner, Call) and inner.function in _EXPLODING and len(inner.arguments) == 1:
+        return inner.function, inner.arguments[0], given
+    raise TopologyError(
+        f"flat_map() was given {column!r}; expected the name of a column, or F.explode(…), F.explode_outer(…), F.posexplode(…)",
+        user_location(),
+    )
 
 
 def keyworded(named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:

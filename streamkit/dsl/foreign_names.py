@@ -25,6 +25,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
         "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
+        **dict.fromkeys(("flat_map_values", "explode"), 'flat_map(F.explode("column"))'),
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },
     "Table": _OF_BOTH | {
@@ -50,7 +51,6 @@ FOREIGN_MODES = {
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
         **dict.fromkeys(("map", "map_batches"), "map_values(function, schema=…) runs a Python function on each row"),
-        **dict.fromkeys(("flat_map", "flat_map_values"), ""),
         **dict.fromkeys(("process", "process_values", "transform"), ""),
         **dict.fromkeys(("split", "branch"), "a filter(condition) for each branch does the same"),
         "repartition": "",

@@ -14,6 +14,7 @@ from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.operators.explode import ExplodeNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
 from streamkit.plan.operators.merge import MergeNode
@@ -104,6 +105,21 @@ class Stream(ForeignNames):
             flights.map_values(lambda row: {"speed": row["distance"] / row["air_time"]}, schema="speed double")
         """
         return self._step(arguments.python_columns(self.node, function, schema, by, "map_values", name))
+
+    def flat_map(self, column: Column | str, as_: str | Iterable[str] | None = None, *, name: str | None = None) -> Stream:
+        """
+        Give a record for each element of an array, or each entry of a map; key, time and the other columns are those of the record.
+
+        `column` is `F.explode(…)`, `F.explode_outer(…)`, which keeps a record without elements, or `F.posexplode(…)`, which adds the index; a
+        text is the name of a column. The new columns are named by `.alias`, or by `as_`; else `col`, or `key` and `value` of a map. A column of
+        that name is replaced.
+
+            orders.flat_map(F.explode("tags").alias("tag"))
+            orders.flat_map(F.explode("prices"), as_=("item", "price"))
+        """
+        function, expression, names = arguments.exploded(column, as_)
+        outer, position = function.endswith("_outer"), function.startswith("pos")
+        return self._step(ExplodeNode(self.node, expression, names, outer, position, name=name, at=user_location()))
 
     def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
         """

@@ -36,7 +36,7 @@ from streamkit.expressions.operation import (
     never_null,
     operation,
 )
-from streamkit.expressions.ordering import groups, joint_keys, sorted_places
+from streamkit.expressions.ordering import groups, joint_keys, sorted_places, without_negative_zeros
 from streamkit.plan.expression import TypedExpression
 
 Arguments = Sequence[TypedExpression]
@@ -136,7 +136,7 @@ def matches(elements: Elements, wanted: pa.Array) -> np.ndarray:
     spread = wanted.take(pa.array(elements.parents))
     if pa.types.is_nested(spread.type) or pa.types.is_floating(spread.type) or pa.types.is_null(spread.type):
         found, needed = joint_keys(elements.values, spread)
-        return (found == needed) & validity(elements.values) & validity(spread)
+        return np.asarray((found == needed) & validity(elements.values) & validity(spread))
     return truth(pc.equal(elements.values, spread))
 
 
@@ -147,7 +147,7 @@ def _contained_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"{call.name}() takes a value to look for; found a bare null")
     pair = with_element(call, array, call.typed(1))
     return TypedExpression(
-        call.name, "boolean" if call.name == "array_contains" else "bigint", tuple(map(lambda v: ordered(call, v), pair))
+        call.name, "boolean" if call.name == "array_contains" else "bigint", tuple(ordered(call, value) for value in pair)
     )
 
 
@@ -159,8 +159,14 @@ def contains_null(expression: TypedExpression, nullable: Sequence[bool]) -> bool
 def may_hold_null(array: TypedExpression) -> bool:
     """Whether an array may have null elements: constants that have none do not."""
     if array.name == "array":
-        return not all(value.name == "literal" and value.value is not None for value in array.arguments)
+        return not all(map(_is_never_null, array.arguments))
     return array.name not in ("split", "sequence", "map_keys", "json_object_keys")
+
+
+def _is_never_null(value: TypedExpression) -> bool:
+    if value.name == "cast":
+        return _is_never_null(value.arguments[0])
+    return value.value is not None if value.name == "literal" else value.name in ("array", "map", "struct")
 
 
 @operation("array_contains", rule=_contained_rule, nullable=contains_null)
@@ -384,6 +390,7 @@ def first_of_each(parents: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def _distinct(elements: Elements) -> pa.Array:
+    elements = elements.with_values(without_negative_zeros(elements.values))
     return elements.kept(first_of_each(elements.parents, groups(elements.values))).as_arrays()
 
 
@@ -417,6 +424,7 @@ def _found_in(left: Elements, right: Elements) -> tuple[np.ndarray, np.ndarray]:
 def _selected(left: pa.Array, right: pa.Array, is_wanted: bool) -> pa.Array:
     """The distinct elements of the left that the right has, or those that it has not."""
     one, other = Elements.of(left), Elements.of(right)
+    one = one.with_values(without_negative_zeros(one.values))
     keys, found = _found_in(one, other)
     valid = one.valid & other.valid
     kept = one.kept(first_of_each(one.parents, keys) & (found == is_wanted) & valid[one.parents])
@@ -440,7 +448,7 @@ def _array_except(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Arr
 def _arrays_overlap(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     """Null if no element but null is in both, one of them has null, and none is empty."""
     one, other = Elements.of(left), Elements.of(right)
-    _, found = _found_in(one, other)
+    found = _found_in(one, other)[1]
     overlap = one.any(found & validity(one.values))
     has_null = one.any(~validity(one.values)) | other.any(~validity(other.values))
     unknown = ~overlap & has_null & (one.lengths > 0) & (other.lengths > 0)

@@ -1,8 +1,8 @@
 """
 Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
 
-What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON. Names that are in none have
-no translation; `refusal` says so before anything runs.
+What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON.
+Names that are in none have no translation; `refusal` says so before anything runs.
 """
 
 from __future__ import annotations

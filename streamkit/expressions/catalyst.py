@@ -52,6 +52,7 @@ BINARY = {function: sign for level in LEVELS for sign, function in level.items()
 PREFIXES = {"not": "NOT", "negate": "-", "positive": "+", "bitwise_not": "~"}
 SUFFIXES = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 SUFFIXES_OF_NUMBERS = {"bigint": "L", "smallint": "S", "tinyint": "Y"}
+_UNNAMED = frozenset(("with_field", "drop_fields"))  # methods of a column
 _TRIM_SIDES = {function: side for side, function in TRIMS.items()}
 _WITH_UNIT = frozenset(WITH_UNIT.values())
 
@@ -198,6 +199,8 @@ def spark_sql(expression: Expression) -> str:
 
 def _call(function: str, arguments: Sequence[Expression]) -> str:
     texts = [_member(argument) if function == "struct" else spark_sql(argument) for argument in arguments]
+    if function in _UNNAMED or (function == "arrays_zip" and any(isinstance(argument, Alias) for argument in arguments)):
+        raise UnseenError("a call that SQL cannot write")
     match function, texts:
         case _, [left, right] if function in BINARY:
             return f"({left} {BINARY[function]} {right})"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import INTEGERS, decimal_of, has_map, to_arrow
+from streamkit.data_type import INTEGERS, array_of, decimal_of, element_of, fields_of, has_map, struct_of, to_arrow
 from streamkit.expressions.coercion import (
     Combine,
     cast_to,
@@ -36,6 +36,8 @@ def comparison(name: str) -> Callable[[Invocation], TypedExpression | None]:
 
     def rule(call: Invocation) -> TypedExpression | None:
         left, right = compared(call, name)
+        if left.type != right.type and unnamed(left.type) == unnamed(right.type):
+            right = call.cast(right, left.type)
         if left.type != right.type:
             raise RuleError(
                 f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; cast one of them"
@@ -45,6 +47,15 @@ def comparison(name: str) -> Callable[[Invocation], TypedExpression | None]:
         return TypedExpression(name, "boolean", (left, right))
 
     return rule
+
+
+def unnamed(type: str) -> str:
+    """The type with fields named by their places: structs of equal types are compared whatever the names."""
+    if element := element_of(type):
+        return array_of(unnamed(element))
+    if fields := fields_of(type):
+        return struct_of((f"_{place}", unnamed(inner)) for place, (_, inner) in enumerate(fields))
+    return type
 
 
 def compared(call: Invocation, name: str) -> tuple[TypedExpression, TypedExpression]:

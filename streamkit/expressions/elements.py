@@ -38,15 +38,15 @@ class Elements:
 
     @cached_property
     def parents(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+        return np.asarray(np.repeat(np.arange(len(self.lengths)), self.lengths))
 
     @cached_property
     def starts(self) -> np.ndarray:
-        return np.cumsum(self.lengths) - self.lengths
+        return np.asarray(np.cumsum(self.lengths) - self.lengths)
 
     @cached_property
     def places(self) -> np.ndarray:
-        return np.arange(len(self.values)) - self.starts[self.parents]
+        return np.asarray(np.arange(len(self.values)) - self.starts[self.parents])
 
     @property
     def keys(self) -> pa.Array:
@@ -130,19 +130,19 @@ def _mask(valid: np.ndarray) -> pa.Array | None:
 
 def validity(array: pa.Array) -> np.ndarray:
     """Which values are not null."""
-    return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else np.ones(len(array), bool)
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False)) if array.null_count else np.ones(len(array), bool)
 
 
 def as_numbers(array: pa.Array) -> np.ndarray:
     """Integers as int64, null as 0."""
     filled = array.fill_null(0) if array.null_count else array
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
 def truth(array: pa.Array) -> np.ndarray:
     """Where booleans are true; null is not."""
     filled = array.fill_null(False) if array.null_count else array
-    return filled.to_numpy(zero_copy_only=False)
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
 def booleans(true: np.ndarray, valid: np.ndarray) -> pa.Array:

@@ -201,7 +201,7 @@ def _read_fast(text: str | None) -> Any:
     try:
         value = None if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None if not text.strip(_SPACE) else _Unread
+        return _Unread if text is not None and text.strip(_SPACE) else None
     return _Unread if value is None and text is not None else value
 
 
@@ -258,7 +258,7 @@ def _unwritable(type: str) -> str | None:
     return next(filter(None, map(_unwritable, inner_types(type))), None)
 
 
-@operation("to_json", rule=_to_json_rule)
+@operation("to_json", rule=_to_json_rule, nullable=always_nullable)
 @on_columns
 def _to_json(expression: TypedExpression, values: pa.Array) -> pa.Array:
     is_sparse = expression.value == "true"

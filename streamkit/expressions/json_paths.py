@@ -59,7 +59,7 @@ def _write(value: Any, style: str, written: list[str]) -> bool:
         written.append(value)
         return True
     if style == FLAT and isinstance(value, list):
-        return any([_write(inner, style, written) for inner in value])
+        return sum(_write(inner, style, written) for inner in value) > 0
     written.append(write_value(value))
     return True
 
@@ -74,7 +74,7 @@ def _find_all(values: list[Any], rest: tuple[Step, ...], style: str, written: li
     inner: list[str] = []
     is_double = bool(rest) and rest[0] is None
     below = FLAT if is_double or style == FLAT else QUOTED
-    count = sum([_find(value, rest[1:] if is_double else rest, below, inner) for value in values])
+    count = sum(_find(value, rest[1:] if is_double else rest, below, inner) for value in values)
     if is_double or style == QUOTED or count > 1:
         written.append(f"[{','.join(inner)}]")
     elif count == 1:

@@ -32,12 +32,13 @@ from streamkit.data_type import (
 )
 from streamkit.expressions.casts import family_of
 from streamkit.expressions.json_documents import Pairs, storable, write_value
+from streamkit.expressions.literals import moment_text
 from streamkit.expressions.nested_casts import convert_nested
 from streamkit.expressions.reading import READERS
 
 _NONE = type(None)
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
-_CLEAN = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **dict.fromkeys(INTEGERS, {int})}
+_CLEAN: dict[str, set[type]] = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **{name: {int} for name in INTEGERS}}
 _FLOAT_NAMES = {
     "NaN": "nan",
     "Infinity": "inf",
@@ -48,6 +49,7 @@ _FLOAT_NAMES = {
     "-INF": "-inf",
 }
 _MISSING = object()
+_BLANKS = re.compile(r"[\x00-\x20]+")
 _ZONED = re.compile(r":[\d.]*[^\d.:\s]|:\d\S*\s+\S")  # something behind the time of day
 
 
@@ -194,9 +196,10 @@ def _expect(condition: bool) -> None:
 
 
 def _integer(value: Any, type: str) -> int:
-    bits = to_arrow(type).bit_width - 1
-    _expect(isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits)
-    return int(value)
+    half = 1 << (to_arrow(type).bit_width - 1)
+    top = 2 * half if type == "tinyint" else half  # Spark's parser takes bytes without sign as well
+    _expect(isinstance(value, int) and not isinstance(value, bool) and -half <= value < top)
+    return int(value) - (2 * half if value >= half else 0)
 
 
 def _boolean(value: Any, type: str) -> bool:
@@ -231,7 +234,7 @@ def _decimal(value: Any, type: str) -> decimal.Decimal | None:
 def _binary(value: Any, type: str) -> bytes:
     _expect(isinstance(value, str))
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(_BLANKS.sub("", value), validate=True)
     except (binascii.Error, ValueError):
         raise BrokenError from None
 
@@ -242,14 +245,14 @@ def _moment(value: Any, type: str) -> str:
         return _seconds_text(value)
     _expect(isinstance(value, str))
     if type == "date" and value.isascii() and value.isdigit() and len(value) < 10 and not _is_readable(value, type):
-        return str(pa.scalar(int(value), pa.int32()).cast(pa.date32()))
+        return moment_text(int(value), type)
     _expect(_is_readable(value, type) and not (type == "timestamp_ntz" and _ZONED.search(value)))
     return str(value)
 
 
 def _seconds_text(seconds: int) -> str:
     _expect(abs(seconds) < 1 << 43)
-    return str(pa.scalar(seconds * 1_000_000, pa.int64()).cast(pa.timestamp("us"))).replace(" ", "T")
+    return moment_text(seconds * 1_000_000, "timestamp")
 
 
 @lru_cache(maxsize=4096)

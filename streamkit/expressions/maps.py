@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, has_map, map_of, struct_of, to_arrow
-from streamkit.expressions.arrays import array_argument, counted, first_of_each, matches, ordered, picked
+from streamkit.expressions.arrays import array_argument, contains_null, counted, first_of_each, matches, ordered, picked
 from streamkit.expressions.coercion import cast_to, common_type, wider_common_without_strings
 from streamkit.expressions.conditions import as_common_type
 from streamkit.expressions.elements import Elements, booleans, interleaved, on_columns, structs_of, validity
@@ -75,7 +75,7 @@ def _map_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("map", map_of(_key_type(call, keys[0].type), items[0].type), tuple(pairs))
 
 
-@operation("map", rule=_map_rule, functions=("create_map",), strict=False, fails=always, nullable=never_null)
+@operation("map", rule=_map_rule, strict=False, fails=always, nullable=never_null)
 @on_columns
 def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     key, item = entry_of(expression.type) or ("void", "void")
@@ -115,7 +115,7 @@ def _from_entries_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("map_from_entries", map_of(_key_type(call, fields[0][1]), fields[1][1]), (array,))
 
 
-@operation("map_from_entries", rule=_from_entries_rule, fails=always, nullable=always_nullable)
+@operation("map_from_entries", rule=_from_entries_rule, fails=always, nullable=contains_null)
 @on_columns
 def _map_from_entries(_: TypedExpression, values: pa.Array) -> pa.Array:
     """Null if an entry is."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.elements import Elements, as_numbers, validity
+from streamkit.expressions.elements import Elements, as_numbers, structs_of, validity
 
 _SIGN = np.int64(np.iinfo(np.int64).max)
 
@@ -55,6 +55,21 @@ def joint_keys(*arrays: pa.Array) -> list[np.ndarray]:
 def groups(values: pa.Array) -> np.ndarray:
     """An integer for each value, the same for those that are equal; null is equal to null."""
     return ranks(values)
+
+
+def without_negative_zeros(values: pa.Array) -> pa.Array:
+    """The values with 0.0 for -0.0, at any depth."""
+    if pa.types.is_floating(values.type):
+        return pc.add(values, pa.scalar(0.0, values.type))
+    if pa.types.is_list(values.type):
+        elements = Elements.of(values)
+        return elements.with_values(without_negative_zeros(elements.values)).as_arrays()
+    if pa.types.is_struct(values.type):
+        fields = [
+            (field.name, without_negative_zeros(pc.struct_field(values, [place]))) for place, field in enumerate(values.type)
+        ]
+        return structs_of(fields, validity(values))
+    return values
 
 
 def sorted_places(parents: np.ndarray, values: pa.Array, ascending: bool, nulls_first: bool) -> np.ndarray:
