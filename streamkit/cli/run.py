@@ -31,7 +31,11 @@ def run(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> None:
-    """Run the topology in a file, on Spark or in this process, until it is stopped."""
+    """
+    Run the topology in a file until it is stopped.
+
+    It runs on Spark, or with --local in this process.
+    """
     existing_location(log)
     topology = load_topology(file)
     given = {
@@ -53,9 +57,9 @@ def explain(
     log: LogOption = None,
 ) -> None:
     """
-    Show what the topology in a file is compiled to, pass by pass; nothing runs.
+    Show what the topology in a file is compiled to.
 
-    JSON has the program as values, and texts.
+    It goes pass by pass, and nothing runs. JSON has the program as values, and texts.
     """
     from streamkit.engine.compile import explain_and_compile  # no other command pays for it
 
