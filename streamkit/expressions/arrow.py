@@ -1,5 +1,7 @@
 """
-Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
+Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules.
+
+Operations know no session: a time zone other than UTC stands in the expression (`session_zone`).
 
 What each operation does stands with its family: conditions, numbers, strings, times, casts. Names that are in none have
 no translation; `refusal` says so before anything runs.
@@ -12,12 +14,34 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions import casts, conditions, numbers, python_functions, strings, times
+from streamkit.expressions import (
+    casts,
+    conditions,
+    dates,
+    formatted_times,
+    intervals,
+    numbers,
+    python_functions,
+    strings,
+    times,
+    zoned_times,
+)
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 
-FAMILIES = (conditions, numbers, strings, times, casts, python_functions)  # importing them registers their operations
+FAMILIES = (
+    conditions,
+    numbers,
+    strings,
+    dates,
+    times,
+    formatted_times,
+    zoned_times,
+    intervals,
+    casts,
+    python_functions,
+)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
