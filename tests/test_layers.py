@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("names", "errors", "clock", "config", "data_type", "failpoints", "html_table", "java", "schema"),
+    ("names", "errors", "clock", "config", "data_type", "failpoints", "html_table", "java", "schema", "time_zone"),
     ("log",),
     ("plan",),
     ("dsl",),

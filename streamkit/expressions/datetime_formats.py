@@ -17,12 +17,10 @@ from streamkit.expressions.patterns import quote
 from streamkit.expressions.time_zones import (
     DAY_SECONDS,
     SECOND_MICROS,
-    ZoneError,
-    canonical_zone,
-    fixed_offset,
     moment_micros,
     offsets_of,
 )
+from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset
 
 _RANGES = {
     "M": (1, 12),

@@ -16,14 +16,13 @@ from streamkit.expressions.numbers import values_of, with_validity
 from streamkit.expressions.operation import Datum, Invocation, RuleError, always, fitted, function, operation
 from streamkit.expressions.time_zones import (
     Offsets,
-    ZoneError,
-    canonical_zone,
     local_micros,
     moment_micros,
     start_of_day_micros,
     zone_offsets,
 )
 from streamkit.plan.expression import TypedExpression
+from streamkit.time_zone import ZoneError, canonical_zone
 
 
 def checked_zone(zone: TypedExpression) -> TypedExpression:
