@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 
 import numpy as np
@@ -133,12 +134,13 @@ def _timestamp_to_float(values: pa.Array, type: str) -> pa.Array:
 
 
 def _float_to_timestamp(values: pa.Array, type: str) -> pa.Array:
-    """Seconds, cut off behind the microsecond, to the ends of the range; NaN and infinities raise."""
-    seconds = values_of(values).astype(np.float64)
-    finite = np.isfinite(seconds)
-    if not finite.all() and pc.any(pc.and_(values.is_valid(), pa.array(~finite))).as_py():
-        raise pa.ArrowInvalid("NaN and infinities are no timestamps")
-    return with_validity(whole_longs(np.where(finite, seconds, 0) * MICROSECONDS), to_arrow(type), values.is_valid())
+    """Seconds, cut off behind the microsecond; NaN, infinities and what is beyond the range raise."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        micros = values_of(values).astype(np.float64) * MICROSECONDS
+        fits = np.abs(micros) <= 2.0**63
+    if not fits.all() and pc.any(pc.and_(values.is_valid(), pa.array(~fits))).as_py():
+        raise pa.ArrowInvalid("a number does not fit into timestamp")
+    return with_validity(whole_longs(np.where(fits, micros, 0)), to_arrow(type), values.is_valid())
 
 
 def _decimal_to_timestamp(values: pa.Array, type: str) -> pa.Array:
@@ -146,7 +148,7 @@ def _decimal_to_timestamp(values: pa.Array, type: str) -> pa.Array:
     scale = values.type.scale
     wide = values.cast(pa.decimal256(WIDEST, scale))
     micros = pc.trunc(
-        pc.multiply(wide.cast(pa.decimal256(WIDEST - 10, scale)), pa.scalar(MICROSECONDS).cast(pa.decimal256(7, 0)))
+        pc.multiply(wide.cast(pa.decimal256(WIDEST - 10, scale)), pa.scalar(decimal.Decimal(MICROSECONDS), pa.decimal256(7, 0)))
     )
     return micros.cast(pa.decimal256(WIDEST, 0)).cast(pa.int64()).cast(to_arrow(type))
 

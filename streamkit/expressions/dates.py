@@ -125,9 +125,9 @@ def by_distinct(compute: Callable[[pa.Array, str], Datum], texts: Datum, values:
     for text in pc.unique(texts).drop_null().to_pylist():
         mine = pc.and_(pc.equal(texts, text).fill_null(False), column.is_valid())
         part = column.filter(mine)
-        computed = compute(part, text)
         if not len(part):
             continue
+        computed = compute(part, text)
         parts.append(computed if isinstance(computed, pa.Array) else pa.repeat(computed, len(part)))
         places.append(np.flatnonzero(np.asarray(mine)))
     if not parts:

@@ -284,7 +284,7 @@ def _added_rule(call: Invocation) -> TypedExpression | None:
 @operation("add_units", fails=always)
 def _add_units(expression: TypedExpression, start: Datum, amount: Datum, zone: pa.Scalar | None = None) -> Datum:
     """A time so many units later; a day of the month that does not exist becomes the last."""
-    amount = pc.if_else(start.is_valid(), amount, None)  # Spark does not look at it beside null
+    amount = pc.if_else(pc.is_valid(start), amount, None)  # Spark does not look at it beside null
     if expression.value in _UNIT_MICROS:
         micros = pc.multiply_checked(amount, pa.scalar(_UNIT_MICROS[expression.value], pa.int64()))
         return added_micros(start, micros, zone).cast(to_arrow(expression.type))
