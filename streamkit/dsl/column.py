@@ -95,6 +95,9 @@ class Column:
     def __neg__(self) -> Column:
         return _operator("negate", self)
 
+    def __getitem__(self, key: object) -> Column:
+        return self.getItem(key)
+
     def __bool__(self) -> NoReturn:
         raise TopologyError(
             f"the column {expression_text(self.expression)!r} has no truth value before it runs; "
@@ -134,6 +137,22 @@ class Column:
     def between(self, lower: object, upper: object) -> Column:
         """True from `lower` to `upper`, both included."""
         return _operator("between", self, lower, upper)
+
+    def getItem(self, key: object) -> Column:  # noqa: N802
+        """The element at an index from 0, the value of a key, or a field by its name; also `column[key]`."""
+        return _operator("get_item", self, key)
+
+    def getField(self, name: object) -> Column:  # noqa: N802
+        """The field of a struct; of an array of structs, an array of that field."""
+        return _operator("get_field", self, name)
+
+    def withField(self, fieldName: str, col: object) -> Column:  # noqa: N802, N803
+        """The struct with one field more, or with another value for one that it has."""
+        return _operator("with_field", self, fieldName, col)
+
+    def dropFields(self, *fieldNames: str) -> Column:  # noqa: N802, N803
+        """The struct without these fields."""
+        return _operator("drop_fields", self, *fieldNames)
 
     def like(self, pattern: object) -> Column:
         """True where the text matches an SQL pattern of % and _, escaped by a backslash."""
@@ -215,6 +234,10 @@ def to_literal(value: object) -> Expression:
         return value.expression
     if isinstance(value, Expression):
         return value
+    if isinstance(value, (list, tuple)):
+        return Call("array", tuple(map(to_literal, value)))
+    if isinstance(value, dict):
+        return Call("map", tuple(to_literal(part) for pair in value.items() for part in pair))
     plain = value.item() if hasattr(value, "item") and not isinstance(value, _SCALARS) else value
     if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
         raise TopologyError(f"the number {plain} does not fit into a bigint; write it as decimal.Decimal")
@@ -222,7 +245,7 @@ def to_literal(value: object) -> Expression:
         return Literal(plain)
     raise TopologyError(
         f"a value of type {type(value).__name__} cannot stand in an expression; expected a column, a number, text, bytes, "
-        "a boolean, a date, a datetime, a timedelta or None"
+        "a boolean, a date, a datetime, a timedelta, None, or a list or dict of these"
     )
 
 

@@ -22,7 +22,8 @@ _OF_BOTH = {
 FOREIGN: dict[str, dict[str, str]] = {
     "Stream": _OF_BOTH | {
         "union": "merge(stream)", "union_all": "merge(stream)", "union_by_name": "merge(stream)", "combine": "merge(stream)",
-        "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")', "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
+        "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
+        "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },

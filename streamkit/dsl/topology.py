@@ -15,6 +15,7 @@ from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
+from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.schema import Schema, check_user_schema
 from streamkit.time_zone import ZoneError, canonical_zone
@@ -80,6 +81,11 @@ class Topology(ForeignNames):
     ) -> GlobalTable:
         """Read a topic whole, as a table that every task has; `schema` and `key` are as in `stream`."""
         return GlobalTable(GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
+
+    @property
+    def outputs(self) -> tuple[To, ...]:
+        """The ends of streams that are topics."""
+        return tuple(sink for sink in self._sinks if isinstance(sink, To))
 
     @property
     def sinks(self) -> tuple[Node, ...]:

@@ -3,7 +3,7 @@ Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules.
 
 Operations know no session: a time zone other than UTC stands in the expression (`session_zone`).
 
-What each operation does stands with its family: conditions, numbers, strings, times, casts. Names that are in none have
+What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON. Names that are in none have
 no translation; `refusal` says so before anything runs.
 """
 
@@ -15,14 +15,23 @@ import pyarrow as pa
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions import (
+    arrays,
+    attempts,
+    bits,
     casts,
     conditions,
     dates,
     formatted_times,
     intervals,
+    json_functions,
+    lambdas,
+    maps,
+    mathematics,
     numbers,
     python_functions,
+    rounding,
     strings,
+    structs,
     times,
     zoned_times,
 )
@@ -41,6 +50,15 @@ FAMILIES = (
     intervals,
     casts,
     python_functions,
+    arrays,
+    maps,
+    structs,
+    lambdas,
+    json_functions,
+    rounding,
+    mathematics,
+    bits,
+    attempts,
 )  # importing them registers their operations
 
 

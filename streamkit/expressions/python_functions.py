@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,17 @@ from streamkit.plan.python_function import ARRAY, BATCH, EFFECT, RECORD, ROW, SE
 
 PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
 _is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
+
+
+def registered(function: PythonFunction) -> str:
+    """The id under which this process knows a function; two that only their captured objects tell apart have two ids."""
+    name = function.id
+    for number in count(2):
+        known = PYTHON_FUNCTIONS.setdefault(name, function)
+        if not function.is_known_by_identity or known.call == function.call:
+            return name
+        name = f"{function.id}~{number}"
+    raise AssertionError("numbers do not end")
 
 
 @contextmanager

@@ -80,6 +80,8 @@ def _atoms(type: str) -> frozenset[str]:
 
 def _date_trunc(expression: TypedExpression, zone: _Zone) -> TypedExpression:
     unit, value = expression.arguments
+    if expression.type != "timestamp":
+        return expression
     if unit.name != "literal":
         raise NoTranslationError("its unit must be a constant where the time zone is not UTC")
     name = UNITS.get(str(unit.value).upper())

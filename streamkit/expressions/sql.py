@@ -14,10 +14,13 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+import pyarrow as pa
+
 from streamkit.data_type import normalise_type
-from streamkit.errors import Location, SchemaError, TopologyError, UnsupportedExpressionError
+from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
+from streamkit.expressions.arrow import evaluate
 from streamkit.expressions.sql_words import SyntaxRefusedError, Word, words
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference, TypedExpression
 
 RESERVED = frozenset(
     [
@@ -63,6 +66,7 @@ LEVELS: tuple[dict[str, str], ...] = (  # from loose to tight; all are left-asso
     {"+": "add", "-": "subtract", "||": "concat"},
     {"*": "multiply", "/": "divide", "%": "remainder", "DIV": "div"},
 )
+_EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
 UNARY = {"-": "negate", "+": "positive", "~": "bitwise_not"}
 RANGES = {"": (-(2**63), 2**63), "bigint": (-(2**63), 2**63), "smallint": (-(2**15), 2**15), "tinyint": (-(2**7), 2**7)}
 LITERAL_TYPES = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
@@ -536,10 +540,10 @@ class _Reader:
         start = self._word.start
         if self._word.kind != "name":
             raise self._unexpected("a type")
+        nests = self._is("ARRAY", "MAP", "STRUCT")
         end = self._next().end
-        for opening, closing in (("<", ">"), ("(", ")")):
-            if self._is(opening):
-                end = self._behind(opening, closing)
+        if self._is("<" if nests else "("):
+            end = self._behind("<", ">") if nests else self._behind("(", ")")
         return normalise_type(self._text[start:end])
 
     def _behind(self, opening: str, closing: str) -> int:
@@ -642,6 +646,12 @@ def _cast(value: Expression, type: str) -> Expression:
 
 
 def _typed_literal(type: str, word: Word) -> Expression:
+    """A constant of a type as a text, which must be one."""
+    text = TypedExpression("literal", "string", (), word.value)
+    try:
+        evaluate(TypedExpression("cast", type, (text,)), _EMPTY_ROW)
+    except EvaluationError:
+        raise SyntaxRefusedError(f"{word.text} is no {type}") from None
     return Cast(Literal(word.value), type)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +28,12 @@ _SPECIAL_UPPER = (
     r"\x{1ff2}-\x{1ff4}\x{1ff6}\x{1ff7}\x{1ffc}\x{fb00}-\x{fb06}\x{fb13}-\x{fb17}]"
 )
 _SPECIAL_LOWER = r"[\x{130}\x{3a3}]"
-_EMPTY_TYPES = {"string": pa.scalar("", pa.string()), "binary": pa.scalar(b"", pa.binary())}
+
+
+@cache
+def _empty(type: str) -> pa.Scalar:
+    """The empty text, or the empty bytes."""
+    return pa.scalar("" if type == "string" else b"", pa.string() if type == "string" else pa.binary())
 
 
 @operation("upper", takes="string", gives="string", functions=("ucase",))
@@ -90,7 +97,7 @@ def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, l
     """From a position counted from 1, or from the end if negative; positions before the start hold no characters."""
     start, count = position.as_py(), length.as_py()
     if count <= 0:
-        return pc.if_else(pc.is_valid(value), _EMPTY_TYPES[expression.type], pa.scalar(None, value.type))
+        return pc.if_else(pc.is_valid(value), _empty(expression.type), pa.scalar(None, value.type))
     cut = pc.utf8_slice_codeunits if expression.type == "string" else pc.binary_slice
     if start >= 0:
         first = max(start - 1, 0)
@@ -129,14 +136,14 @@ def _concat_rule(call: Invocation) -> TypedExpression:
 
 @operation("concat", rule=_concat_rule, strict=False)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
-    return pc.binary_join_element_wise(*parts, _EMPTY_TYPES[expression.type])
+    return pc.binary_join_element_wise(*parts, _empty(expression.type))
 
 
 @operation("concat_ws", takes="string, string*", gives="string", strict=False, nullable=lambda _, nullable: nullable[0])
 def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> Datum:
     """Nulls are left out; a null separator gives null."""
     if not parts:
-        return pc.if_else(pc.is_valid(separator), _EMPTY_TYPES["string"], pa.scalar(None, pa.string()))
+        return pc.if_else(pc.is_valid(separator), _empty("string"), pa.scalar(None, pa.string()))
     return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
 
 

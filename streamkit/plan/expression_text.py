@@ -155,12 +155,14 @@ def _case_text(arguments: list[str]) -> str:
     return f"CASE{branches}{otherwise} END"
 
 
-_CLOSED = frozenset(("when", "case"))
+_CLOSED = frozenset(("when", "case", "get_item", "get_field"))
 _SPECIAL = {
     "not": lambda a: f"NOT {a[0]}",
     "negate": lambda a: f"-{a[0]}",
     "isnull": lambda a: f"{a[0]} IS NULL",
     "isnotnull": lambda a: f"{a[0]} IS NOT NULL",
+    "get_item": lambda a: f"{a[0]}[{_bare(a[1])}]",
+    "get_field": lambda a: f"{a[0]}.{_bare(a[1]).strip(chr(39))}",
     "between": lambda a: f"{a[0]} BETWEEN {a[1]} AND {a[2]}",
     "in": lambda a: f"{a[0]} IN ({', '.join(_bare(value) for value in a[1:])})",
     "when": _case_text,

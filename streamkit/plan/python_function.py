@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
 ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT = "row", "series", "array", "record", "batch", "effect"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_SOMEWHERE = " at an address"
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class PythonFunction:
 
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
     `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row,
-    of which nothing is wanted back). `parameters` are the names in that dict or batch.
+    of which nothing is wanted back). `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only
+    its address tells from others.
     """
 
     name: str
@@ -28,6 +30,7 @@ class PythonFunction:
     style: str
     digest: str
     parameters: tuple[str, ...] = ()
+    is_known_by_identity: bool = False
     call: Callable[..., Any] = field(default=print, compare=False, repr=False)
 
     @property
@@ -40,7 +43,9 @@ class PythonFunction:
 def python_function(call: Callable[..., Any], type: str, style: str, parameters: tuple[str, ...] = ()) -> PythonFunction:
     """The value of a function."""
     name = str(getattr(call, "__name__", None) or type_name(call))
-    return PythonFunction("lambda" if name == "<lambda>" else name, type, style, digest_of(call), parameters, call)
+    parts = list(_parts(call, frozenset()))
+    by_identity = any(_SOMEWHERE in part for part in parts)
+    return PythonFunction("lambda" if name == "<lambda>" else name, type, style, _digest(parts), parameters, by_identity, call)
 
 
 def type_name(value: object) -> str:
@@ -54,7 +59,11 @@ def digest_of(call: Callable[..., Any]) -> str:
 
     It holds within one version of Python, since it is made of the code that Python compiled.
     """
-    return hashlib.sha256("\n".join(_parts(call, frozenset())).encode()).hexdigest()
+    return _digest(_parts(call, frozenset()))
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
@@ -66,6 +75,8 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
         yield repr((value.co_code, value.co_names, value.co_varnames, value.co_argcount, value.co_flags))
         for constant in value.co_consts:
             yield from _parts(constant, seen)
+    elif getattr(value, "__func__", None) is not None:  # a method and its object
+        yield from _parts((value.__func__, value.__self__), seen)
     elif isinstance(getattr(value, "__code__", None), CodeType):
         yield from _parts(value.__code__, seen)
         yield from _parts((value.__defaults__, value.__kwdefaults__), seen)
@@ -79,4 +90,4 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
         for item in value:
             yield from _parts(item, seen)
     else:
-        yield f"{type_name(value)} {_ADDRESS.sub('', repr(value))}"
+        yield f"{type_name(value)} {_ADDRESS.sub(_SOMEWHERE, repr(value))}"

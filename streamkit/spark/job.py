@@ -29,9 +29,7 @@ from streamkit.plan.program import Program
 from streamkit.spark.memory import keep_memory
 from streamkit.state.changelog import Offsets
 
-FORMAT = "streamkit_epochs"
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
-PACKED_DDL = "task int, edge int, payload binary"
 
 
 @dataclass(frozen=True)

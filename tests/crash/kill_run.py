@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from streamkit.launch.run import run
 from streamkit.log.opening import open_log
-from streamkit.spark.run import run
 from tests.crash import sales
 
 

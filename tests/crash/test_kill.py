@@ -8,13 +8,13 @@ import pytest
 
 from tests.crash.torture import torture
 
-KILLS = 2
+KILLS = 1
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments(tmp_path):
-    """A run that was killed a few times, and each time started again, leaves what one leaves that never was."""
+    """A run that was killed, and started again, leaves what one leaves that never was."""
     seed = int(time.time())
     print("seed", seed)
 

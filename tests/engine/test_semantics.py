@@ -135,7 +135,7 @@ def global_rows(case: Case, log: Log) -> dict[str, dict[Key, Row]]:
 
 def check(log: Log, case: Case, expected: Interpreter) -> None:
     name = case.topology.name
-    outputs = {sink.topic for sink in case.topology.sinks}
+    outputs = {sink.topic for sink in case.topology.outputs}
     assert set(expected.topics) <= outputs
     for topic in sorted(outputs):
         key = log.topic(topic).key

@@ -29,9 +29,10 @@ def entries() -> Iterator[None]:
     """What a test enters goes again."""
     operations, functions = dict(OPERATIONS), {name: list(rules) for name, rules in FUNCTIONS.items()}
     yield
-    for registry, before in ((OPERATIONS, operations), (FUNCTIONS, functions)):
-        registry.clear()  # type: ignore[attr-defined]
-        registry.update(before)  # type: ignore[attr-defined]
+    OPERATIONS.clear()
+    OPERATIONS.update(operations)
+    FUNCTIONS.clear()
+    FUNCTIONS.update(functions)
 
 
 @pytest.mark.usefixtures("entries")

@@ -9,7 +9,9 @@ computed by Spark's own `ConstantFolding`, and ours may be either. Without const
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -90,6 +92,30 @@ class Oracle:
             found |= {group[0]: Expected(refused=_reason(error))} if plan is None else self._fields(group, plan)
         return found
 
+    def parsed(self, text: str):
+        """What Spark's parser makes of a text alone; None if it cannot read it."""
+        try:
+            return self._state.sqlParser().parseExpression(text)
+        except REFUSALS:
+            return None
+
+    def folded(self, texts: Sequence[str]) -> dict[str, str]:
+        """Each text's expression after analysis, with constants computed, as Spark writes it, without ids; or why Spark refuses it."""
+        parsed = {text: self._state.sqlParser().parseExpression(f"({text}\n) AS r") for text in texts}
+        found = {}
+        for group, plan, error in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+            for place, text in enumerate(group):
+                found[text] = _reason(error).split("]")[0] if plan is None else self._folded_text(plan.projectList().apply(place))
+        return found
+
+    def _folded_text(self, field) -> str:
+        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
+        with suppress(*REFUSALS):  # a constant that fails stays
+            replaced = optimizer.ReplaceExpressions.apply(self._project([field]))
+            field = optimizer.ConstantFolding.apply(replaced).projectList().apply(0)
+        type = field.dataType().sql() if field.resolved() else "unresolved"
+        return f"{type} {_without_ids(field.child().toString())}"
+
     def _fields(self, texts, plan) -> dict[str, Expected]:
         found = {}
         fields = [plan.projectList().apply(place) for place in range(len(texts))]
@@ -140,6 +166,10 @@ class Oracle:
         """The value in an array of one; null instead of the array where it fails."""
         wrapped = self._state.sqlParser().parseExpression(f"array({text}\n)")
         return self._expressions.column(self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(wrapped)).alias(f"r{place}")
+
+
+def _without_ids(tree: str) -> str:
+    return re.sub(r"#\d+L?|CommonExpressionId\(\d+", "", tree)
 
 
 def _by_halves(items: list, compute: Callable):
