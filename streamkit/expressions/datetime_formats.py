@@ -34,12 +34,12 @@ _RANGES = {
     "s": (0, 59),
 }
 _OFFSETS = {  # what each field of an offset looks like
-    "X": r"[+-][0-9]{2}(?:[0-9]{2})?|Z", "XX": r"[+-][0-9]{4}|Z", "XXX": r"[+-][0-9]{2}:[0-9]{2}|Z", "XXXX": r"[+-][0-9]{4}(?:[0-9]{2})?|Z",
-    "XXXXX": r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z", "x": r"[+-][0-9]{2}(?:[0-9]{2})?", "xx": r"[+-][0-9]{4}", "xxx": r"[+-][0-9]{2}:[0-9]{2}",
-    "xxxx": r"[+-][0-9]{4}(?:[0-9]{2})?", "xxxxx": r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?", "Z": r"[+-][0-9]{4}", "ZZ": r"[+-][0-9]{4}",
-    "ZZZ": r"[+-][0-9]{4}", "ZZZZ": r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?", "ZZZZZ": r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z",
-    "O": r"GMT(?:[+-][0-9]{1,2}(?::[0-9]{2}(?::[0-9]{2})?)?)?", "OOOO": r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?",
-    "VV": r"[A-Za-z][A-Za-z0-9_/+~.:-]*|[+-][0-9:]+",
+    ("X", 1): r"[+-][0-9]{2}(?:[0-9]{2})?|Z", ("X", 2): r"[+-][0-9]{4}|Z", ("X", 3): r"[+-][0-9]{2}:[0-9]{2}|Z", ("X", 4): r"[+-][0-9]{4}(?:[0-9]{2})?|Z",
+    ("X", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z", ("x", 1): r"[+-][0-9]{2}(?:[0-9]{2})?", ("x", 2): r"[+-][0-9]{4}", ("x", 3): r"[+-][0-9]{2}:[0-9]{2}",
+    ("x", 4): r"[+-][0-9]{4}(?:[0-9]{2})?", ("x", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?", ("Z", 1): r"[+-][0-9]{4}", ("Z", 2): r"[+-][0-9]{4}",
+    ("Z", 3): r"[+-][0-9]{4}", ("Z", 4): r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?", ("Z", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z",
+    ("O", 1): r"GMT(?:[+-][0-9]{1,2}(?::[0-9]{2}(?::[0-9]{2})?)?)?", ("O", 4): r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?",
+    ("V", 2): r"[A-Za-z][A-Za-z0-9_/+~.:-]*|[+-][0-9:]+",
 }  # fmt: skip
 _LIMIT = (1 << 63) // SECOND_MICROS - DAY_SECONDS
 Numbers = dict[str, np.ndarray]
@@ -103,7 +103,7 @@ class Reading:
         for name, field in fields:
             group = found.field(name).fill_null("")
             present = np.asarray(pc.greater(pc.binary_length(group), 0))
-            if field.text in _OFFSETS:
+            if (field.letter, field.count) in _OFFSETS:
                 zones = group if zones is None else pc.if_else(pa.array(present), group, zones)
                 continue
             value = _group_numbers(group, field, present)
@@ -233,8 +233,8 @@ def _expression(parts: tuple[Part, ...], groups: list[tuple[str, Field]]) -> str
 def _field_expression(field: Field) -> str:
     if names := _names(field):
         return "|".join(map(re.escape, names))
-    if field.text in _OFFSETS:
-        return _OFFSETS[field.text]
+    if (field.letter, field.count) in _OFFSETS:
+        return _OFFSETS[field.letter, field.count]
     if field.letter == "S":
         return f"[0-9]{{1,{field.count}}}"
     if field.letter == "y":
@@ -359,7 +359,7 @@ class Writing:
     def _column(self, field: Field, pattern: Pattern) -> pa.StringArray:
         if names := _names(field):
             return pa.array(names).take(pa.array(self._number(field.letter) - _first(field)))
-        if field.text in _OFFSETS or field.letter == "z":
+        if (field.letter, field.count) in _OFFSETS or field.letter == "z":
             return self._zone_texts(field)
         if field.letter == "S":
             digits = pc.utf8_lpad(pa.array(self._micro).cast(pa.string()), 6, "0")

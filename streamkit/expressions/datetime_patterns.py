@@ -111,7 +111,7 @@ def parsing_pattern(text: str) -> Pattern:
     pattern = _pattern(text, True)
     for field in pattern.fields:
         if field.letter == "z":
-            raise PatternError(f"the format {text!r} has {field.text!r}: names of zones cannot be read; expected VV, XXX or Z")
+            raise PatternError(f"the format {text!r} has {field.text!r}: names of zones cannot be read; expected VV or Z")
     _check_neighbours(pattern)
     return pattern
 

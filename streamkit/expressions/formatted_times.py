@@ -46,7 +46,7 @@ def _refuse_format(read: Callable[[str], Pattern]) -> Refuse:
             return str(error)
         zone = expression.arguments[2].value if len(expression.arguments) > 2 else "UTC"
         if read is writing_pattern and any(field.letter == "z" for field in pattern.fields) and not has_one_name(zone):
-            return f"the format {format.value!r} has 'z': the names of {zone} are not known here; expected VV, XXX or Z"
+            return f"the format {format.value!r} has 'z': the names of {zone} are not known here; expected VV or Z"
         return None
 
     return refuse
