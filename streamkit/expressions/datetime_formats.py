@@ -380,7 +380,7 @@ class Writing:
     def _number(self, letter: str) -> np.ndarray:
         if letter in "HkKhms" or letter == "a":
             hour = self._second // 3600
-            return {
+            return {  # type: ignore[no-any-return]
                 "H": lambda: hour, "k": lambda: (hour + 23) % 24 + 1, "K": lambda: hour % 12, "h": lambda: (hour + 11) % 12 + 1, "a": lambda: hour // 12,
                 "m": lambda: self._second // 60 % 60, "s": lambda: self._second % 60,
             }[letter]()  # fmt: skip

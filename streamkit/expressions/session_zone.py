@@ -17,6 +17,13 @@ from streamkit.expressions.operation import NoTranslationError
 from streamkit.plan.expression import TypedExpression
 
 DAY_MICROS = 86_400_000_000
+_PASSING_UNITS = (
+    "microsecond",
+    "millisecond",
+    "second",
+    "minute",
+    "hour",
+)  # of timestampadd: time that passes, never days of the calendar
 Build = Callable[[TypedExpression], TypedExpression]
 
 
@@ -130,7 +137,7 @@ def _unix_timestamp(expression: TypedExpression, zone: _Zone) -> TypedExpression
 def _shift(expression: TypedExpression, zone: _Zone) -> TypedExpression:
     """Days and months are those of the calendar, whatever their hours; the rest is time that passes."""
     start, amount = expression.arguments[:2]
-    if start.type != "timestamp" or len(expression.arguments) > 2 or expression.value in ("microsecond", "millisecond"):
+    if start.type != "timestamp" or len(expression.arguments) > 2 or expression.value in _PASSING_UNITS:
         return expression
     if expression.name == "add_microseconds" and amount.name == "literal" and abs(amount.value or 0) < DAY_MICROS:
         return expression

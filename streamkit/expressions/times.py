@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -165,8 +165,8 @@ def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
     return micros if divisor == 1 else in_rows(lambda whole: np.floor_divide(whole, divisor), micros)
 
 
-def _seconds_nullable(expression: TypedExpression, nullable: object) -> bool:
-    return expression.arguments[0].type in FLOATS or any(nullable)  # type: ignore[call-overload]
+def _seconds_nullable(expression: TypedExpression, nullable: Sequence[bool]) -> bool:
+    return expression.arguments[0].type in FLOATS or any(nullable)
 
 
 @operation(
