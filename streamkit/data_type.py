@@ -33,6 +33,12 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
+INTERVAL_TYPES: dict[str, pa.DataType] = {  # of parts of expressions; no column holds them
+    "interval day": pa.int64(),
+    "interval day to second": pa.int64(),
+    "interval year to month": pa.int32(),
+    "interval": pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())]),
+}
 SYNONYMS = {
     "bool": "boolean", "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint",
     "real": "float", "timestamp_ltz": "timestamp", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)", "dec": "decimal(10,0)",
@@ -235,6 +241,8 @@ def to_arrow(type_name: str) -> pa.DataType:
         return pa.map_(to_arrow("string" if entry[0] == "void" else entry[0]), to_arrow(entry[1]))  # without type: without keys
     if fields := fields_of(type_name):
         return pa.struct([pa.field(name, to_arrow(type)) for name, type in fields])
+    if type_name in INTERVAL_TYPES:
+        return INTERVAL_TYPES[type_name]
     if type_name not in ARROW_TYPES:
         raise _unknown_type(type_name)
     return ARROW_TYPES[type_name]

@@ -64,8 +64,8 @@ def test_count_of_every_row():
     [
         (lambda: F.soundex("a"), "Spark has F.soundex; StreamKit cannot evaluate it yet"),
         (
-            lambda: F.date_format("a", "yyyy"),
-            "Spark has F.date_format; StreamKit cannot evaluate it yet; expected one that it can, such as F.date_",
+            lambda: F.to_time("a"),
+            "Spark has F.to_time; StreamKit cannot evaluate it yet; expected one that it can, such as F.to_",
         ),
         (
             lambda: F.count_distinct("a"),

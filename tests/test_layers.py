@@ -9,7 +9,19 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("names", "errors", "clock", "config", "data_type", "failpoints", "html_table", "java", "schema", "stop_signals"),
+    (
+        "names",
+        "errors",
+        "clock",
+        "config",
+        "data_type",
+        "failpoints",
+        "html_table",
+        "java",
+        "schema",
+        "time_zone",
+        "stop_signals",
+    ),
     ("log",),
     ("plan",),
     ("dsl",),

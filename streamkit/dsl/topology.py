@@ -18,6 +18,7 @@ from streamkit.plan.operators.source import GlobalTableSource, StreamSource, Tab
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.schema import Schema, check_user_schema
+from streamkit.time_zone import ZoneError, canonical_zone
 
 if TYPE_CHECKING:
     from streamkit.plan.analysis import Analyzer
@@ -29,14 +30,19 @@ class Topology(ForeignNames):
     A declared application: reads topics as streams and tables, and writes topics and stores.
 
     Building one reads no topic and starts nothing. It only collects the ends of streams (`Stream.to`) and the stores that were
-    named. Two topologies are equal if name, ends and stores are. The name is the application's id on the log; ConfigError if it cannot be one.
+    named. Two topologies are equal if name, time zone, ends and stores are. The name is the application's id on the log; ConfigError if it cannot be one.
 
         app = Topology("flight-delays")
         app.stream("flights").filter("dep_delay > 15").to("late_flights")
+
+    `time_zone` is a region such as "Europe/Berlin", or an offset such as "+02:00": what `hour`, `date_trunc`, casts between timestamps and
+    texts or dates, and all else that depends on a zone go by. Timestamps stay moments, and windows and event times stay aligned to UTC.
+    TopologyError if there is no such zone.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, time_zone: str = "UTC") -> None:
         self.name = check_name(name, "topology")
+        self.time_zone = _zone(time_zone)
         self._sinks: dict[Node, None] = {}
         self._stores: dict[str, Node] = {}
 
@@ -98,7 +104,7 @@ class Topology(ForeignNames):
 
     def describe(self) -> str:
         """The topology as a tree of text, from its sources to its sinks; needs neither a log nor Spark."""
-        return describe(self.name, self.roots)
+        return describe(self.name, self.roots, self.time_zone)
 
     def explain(self, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
         """
@@ -125,12 +131,18 @@ class Topology(ForeignNames):
         return self.describe()
 
     def __repr__(self) -> str:
-        return f"Topology({self.name!r}, sinks={[sink.subject for sink in self.sinks]}, stores={list(self._stores)})"
+        zone = "" if self.time_zone == "UTC" else f", time_zone={self.time_zone!r}"
+        return f"Topology({self.name!r}{zone}, sinks={[sink.subject for sink in self.sinks]}, stores={list(self._stores)})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return (self.name, self._sinks, self._stores) == (other.name, other._sinks, other._stores)
+        return (self.name, self.time_zone, self._sinks, self._stores) == (
+            other.name,
+            other.time_zone,
+            other._sinks,
+            other._stores,
+        )
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
 
@@ -145,6 +157,16 @@ class Topology(ForeignNames):
         if taken != node:
             raise TopologyError(f"there is a store {store!r} already, declared at {taken.at}; expected another name", node.at)
         return Table(node, self)
+
+
+def _zone(time_zone: str) -> str:
+    if not isinstance(time_zone, str):
+        raise TopologyError(f"a time zone is a text such as 'Europe/Berlin'; found {time_zone!r}", user_location())
+    try:
+        canonical_zone(time_zone)
+    except ZoneError as error:
+        raise TopologyError(str(error), user_location()) from None
+    return time_zone
 
 
 def _schema(schema: str | Schema | None) -> Schema | None:

@@ -37,7 +37,7 @@ def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | 
     Compile a topology to the program that readers and kernels run.
 
     `log` says what the topics hold; without one, every source needs `schema=`. `analyzer` resolves expressions;
-    by default by Spark's rules in UTC. Raises TopicNotFoundError for a missing input topic, and TopologyError (with the
+    by default by Spark's rules in the topology's time zone. Raises TopicNotFoundError for a missing input topic, and TopologyError (with the
     user's line) for unknown columns, types that do not fit, keys that do not match and outputs that do not fit their topics.
     """
     *_, last = _passes(topology, log, analyzer)
@@ -77,7 +77,7 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -
     yield PassResult("resolve_inputs", explain_inputs(inputs.values()), None)
     names = name_steps(roots)
     yield PassResult("name_steps", explain_names(names), None)
-    plan = infer_types(topology.name, roots, names, inputs, analyzer or ExpressionAnalyzer(), state_columns)
+    plan = infer_types(topology.name, roots, names, inputs, analyzer or ExpressionAnalyzer(topology.time_zone), state_columns)
     yield PassResult("infer_types", explain_plan(plan), plan)
     for one in (fit_outputs(log), *PASSES):
         before, plan = plan, one(plan)

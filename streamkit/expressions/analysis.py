@@ -14,16 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import is_nested, normalise_type
 from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
 from streamkit.expressions.arrow import evaluate, refusal
-from streamkit.expressions.coercion import INTERVALS, cast_to
-from streamkit.expressions.literals import literal, to_json
+from streamkit.expressions.coercion import CALENDAR_INTERVAL, INTERVALS, cast_to
+from streamkit.expressions.literals import literal, moment_text, to_json
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError, columns_of
 from streamkit.expressions.python_functions import registered
+from streamkit.expressions.session_zone import in_zone
+from streamkit.expressions.time_zones import moment_micros, offsets_of
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
     Alias,
@@ -56,7 +59,7 @@ class ExpressionAnalyzer:
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[tuple[str, TypedExpression], ...]:
         """Each named expression with its types; TopologyError and UnsupportedExpressionError name the user's line."""
-        return tuple((name, _Reading(schema, at, self.zone, expression).value(expression)) for name, expression in columns)
+        return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
 
     def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
         """A condition with its types; TopologyError if it is not boolean."""
@@ -81,6 +84,16 @@ class _Reading:
     zone: str
     whole: Expression
     scope: Mapping[str, TypedExpression] = field(default_factory=dict)
+
+    def result(self) -> TypedExpression:
+        """The typed expression of the whole; UnsupportedExpressionError if no column can hold its values."""
+        typed = self.value(self.whole)
+        if typed.type in INTERVALS:
+            raise UnsupportedExpressionError(
+                f"{self._text()} is an {typed.type}, and no column holds intervals; add it to a date or a time, or extract a part of it",
+                self.at,
+            )
+        return typed
 
     def value(self, expression: Expression) -> TypedExpression:
         """The typed expression of a tree."""
@@ -138,9 +151,19 @@ class _Reading:
 
     def build(self, expression: TypedExpression) -> TypedExpression:
         """The expression, computed now if it is constant; refused if it cannot be evaluated."""
+        if self.zone != "UTC":
+            try:
+                expression = in_zone(expression, self.zone, self.build)
+            except NoTranslationError as error:
+                raise self._unsupported(expression.name, str(error)) from None
         if reason := refusal(expression):
             raise self._unsupported(expression.name, reason)
-        if not expression.arguments or is_nested(expression.type) or expression.type in INTERVALS or columns_of(expression):
+        if (
+            not expression.arguments
+            or is_nested(expression.type)
+            or expression.type == CALENDAR_INTERVAL
+            or columns_of(expression)
+        ):
             return expression
         return fold(expression)
 
@@ -217,7 +240,7 @@ class _Reading:
 
     def _constant(self, value: Scalar) -> TypedExpression:
         try:
-            return constant(value)
+            return constant(value, self.zone)
         except ValueError as error:
             raise TopologyError(str(error), self.at) from None
 
@@ -297,8 +320,10 @@ def _one_row() -> pa.RecordBatch:
     return pa.record_batch([pa.array([0])], names=["_"])
 
 
-def constant(value: Scalar) -> TypedExpression:
-    """A Python value as a typed constant; a datetime without zone is UTC. ValueError if no type holds it."""
+def constant(value: Scalar, zone: str = "UTC") -> TypedExpression:
+    """A Python value as a typed constant; a datetime without zone is in the session's. ValueError if no type holds it."""
+    if isinstance(value, dt.datetime) and value.tzinfo is None and zone != "UTC":
+        return _local_moment(value, zone)
     for kind, typed in _CONSTANTS.items():
         if isinstance(value, kind):
             return typed(value)
@@ -325,6 +350,11 @@ def _decimal(value: decimal.Decimal) -> TypedExpression:
 def _moment(value: dt.datetime) -> TypedExpression:
     moment = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
     return literal(moment.strftime("%Y-%m-%dT%H:%M:%S.%f").rjust(26, "0"), "timestamp")
+
+
+def _local_moment(value: dt.datetime, zone: str) -> TypedExpression:
+    local = np.array([np.datetime64(value, "us").astype(np.int64)])
+    return literal(moment_text(int(moment_micros(local, offsets_of(zone))[0]), "timestamp"), "timestamp")
 
 
 def _interval(value: dt.timedelta) -> TypedExpression:

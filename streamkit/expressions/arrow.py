@@ -1,5 +1,7 @@
 """
-Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
+Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules.
+
+Operations know no session: a time zone other than UTC stands in the expression (`session_zone`).
 
 What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON.
 Names that are in none have no translation; `refusal` says so before anything runs.
@@ -18,6 +20,9 @@ from streamkit.expressions import (
     bits,
     casts,
     conditions,
+    dates,
+    formatted_times,
+    intervals,
     json_functions,
     lambdas,
     maps,
@@ -28,6 +33,7 @@ from streamkit.expressions import (
     strings,
     structs,
     times,
+    zoned_times,
 )
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
@@ -37,14 +43,18 @@ FAMILIES = (
     conditions,
     numbers,
     strings,
+    dates,
     times,
+    formatted_times,
+    zoned_times,
+    intervals,
     casts,
+    python_functions,
     arrays,
     maps,
     structs,
     lambdas,
     json_functions,
-    python_functions,
     rounding,
     mathematics,
     bits,

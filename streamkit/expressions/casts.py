@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 
 import numpy as np
@@ -10,13 +11,14 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, is_nested, to_arrow
 from streamkit.expressions.nested_casts import convert_nested, inner_pairs
-from streamkit.expressions.numbers import WIDEST, fit_decimal, values_of, with_validity
+from streamkit.expressions.numbers import WIDEST, fit_decimal, values_of, whole_longs, with_validity
 from streamkit.expressions.operation import Datum, operation
 from streamkit.expressions.reading import READERS, read_decimals
 from streamkit.expressions.writing import WRITERS, write_decimals, write_floats
 from streamkit.plan.expression import TypedExpression
 
 MICROSECONDS = 1_000_000
+DAY_MICROS = 86_400 * MICROSECONDS
 _Converter = Callable[[pa.Array, str], pa.Array]
 
 
@@ -150,9 +152,29 @@ def _timestamp_to_float(values: pa.Array, type: str) -> pa.Array:
     return with_validity(seconds, pa.float64(), values.is_valid()).cast(to_arrow(type), safe=False)
 
 
+def _float_to_timestamp(values: pa.Array, type: str) -> pa.Array:
+    """Seconds, cut off behind the microsecond; NaN, infinities and what is beyond the range raise."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        micros = values_of(values).astype(np.float64) * MICROSECONDS
+        fits = np.abs(micros) <= 2.0**63
+    if not fits.all() and pc.any(pc.and_(values.is_valid(), pa.array(~fits))).as_py():
+        raise pa.ArrowInvalid("a number does not fit into timestamp")
+    return with_validity(whole_longs(np.where(fits, micros, 0)), to_arrow(type), values.is_valid())
+
+
+def _decimal_to_timestamp(values: pa.Array, type: str) -> pa.Array:
+    """Seconds, cut off behind the microsecond."""
+    scale = values.type.scale
+    wide = values.cast(pa.decimal256(WIDEST, scale))
+    micros = pc.trunc(
+        pc.multiply(wide.cast(pa.decimal256(WIDEST - 10, scale)), pa.scalar(decimal.Decimal(MICROSECONDS), pa.decimal256(7, 0)))
+    )
+    return micros.cast(pa.decimal256(WIDEST, 0)).cast(pa.int64()).cast(to_arrow(type))
+
+
 def _to_date(values: pa.Array, type: str) -> pa.Array:
     """The day in UTC that a moment lies in."""
-    days = np.floor_divide(values_of(values), 86_400 * MICROSECONDS).astype(np.int32)
+    days = np.floor_divide(values_of(values), DAY_MICROS).astype(np.int32)
     return with_validity(days, pa.date32(), values.is_valid())
 
 
@@ -176,10 +198,12 @@ CASTS: dict[tuple[str, str], _Converter] = {
     ("integer", "timestamp"): _seconds_to_timestamp,
     ("float", "boolean"): _is_not_zero,
     ("float", "integer"): _float_to_integer,
+    ("float", "timestamp"): _float_to_timestamp,
     ("float", "float"): _rounded,
     ("float", "decimal"): _float_to_decimal,
     ("decimal", "boolean"): _is_not_zero,
     ("decimal", "integer"): _decimal_to_integer,
+    ("decimal", "timestamp"): _decimal_to_timestamp,
     ("decimal", "float"): _decimal_to_float,
     ("decimal", "decimal"): _to_decimal,
     ("string", "binary"): _checked,
@@ -191,6 +215,8 @@ CASTS: dict[tuple[str, str], _Converter] = {
     ("timestamp", "float"): _timestamp_to_float,
     ("timestamp_ntz", "date"): _to_date,
     ("timestamp_ntz", "timestamp"): _relabelled,
+    ("interval day", "integer"): lambda values, type: pc.divide(values, pa.scalar(DAY_MICROS, pa.int64())).cast(to_arrow(type)),
+    ("interval day", "interval day to second"): lambda values, type: values,
     **{("string", family): read for family, read in READERS.items()},
     **{(family, "string"): _written_by(write) for family, write in WRITERS.items()},
 }
@@ -199,5 +225,5 @@ NEVER_FAIL = frozenset((
     ("decimal", "boolean"), ("decimal", "float"), ("string", "binary"), ("timestamp", "date"), ("timestamp", "timestamp_ntz"),
     ("timestamp", "float"), ("timestamp_ntz", "date"), ("timestamp_ntz", "timestamp"), ("integer", "timestamp"),
     ("boolean", "string"), ("integer", "string"), ("float", "string"), ("decimal", "string"), ("date", "string"),
-    ("timestamp", "string"), ("timestamp_ntz", "string"),
+    ("timestamp", "string"), ("timestamp_ntz", "string"), ("interval day", "interval day to second"),
 ))  # fmt: skip

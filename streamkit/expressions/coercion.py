@@ -25,7 +25,10 @@ from streamkit.data_type import (
 from streamkit.plan.expression import TypedExpression
 
 PRECISION_MAX = 38
-INTERVALS = ("interval day to second", "interval year to month")  # of constants alone: no column holds them
+DAY_INTERVALS = ("interval day", "interval day to second")
+MONTH_INTERVALS = ("interval year to month",)
+CALENDAR_INTERVAL = "interval"
+INTERVALS = (*DAY_INTERVALS, *MONTH_INTERVALS, CALENDAR_INTERVAL)  # within expressions alone: no column holds them
 TIMES = ("date", "timestamp", "timestamp_ntz")
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _PRECEDENCE = (*INTEGERS, *FLOATS)
@@ -83,6 +86,8 @@ def tightest_common(left: str, right: str) -> str | None:
         if integer in INTEGERS and (decimal := decimal_of(other)):
             digits = decimal_for(integer)[0]
             return other if decimal[0] - decimal[1] >= digits else None
+    if left in DAY_INTERVALS and right in DAY_INTERVALS:
+        return "interval day to second"
     if left in TIMES and right in TIMES:
         return "timestamp" if "timestamp" in (left, right) else "timestamp_ntz"
     return _common_nested(left, right, tightest_common)

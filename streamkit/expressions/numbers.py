@@ -321,6 +321,13 @@ def with_validity(numbers: np.ndarray, type: pa.DataType, valid: pa.BooleanArray
     return pa.Array.from_buffers(type, len(numbers), [bits, array.buffers()[1]])
 
 
+def whole_longs(numbers: np.ndarray) -> np.ndarray:
+    """Floats cut off to 64-bit integers, to the ends of their range, as Java does; no NaN."""
+    inside = np.abs(numbers) < 2.0**63
+    whole = np.where(inside, numbers, 0).astype(np.int64)
+    return np.where(inside, whole, np.where(numbers > 0, np.int64(2**63 - 1), np.int64(-(2**63))))
+
+
 def fit_decimal(value: Datum, type: str) -> Datum:
     """The value at the scale of a decimal type, rounded half up; ArrowInvalid if it has too many digits."""
     target = to_arrow(type)

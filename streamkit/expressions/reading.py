@@ -6,13 +6,12 @@ import decimal
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions.calendar import days_from_civil
 from streamkit.expressions.numbers import WIDEST, fit_decimal, with_validity
+from streamkit.expressions.reading_times import read_moments
 
 _BLANKS = "".join(map(chr, range(0x21)))
 _CONTROLS = _BLANKS + "\x7f"  # what Spark trims around numbers, dates and booleans
@@ -20,12 +19,6 @@ _FLOAT = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _SPECIAL_FLOAT = r"^(?:[+-]?(?:inf|infinity)|nan)$"
 _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?$"
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-_DATE = r"(?s)^(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"
-_TIMESTAMP = (
-    r"^(?P<sign>[+-]?)(?P<year>[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
-    r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?$"
-)
-_ZONE = r"^(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<hour>[0-9]{1,2})(?::?(?P<minute>[0-9]{1,2})(?::?(?P<second>[0-9]{2}))?)?)?$"
 Texts: TypeAlias = pa.StringArray
 
 
@@ -88,61 +81,11 @@ def read_booleans(texts: Texts, type: str) -> pa.Array:
     return pc.if_else(texts.is_valid(), true, None)
 
 
-def read_dates(texts: Texts, type: str) -> pa.Array:
-    """yyyy, yyyy-m, yyyy-m-d, and anything after a blank or T."""
-    try:
-        return texts.cast(pa.date32())
-    except pa.ArrowInvalid:
-        fields = _extract(pc.utf8_trim(texts, characters=_CONTROLS), _DATE, texts, type)
-        return with_validity(_days(fields, texts, type).astype(np.int32), pa.date32(), texts.is_valid())
-
-
-def read_timestamps(texts: Texts, type: str) -> pa.Array:
-    """A date, then perhaps h:m:s with a fraction and a zone (Z, UTC, an offset); UTC without; timestamp_ntz ignores the zone."""
-    try:
-        return texts.cast(pa.timestamp("us")).cast(to_arrow(type))
-    except pa.ArrowInvalid:
-        return _read_timestamps_slowly(texts, type)
-
-
-def _read_timestamps_slowly(texts: Texts, type: str) -> pa.Array:
-    trimmed = pc.utf8_trim(texts, characters=_CONTROLS)
-    fields = _extract(trimmed, _TIMESTAMP, texts, type)
-    hour, minute, second = (_numbers(fields.field(name), 0) for name in ("hour", "minute", "second"))
-    _require(pa.array((hour < 24) & (minute < 60) & (second < 60)), texts, type, texts.is_valid())
-    fraction = _numbers(pc.utf8_slice_codeunits(pc.utf8_rpad(fields.field("fraction"), 6, "0"), 0, 6), 0)
-    seconds = _days(fields, texts, type) * 86_400 + hour * 3600 + minute * 60 + second
-    offset = _offset_seconds(fields.field("zone"), texts, type)
-    if type == "timestamp":
-        seconds -= offset
-    _require(pa.array(np.abs(seconds) < (1 << 63) // 1_000_000), texts, type, texts.is_valid())
-    return with_validity(seconds * 1_000_000 + fraction, to_arrow(type), texts.is_valid())
-
-
-def _offset_seconds(zones: pa.StringArray, texts: Texts, type: str) -> np.ndarray:
-    fields = _extract(pc.utf8_trim(zones.fill_null(""), characters=_CONTROLS), _ZONE, texts, f"{type} (zones: Z, UTC, an offset)")
-    hour, minute, second = (_numbers(fields.field(name), 0) for name in ("hour", "minute", "second"))
-    offset = hour * 3600 + minute * 60 + second
-    _require(pa.array((offset <= 18 * 3600) & (minute < 60) & (second < 60)), texts, type, texts.is_valid())
-    return np.asarray(np.where(_is_negative(fields), -offset, offset))
-
-
-def _days(fields: pa.StructArray, texts: Texts, type: str) -> np.ndarray:
-    """Days since 1970 of the fields sign, year, month and day; a day that does not exist raises."""
-    year, month, day = _numbers(fields.field("year"), 1970), _numbers(fields.field("month"), 1), _numbers(fields.field("day"), 1)
-    year = np.where(_is_negative(fields), -year, year)
-    days, exists = days_from_civil(year, month, day)
-    _require(pa.array(exists), texts, type, texts.is_valid())
-    return days
-
-
-def _is_negative(fields: pa.StructArray) -> np.ndarray:
-    return np.asarray(pc.equal(fields.field("sign"), "-").fill_null(False))
-
-
-def _numbers(digits: pa.StringArray, missing: int) -> np.ndarray:
-    present = pc.if_else(pc.greater(pc.binary_length(digits).fill_null(0), 0), digits, str(missing))
-    return np.asarray(present.cast(pa.int64()))
+def read_times(texts: Texts, type: str) -> pa.Array:
+    """A date, or a date and a time of day, perhaps with a zone; UTC without."""
+    numbers, sound = read_moments(texts, type, "UTC")
+    _require(pa.array(sound), texts, type, texts.is_valid())
+    return with_validity(numbers, to_arrow(type), texts.is_valid())
 
 
 def _extract(texts: Texts, pattern: str, shown: Texts, type: str) -> pa.StructArray:
@@ -170,7 +113,7 @@ READERS: dict[str, Callable[[Texts, str], pa.Array]] = {
     "float": read_floats,
     "decimal": read_decimals,
     "boolean": read_booleans,
-    "date": read_dates,
-    "timestamp": read_timestamps,
-    "timestamp_ntz": read_timestamps,
+    "date": read_times,
+    "timestamp": read_times,
+    "timestamp_ntz": read_times,
 }

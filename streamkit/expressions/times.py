@@ -1,21 +1,21 @@
-"""Dates and timestamps, in UTC and the proleptic Gregorian calendar; a week starts on Monday."""
+"""Timestamps: their fields, their parts, and numbers that count since 1970. Kernels know no zone: `session_zone` converts around them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import to_arrow
-from streamkit.expressions.calendar import days_from_civil
-from streamkit.expressions.coercion import INTERVALS, is_numeric
+from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.expressions.calendar import civil_from_days, days_from_civil
+from streamkit.expressions.coercion import DAY_INTERVALS, MONTH_INTERVALS
+from streamkit.expressions.dates import DAY_SECONDS, UNITS, by_distinct, exactly
+from streamkit.expressions.intervals import DAY_MICROS, added_micros, added_months, in_rows, unscaled
 from streamkit.expressions.literals import literal
-from streamkit.expressions.numbers import values_of, with_validity
+from streamkit.expressions.numbers import values_of, whole_longs, with_validity
 from streamkit.expressions.operation import (
     Datum,
     Invocation,
@@ -25,33 +25,17 @@ from streamkit.expressions.operation import (
     always_nullable,
     fitted,
     function,
-    needs_literals,
     operation,
 )
-from streamkit.expressions.patterns import quote
 from streamkit.plan.expression import TypedExpression
 
-DAY_SECONDS = 86_400
-DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
-_MICROSECONDS = {
-    "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1,
+SECOND_MICROS = 1_000_000
+_LONG_MAX = 2**63 - 1
+_UNIT_MICROS = {
+    "week": 7 * DAY_MICROS, "day": DAY_MICROS, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1,
 }  # fmt: skip
-UNITS = {
-    "YEAR": "year", "YYYY": "year", "YY": "year", "QUARTER": "quarter", "MONTH": "month", "MON": "month", "MM": "month", "WEEK": "week",
-    "DAY": "day", "DD": "day", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second", "MILLISECOND": "millisecond",
-    "MICROSECOND": "microsecond",
-}  # fmt: skip
-_DATE_UNITS = ("year", "quarter", "month", "week")
-_DATE_FIELDS: dict[str, Callable[[Datum], Datum]] = {
-    "year": pc.year,
-    "quarter": pc.quarter,
-    "month": pc.month,
-    "dayofmonth": pc.day,
-    "dayofyear": pc.day_of_year,
-    "weekofyear": pc.iso_week,
-    "dayofweek": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
-    "weekday": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1),
-}
+_UNIT_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_ADDED_UNITS = {name.upper(): name for name in (*_UNIT_MICROS, *_UNIT_MONTHS)} | {"DAYOFYEAR": "day"}
 _TIME_FIELDS: dict[str, Callable[[Datum], Datum]] = {"hour": pc.hour, "minute": pc.minute, "second": pc.second}
 
 
@@ -60,262 +44,302 @@ def _without_zone(value: Datum) -> Datum:
     return value.cast(pa.timestamp("us")) if pa.types.is_timestamp(value.type) else value
 
 
-def _field(take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
+def _time_field(take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
     return lambda _, value: pc.cast(take(_without_zone(value)), pa.int32())
 
 
-def _date_field_rule(name: str) -> Callable[[Invocation], TypedExpression]:
-    """The rule of a field of a date: a time is taken as its day."""
-
-    def rule(call: Invocation) -> TypedExpression:
-        (value,) = fitted(call, "date|timestamps|string")
-        day = call.cast(value, "date") if value.type != "date" else value
-        return TypedExpression(name, "int", (day,))
-
-    return rule
-
-
-for _name, _take in _DATE_FIELDS.items():
-    operation(_name, rule=_date_field_rule(_name), functions=("day",) if _name == "dayofmonth" else ())(_field(_take))
 for _name, _take in _TIME_FIELDS.items():
-    operation(_name, takes="timestamps", gives="int")(_field(_take))
+    operation(_name, takes="timestamps", gives="int")(_time_field(_take))
 
 
-@operation("date_trunc", takes="string, timestamp", gives="timestamp", nullable=always_nullable, refuse=needs_literals(0))
-def _date_trunc(expression: TypedExpression, unit: pa.Scalar, value: Datum) -> Datum:
+@operation("second_with_fraction")
+def _second_with_fraction(expression: TypedExpression, value: Datum) -> Datum:
+    """The second and its microseconds, as a decimal."""
+    micros = in_rows(lambda moments: moments % 60_000_000, value.cast(pa.int64()))
+    return in_decimals(micros, expression.type)
+
+
+def in_decimals(unscaled: Datum, type: str) -> Datum:
+    """Numbers as the digits of a decimal type."""
+    target = to_arrow(type)
+    if isinstance(unscaled, pa.Scalar):
+        return in_decimals(pa.array([unscaled], unscaled.type), type)[0]
+    digits = unscaled.cast(pa.decimal128(38, 0))
+    return pa.Array.from_buffers(pa.decimal128(38, target.scale), len(digits), digits.buffers(), offset=digits.offset).cast(
+        target
+    )
+
+
+@operation("date_trunc", takes="string, timestamp", gives="timestamp", nullable=always_nullable)
+def _date_trunc(expression: TypedExpression, unit: Datum, value: Datum) -> Datum:
     """The start of the unit; null if the unit is unknown, as in Spark."""
-    return _floor(value, UNITS.get(unit.as_py().upper()))
+    return by_distinct(_floor, unit, value)
 
 
-@operation("trunc", takes="date, string", gives="date", nullable=always_nullable, refuse=needs_literals(1))
-def _trunc(expression: TypedExpression, value: Datum, unit: pa.Scalar) -> Datum:
-    name = UNITS.get(unit.as_py().upper())
-    return _floor(value, name if name in _DATE_UNITS else None)
+def _floor(value: pa.Array, unit: str) -> Datum:
+    name = UNITS.get(unit.upper())
+    if name is None:
+        return pa.scalar(None, value.type)
+    if name in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        size = _UNIT_MICROS[name]
+        micros = values_of(value)
+        return with_validity(micros - micros % size, value.type, value.is_valid())
+    return pc.floor_temporal(_without_zone(value), unit=name).cast(value.type)
 
 
-def _floor(value: Datum, unit: str | None) -> Datum:
-    return pc.floor_temporal(_without_zone(value), unit=unit).cast(value.type) if unit else pa.scalar(None, value.type)
+_FIELDS = {  # what extract takes, by the function that computes it
+    "YEAR": "year", "Y": "year", "YEARS": "year", "YR": "year", "YRS": "year",
+    "YEAROFWEEK": "yearofweek", "QUARTER": "quarter", "QTR": "quarter",
+    "MONTH": "month", "MON": "month", "MONS": "month", "MONTHS": "month",
+    "WEEK": "weekofyear", "W": "weekofyear", "WEEKS": "weekofyear",
+    "DAY": "dayofmonth", "D": "dayofmonth", "DAYS": "dayofmonth",
+    "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DAYOFWEEK_ISO": "dayofweek_iso", "DOW_ISO": "dayofweek_iso", "DOY": "dayofyear",
+    "HOUR": "hour", "H": "hour", "HOURS": "hour", "HR": "hour", "HRS": "hour",
+    "MINUTE": "minute", "M": "minute", "MIN": "minute", "MINS": "minute", "MINUTES": "minute",
+    "SECOND": "second_with_fraction", "S": "second_with_fraction", "SEC": "second_with_fraction", "SECONDS": "second_with_fraction",
+    "SECS": "second_with_fraction",
+}  # fmt: skip
 
 
-def _day_shift_rule(name: str) -> Callable[[Invocation], TypedExpression]:
-    """The rule of a date some days later or earlier; times are taken as their day."""
-
-    def rule(call: Invocation) -> TypedExpression:
-        if len(call.arguments) == 2 and call.typed(0).type in ("timestamp", "timestamp_ntz"):
-            call = replace(call, arguments=(call.cast(call.typed(0), "date"), call.typed(1)))
-        return TypedExpression(name, "date", fitted(call, "date, int|smallint|tinyint"))
-
-    return rule
-
-
-@operation("date_add", rule=_day_shift_rule("date_add"), functions=("dateadd",))
-def _date_add(_: TypedExpression, start: Datum, days: Datum) -> Datum:
-    return pc.add(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
-
-
-@operation("date_sub", rule=_day_shift_rule("date_sub"))
-def _date_sub(_: TypedExpression, start: Datum, days: Datum) -> Datum:
-    return pc.subtract(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
-
-
-@operation("datediff", takes="date, date", gives="int", functions=("date_diff",))
-def _datediff(_: TypedExpression, end: Datum, start: Datum) -> Datum:
-    return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
+@function("extract", "date_part", "datepart")
+def _extract_rule(call: Invocation) -> TypedExpression:
+    """A field of a date, a time or an interval, by the field's name."""
+    if len(call.arguments) != 2:
+        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    field, value = call.values
+    if field.name != "literal" or field.type not in ("string", "void"):
+        raise RuleError(f"{call.name}() takes a constant text as argument 1, such as 'YEAR'; found {field.type}")
+    if field.value is None:
+        return literal(None, "double")
+    name = _FIELDS.get(str(field.value).upper())
+    if value.type in DAY_INTERVALS or value.type in MONTH_INTERVALS:
+        return _interval_field(call, name, field.value, value)
+    if name is None:
+        raise RuleError(f"there is no field {field.value!r} of a date; expected one of {', '.join(_FIELDS)}")
+    if name in ("hour", "minute"):
+        return call.of(name, value)
+    if name == "second_with_fraction":
+        moment = value if value.type == "timestamp_ntz" else call.cast(value, "timestamp")
+        return TypedExpression(name, "decimal(8,6)", (moment,))
+    return TypedExpression(name, "int", (value if value.type == "date" else call.cast(value, "date"),))
 
 
-@operation("unix_date", takes="date", gives="int")
-def _unix_date(_: TypedExpression, value: Datum) -> Datum:
-    return value.cast(pa.int32())
+def _interval_field(call: Invocation, name: str | None, wanted: str, value: TypedExpression) -> TypedExpression:
+    if value.type == "interval day":
+        types = {"dayofmonth": "int"}
+    else:
+        types = {"year": "int", "month": "tinyint"} if value.type in MONTH_INTERVALS else {
+        "dayofmonth": "int", "hour": "tinyint", "minute": "tinyint", "second_with_fraction": "decimal(8,6)",
+    }  # fmt: skip
+    if name not in types:
+        raise RuleError(f"there is no field {wanted!r} of an {value.type}")
+    return TypedExpression("interval_field", types[name], (value,), name)
 
 
-@operation("date_from_unix_date", takes="int", gives="date")
-def _date_from_unix_date(_: TypedExpression, days: Datum) -> Datum:
-    return days.cast(pa.date32())
+@operation("interval_field")
+def _interval_part(expression: TypedExpression, value: Datum) -> Datum:
+    """A part of an interval, with its sign."""
+    size, most = {
+        "year": (12, 0), "month": (1, 12), "dayofmonth": (DAY_MICROS, 0), "hour": (3_600_000_000, 24), "minute": (60_000_000, 60),
+        "second_with_fraction": (1, 60_000_000),
+    }[expression.value]  # fmt: skip
+    parts = in_rows(lambda whole: np.sign(whole) * (np.abs(whole) // size % most if most else np.abs(whole) // size), value)
+    return in_decimals(parts, expression.type) if decimal_of(expression.type) else parts.cast(to_arrow(expression.type))
 
 
-def _unix_timestamp_rule(call: Invocation) -> TypedExpression:
-    """Seconds of a time, or of a text in a format."""
-    if not call.arguments:
-        raise NoTranslationError("its value depends on when or where it runs, so the same input would not give the same output")
-    value = call.typed(0)
-    if value.type in ("date", "timestamp", "timestamp_ntz"):
-        return TypedExpression("unix_timestamp", "bigint", (value,))
-    given = (*call.arguments, literal(DEFAULT_FORMAT, "string")) if len(call.arguments) == 1 else call.arguments
-    text, format = fitted(replace(call, arguments=given), "string, string")
-    parsed = call.build(TypedExpression("parse_timestamp", "timestamp", (text, format)))
-    return TypedExpression("unix_timestamp", "bigint", (parsed,))
-
-
-@operation("unix_timestamp", rule=_unix_timestamp_rule, functions=("to_unix_timestamp",), nullable=always_nullable)
+@operation("unix_timestamp", fails=always)
 def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     """Whole seconds since 1970; a fraction before 1970 is dropped towards 1970, as in Spark."""
     if expression.arguments[0].type == "date":
         return pc.multiply(value.cast(pa.int32()).cast(pa.int64()), pa.scalar(DAY_SECONDS, pa.int64()))
-    return pc.divide(value.cast(pa.int64()), pa.scalar(1_000_000, pa.int64()))
+    return pc.divide(value.cast(pa.int64()), pa.scalar(SECOND_MICROS, pa.int64()))
 
 
-@operation("unix_seconds", takes="timestamp", gives="bigint")
-@operation("unix_millis", takes="timestamp", gives="bigint")
-@operation("unix_micros", takes="timestamp", gives="bigint")
+@operation("unix_seconds", rule=exactly("timestamp", "unix_seconds", "bigint"))
+@operation("unix_millis", rule=exactly("timestamp", "unix_millis", "bigint"))
+@operation("unix_micros", rule=exactly("timestamp", "unix_micros", "bigint"))
 def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
     """Whole units since 1970, rounded down."""
     divisor = {"unix_seconds": 1_000_000, "unix_millis": 1000, "unix_micros": 1}[expression.name]
     micros = value.cast(pa.int64())
-    if divisor == 1:
-        return micros
-    if isinstance(micros, pa.Scalar):
-        return pa.scalar(micros.as_py() // divisor, pa.int64())
-    return with_validity(np.floor_divide(values_of(micros), divisor), pa.int64(), micros.is_valid())
+    return micros if divisor == 1 else in_rows(lambda whole: np.floor_divide(whole, divisor), micros)
 
 
-def _needs_integers(expression: TypedExpression) -> str | None:
-    type = expression.arguments[0].type
-    return None if type in ("tinyint", "smallint", "int", "bigint") else f"it has no Arrow translation for {type}"
+def _seconds_nullable(expression: TypedExpression, nullable: Sequence[bool]) -> bool:
+    return expression.arguments[0].type in FLOATS or any(nullable)
 
 
-@operation("timestamp_seconds", takes="numeric", gives="timestamp", fails=always, refuse=_needs_integers)
-@operation("timestamp_millis", takes="integral", gives="timestamp", fails=always, refuse=_needs_integers)
-@operation("timestamp_micros", takes="integral", gives="timestamp", fails=always, refuse=_needs_integers)
+@operation(
+    "timestamp_seconds", rule=exactly("numeric", "timestamp_seconds", "timestamp"), fails=always, nullable=_seconds_nullable
+)
+@operation("timestamp_millis", rule=exactly("integral", "timestamp_millis", "timestamp"), fails=always)
+@operation("timestamp_micros", rule=exactly("integral", "timestamp_micros", "timestamp"), fails=always)
 def _from_units(expression: TypedExpression, value: Datum) -> Datum:
     factor = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1000, "timestamp_micros": 1}[expression.name]
-    return pc.multiply_checked(value.cast(pa.int64()), pa.scalar(factor, pa.int64())).cast(to_arrow(expression.type))
+    type = expression.arguments[0].type
+    if type in INTEGERS:
+        micros = pc.multiply_checked(value.cast(pa.int64()), pa.scalar(factor, pa.int64()))
+    elif type in FLOATS:
+        micros = _micros_of_floats(value)
+    else:
+        micros = _micros_of_decimals(value)
+    return micros.cast(to_arrow(expression.type))
 
 
-@function("interval")
-def _interval_rule(call: Invocation) -> TypedExpression:
-    """An interval as SQL writes it: a text and its unit."""
-    amount, unit = (str(value.value) for value in call.values)
-    micros = _MICROSECONDS.get(unit.rstrip("S"))
-    if micros is None or not re.fullmatch(r"[+-]?\d+", amount.strip()):
-        raise NoTranslationError(f"an interval of {amount} {unit} has no Arrow translation")
-    return literal(int(amount) * micros, INTERVALS[0])
+def _micros_of_floats(value: Datum) -> Datum:
+    """Cut off behind the microsecond, to the ends of the range; null for NaN and infinities."""
+    if isinstance(value, pa.Scalar):
+        return _micros_of_floats(pa.array([value], value.type))[0]
+    seconds = values_of(value).astype(np.float64)
+    finite = np.isfinite(seconds)
+    with np.errstate(over="ignore"):
+        micros = whole_longs(np.where(finite, seconds, 0) * 1e6)
+    return with_validity(micros, pa.int64(), pc.and_(value.is_valid(), pa.array(finite)))
 
 
-@function("add", "subtract")
-def _shift_rule(call: Invocation) -> TypedExpression | None:
-    """A time and an interval, or a date and a number of days; None of anything else."""
-    if len(call.arguments) != 2:
-        return None
-    left, right = call.values
-    if call.name == "add" and (left.type in INTERVALS or (right.type == "date" and is_numeric(left.type))):
-        left, right = right, left
-    if left.type == "date" and is_numeric(right.type):
-        return call.of("date_add" if call.name == "add" else "date_sub", left, right)
-    if right.type != INTERVALS[0]:
-        return None
-    if left.type not in ("timestamp", "timestamp_ntz"):
-        left = call.cast(left, "timestamp")
-    if right.name != "literal" or right.value is None:
-        raise NoTranslationError("its interval is not constant")
-    micros = right.value if call.name == "add" else -right.value
-    return TypedExpression("add_microseconds", left.type, (left, literal(micros, "bigint")))
+def _micros_of_decimals(value: Datum) -> Datum:
+    """Exact; more than six digits behind the point raise."""
+    return unscaled(value.cast(pa.decimal256(60, max(value.type.scale, 6))).cast(pa.decimal256(60, 6)))
 
 
-@operation("add_microseconds", fails=always)
-def _add_microseconds(expression: TypedExpression, start: Datum, micros: Datum) -> Datum:
-    return pc.add_checked(start.cast(pa.int64()), micros).cast(to_arrow(expression.type))
+def _made_rule(call: Invocation) -> TypedExpression:
+    """A time of its parts, or of a date and a time of day; the last argument may be a zone."""
+    name = call.name.lower().removeprefix("try_")
+    tries = name != call.name.lower()
+    if len(call.arguments) < 6:
+        raise NoTranslationError(
+            "a time of a date and a time of day needs the type TIME, which StreamKit has not; give its six parts"
+        )
+    zoned = name != "make_timestamp_ntz" and len(call.arguments) == 7
+    arguments = fitted(call, "int, int, int, int, int, decimal" + (", string" if zoned else ""))
+    seconds = call.cast(arguments[5], "decimal(16,6)")
+    operation_name = "try_make_timestamp_ntz" if tries else "make_timestamp_ntz"
+    local = call.build(TypedExpression(operation_name, "timestamp_ntz", (*arguments[:5], seconds)))
+    if name == "make_timestamp_ntz":
+        return local
+    return TypedExpression("from_local", "timestamp", (local, arguments[6])) if zoned else call.cast(local, "timestamp")
 
 
-def _refuse_format(expression: TypedExpression) -> str | None:
-    format = expression.arguments[1]
-    if format.name != "literal":
-        return "its format must be a constant"
-    try:
-        if format.value is not None:
-            format_pattern(format.value)
-    except ValueError as error:
-        return str(error)
-    return None
+for _made in ("make_timestamp", "make_timestamp_ltz", "make_timestamp_ntz"):
+    function(_made, f"try_{_made}")(_made_rule)
 
 
-@function("to_date", "to_timestamp")
-def _parse_rule(call: Invocation) -> TypedExpression:
-    """A cast, or the reading of a text by a format."""
-    if not 1 <= len(call.arguments) <= 2:
-        raise RuleError(f"{call.name}() takes 1 or 2 arguments; found {len(call.arguments)}")
-    value, type = call.typed(0), call.name.lower().removeprefix("to_")
-    if value.type not in ("string", "date", "timestamp", "timestamp_ntz", "void") and not (
-        type == "timestamp" and is_numeric(value.type)
-    ):
-        raise RuleError(f"{call.name}() takes a text, a date or a timestamp; found {value.type}")
-    if len(call.arguments) == 2 and value.type in ("string", "void"):
-        text, format = fitted(call, "string, string")
-        value = call.build(TypedExpression("parse_timestamp", "timestamp", (text, format)))
-    return call.cast(value, type)
+@operation("make_timestamp_ntz", fails=always)
+def _make_timestamp(
+    expression: TypedExpression, year: Datum, month: Datum, day: Datum, hour: Datum, minute: Datum, seconds: Datum
+) -> Datum:
+    """A local time of its parts; 60 seconds are a minute more."""
+
+    def made(*parts: np.ndarray) -> np.ndarray:
+        micros, exists = _made_micros(*parts)
+        if not exists.all():
+            raise pa.ArrowInvalid("there is no such time")
+        return micros
+
+    return in_rows(made, year, month, day, hour, minute, unscaled(seconds)).cast(to_arrow(expression.type))
 
 
-@operation("parse_timestamp", fails=always, refuse=_refuse_format)
-def _parse_timestamp(expression: TypedExpression, text: Datum, format: pa.Scalar) -> Datum:
-    """The moment that a text in this format spells; a text that does not fit the format raises."""
-    pattern = format_pattern(format.as_py())
-    if isinstance(text, pa.Scalar):
-        return _parse(pa.array([text], text.type), pattern, format.as_py(), expression.type)[0]
-    return _parse(text, pattern, format.as_py(), expression.type)
+@operation("try_make_timestamp_ntz", nullable=always_nullable)
+def _try_make_timestamp(
+    expression: TypedExpression, year: Datum, month: Datum, day: Datum, hour: Datum, minute: Datum, seconds: Datum
+) -> Datum:
+    """As make_timestamp_ntz; null where there is no such time."""
+    values = (year, month, day, hour, minute, unscaled(seconds))
+    micros = in_rows(lambda *parts: _made_micros(*parts)[0], *values)
+    exists = in_rows(lambda *parts: _made_micros(*parts)[1], *values)
+    return pc.if_else(pc.equal(exists, pa.scalar(1, pa.int64())), micros, None).cast(to_arrow(expression.type))
 
 
-def _parse(texts: pa.StringArray, pattern: str, format: str, type: str) -> pa.Array:
-    fields = pc.extract_regex(texts, pattern=pattern)
-    year, month, day = (_number(fields, name, 1) for name in ("year", "month", "day"))
-    hour, minute, second = (_number(fields, name, 0) for name in ("hour", "minute", "second"))
+def _made_micros(
+    year: np.ndarray, month: np.ndarray, day: np.ndarray, hour: np.ndarray, minute: np.ndarray, micros: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     days, exists = days_from_civil(year, month, day)
-    sound = exists & (hour < 24) & (minute < 60) & (second < 60)
-    wrong = pc.and_(texts.is_valid(), pc.or_(pc.is_null(fields), pa.array(~sound)))
-    if wrong.true_count:
-        raise pa.ArrowInvalid(f"{texts.filter(wrong)[0].as_py()!r} is not of the format {format!r}")
-    micros = (days * DAY_SECONDS + hour * 3600 + minute * 60 + second) * 1_000_000 + _number(fields, "fraction", 0)
-    return with_validity(micros, to_arrow(type), texts.is_valid())
+    sound = exists & (hour >= 0) & (hour < 24) & (minute >= 0) & (minute < 60) & (micros >= 0) & (micros <= 60_000_000)
+    sound &= np.abs(days) < _LONG_MAX // DAY_MICROS
+    days = np.where(sound, days, 0)
+    return days * DAY_MICROS + hour * 3_600_000_000 + minute * 60_000_000 + micros, sound
 
 
-def _number(fields: pa.StructArray, name: str, missing: int) -> np.ndarray:
-    if fields.type.get_field_index(name) < 0:
-        return np.full(len(fields), missing, np.int64)
-    digits = fields.field(name)
-    if name == "fraction":
-        digits = pc.utf8_rpad(digits, 6, "0")
-    elif name == "year":
-        digits = pc.utf8_ltrim(digits, characters="+")
-    present = pc.if_else(pc.and_(fields.is_valid(), pc.is_valid(digits)), digits, str(missing))
-    return np.asarray(present.cast(pa.int64()))
+def _unit_of(call: Invocation) -> str:
+    """The unit that a call names first."""
+    unit = call.typed(0)
+    name = _ADDED_UNITS.get(str(unit.value).upper()) if unit.name == "literal" and unit.type == "string" else None
+    if name is None:
+        raise RuleError(f"{call.name}() takes a unit as argument 1, one of {', '.join(_ADDED_UNITS)}; found {unit.value!r}")
+    return name
 
 
-_LETTERS = {
-    "yyyy": ("year", "-?[0-9]{4}|[+-][0-9]{5,6}"), "MM": ("month", "[0-9]{2}"), "M": ("month", "[0-9]{1,2}"), "dd": ("day", "[0-9]{2}"),
-    "d": ("day", "[0-9]{1,2}"), "HH": ("hour", "[0-9]{2}"), "H": ("hour", "[0-9]{1,2}"), "mm": ("minute", "[0-9]{2}"),
-    "m": ("minute", "[0-9]{1,2}"), "ss": ("second", "[0-9]{2}"), "s": ("second", "[0-9]{1,2}"),
-}  # fmt: skip
-_TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']")
+@function("timestampadd", "timestamp_add", "dateadd", "date_add")
+def _added_rule(call: Invocation) -> TypedExpression | None:
+    """So many units later; None of the form without a unit."""
+    if len(call.arguments) != 3:
+        return None
+    unit = _unit_of(call)
+    _, quantity, start = call.values
+    (amount,) = fitted(replace(call, arguments=(quantity,)), "bigint")
+    (moment,) = fitted(replace(call, arguments=(start,)), "timestamps")
+    return TypedExpression("add_units", moment.type, (moment, amount), unit)
 
 
-@lru_cache(maxsize=64)
-def format_pattern(format: str) -> str:
-    """A regular expression with named groups for a datetime format; ValueError if only Java understands it."""
-    parts: list[str] = []
-    names: list[str] = []
-    position = 0
-    for match in _TOKEN.finditer(format):
-        if match.start() != position or match[0] in "[]{}#":
-            break
-        position = match.end()
-        parts.append(_format_part(match[0], format, names))
-    if position != len(format) or "year" not in names:
-        raise ValueError(
-            f"the format {format!r} has no Arrow translation; expected yyyy and {_KNOWN_LETTERS}, each once, and separators"
-        )
-    return "^" + "".join(parts) + "$"
+@operation("add_units", fails=always)
+def _add_units(expression: TypedExpression, start: Datum, amount: Datum, zone: pa.Scalar | None = None) -> Datum:
+    """A time so many units later; a day of the month that does not exist becomes the last."""
+    amount = pc.if_else(pc.is_valid(start), amount, None)  # Spark does not look at it beside null
+    if expression.value in _UNIT_MICROS:
+        micros = pc.multiply_checked(amount, pa.scalar(_UNIT_MICROS[expression.value], pa.int64()))
+        return added_micros(start, micros, zone).cast(to_arrow(expression.type))
+    months = pc.multiply_checked(amount, pa.scalar(_UNIT_MONTHS[expression.value], pa.int64())).cast(pa.int32())
+    return added_months(start, months, zone).cast(to_arrow(expression.type))
 
 
-_KNOWN_LETTERS = ", ".join(letters for letters in _LETTERS if letters != "yyyy") + ", S to SSSSSS"
+@function("timestampdiff", "timestamp_diff", "datediff", "date_diff")
+def _unit_difference_rule(call: Invocation) -> TypedExpression | None:
+    """Whole units between two times; None of the form without a unit."""
+    if len(call.arguments) != 3:
+        return None
+    unit = _unit_of(call)
+    start, end = fitted(replace(call, arguments=call.arguments[1:]), "timestamp, timestamp")
+    return TypedExpression("units_between", "bigint", (start, end), unit)
 
 
-def _format_part(token: str, format: str, names: list[str]) -> str:
-    if not token[0].isalpha():
-        text = token if token[0] != "'" else token[1:-1].replace("''", "'") or "'"
-        return quote(text)
-    fraction = ("fraction", f"[0-9]{{{len(token)}}}") if token.strip("S") == "" and len(token) <= 6 else None
-    name, digits = _LETTERS.get(token) or fraction or ("", "")
-    if not name or name in names:
-        raise ValueError(
-            f"the format {format!r} has {token!r}, which has no Arrow translation; expected yyyy, {_KNOWN_LETTERS}, each once"
-        )
-    names.append(name)
-    return f"(?P<{name}>{digits})"
+@operation("units_between", fails=always)
+def _units_between(expression: TypedExpression, start: Datum, end: Datum) -> Datum:
+    """Whole units from start to end, cut off towards zero."""
+    unit = expression.value
+    compute = _micros_between if unit in _UNIT_MICROS else _months_between
+    size = _UNIT_MICROS.get(unit) or _UNIT_MONTHS[unit]
+    return in_rows(lambda first, last: compute(first, last, size), start.cast(pa.int64()), end.cast(pa.int64()))
+
+
+def _micros_between(start: np.ndarray, end: np.ndarray, size: int) -> np.ndarray:
+    distance = end - start
+    return np.asarray(np.sign(distance) * (np.abs(distance) // size))
+
+
+def _months_between(start: np.ndarray, end: np.ndarray, size: int) -> np.ndarray:
+    """Months whose day and time of day have come, in both directions."""
+    numbers = []
+    for micros in (start, end):
+        days = np.floor_divide(micros, DAY_MICROS)
+        year, month, day = civil_from_days(days)
+        numbers.append((year * 12 + month, (day * DAY_MICROS) + micros - days * DAY_MICROS))
+    (first, before), (last, after) = numbers
+    months = last - first
+    months = months - ((months > 0) & (after < before)) + ((months < 0) & (after > before))
+    return np.asarray(np.sign(months) * (np.abs(months) // size))
+
+
+@function("make_time", "try_make_time", "to_time", "try_to_time", "time_trunc", "time_diff", "current_time", "time_from_seconds", "time_from_millis",
+          "time_from_micros", "time_to_seconds", "time_to_millis", "time_to_micros")  # fmt: skip
+def _time_of_day_rule(call: Invocation) -> TypedExpression:
+    raise NoTranslationError("StreamKit has no type TIME; use a timestamp")
+
+
+@function("window", "session_window", "window_time", "time_bucket")
+def _window_rule(call: Invocation) -> TypedExpression:
+    raise NoTranslationError("windows are declared on groups; use windowed_by(), whose rows have window_start and window_end")
+
+
+@function("now", "curdate", "current_date", "current_timestamp", "localtimestamp")
+def _now_rule(call: Invocation) -> TypedExpression:
+    raise NoTranslationError("its value depends on when or where it runs, so the same input would not give the same output")

@@ -8,15 +8,15 @@ from streamkit.plan.node import Node
 from streamkit.plan.tree import walk
 
 
-def describe(name: str, roots: Iterable[Node]) -> str:
+def describe(name: str, roots: Iterable[Node], time_zone: str = "UTC") -> str:
     """
     The topology as a tree of text: below each source the steps that take its rows, down to the sinks and stores.
 
-    A join is drawn below its first input; below its other inputs stands a reference to it.
+    A time zone is named if it is not UTC. A join is drawn below its first input; below its other inputs stands a reference to it.
     """
     every = list(walk(roots))
     consumers = {node: [other for other in every if node in other.children] for node in every}
-    lines = [f"topology {name}"]
+    lines = [f"topology {name}" + ("" if time_zone == "UTC" else f", time zone {time_zone}")]
     for node in every:
         if not node.children:
             lines += _branch(node, None, consumers, "", "")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 FUNCTION_NAMES = frozenset(
     """
-acos acosh add_months aes_decrypt aes_encrypt aggregate any_value approxCountDistinct approx_count_distinct
+acos acosh aes_decrypt aes_encrypt aggregate any_value approxCountDistinct approx_count_distinct
 approx_percentile array array_agg array_append array_compact array_contains array_distinct array_except array_insert
 array_intersect array_join array_max array_min array_position array_prepend array_remove array_repeat array_size array_sort
 array_union arrays_overlap arrays_zip arrow_udf arrow_udtf asc asc_nulls_first asc_nulls_last ascii asin asinh assert_true
 atan atan2 atanh base64 bin bit_and bit_count bit_get bit_length bit_or bit_xor bitmap_and_agg bitmap_bit_position
 bitmap_bucket_number bitmap_construct_agg bitmap_count bitmap_or_agg bitwiseNOT bitwise_not bool_and bool_or broadcast
 bround bucket call_function call_udf cardinality cbrt ceil ceiling char chr collate collation collect_list collect_set
-conv convert_timezone corr cos cosh cot countDistinct count_distinct count_min_sketch covar_pop covar_samp crc32 create_map
+conv corr cos cosh cot countDistinct count_distinct count_min_sketch covar_pop covar_samp crc32 create_map
 csc cume_dist curdate current_catalog current_database current_date current_path current_schema current_time
-current_timestamp current_timezone current_user date_diff date_format date_part dateadd datepart dayname days decode degrees
+current_timestamp current_user days decode degrees
 dense_rank desc desc_nulls_first desc_nulls_last e element_at elt encode equal_null every exists exp explode explode_outer
-expm1 extract factorial filter find_in_set first first_value flatten floor forall format_number format_string from_csv
-from_json from_unixtime from_utc_timestamp from_xml get get_json_object getbit grouping grouping_id hash hex
+expm1 factorial filter find_in_set first first_value flatten floor forall format_number format_string from_csv
+from_json from_xml get get_json_object getbit grouping grouping_id hash hex
 histogram_numeric hll_sketch_agg hll_sketch_estimate hll_union hll_union_agg hours hypot ilike initcap inline inline_outer
 input_file_block_length input_file_block_start input_file_name instr is_valid_utf8 is_valid_variant is_variant_null
 java_method json_array_length json_object_keys json_tuple kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
@@ -24,11 +24,11 @@ kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_sketch_get_
 kll_sketch_get_n_float kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
 kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint
 kll_sketch_merge_double kll_sketch_merge_float kll_sketch_to_string_bigint kll_sketch_to_string_double
-kll_sketch_to_string_float kurtosis lag last last_day last_value lead left levenshtein listagg listagg_distinct ln
-localtimestamp locate log log10 log1p log2 lpad make_date make_dt_interval make_interval make_time make_timestamp
-make_timestamp_ltz make_timestamp_ntz make_valid_utf8 make_ym_interval map_concat map_contains_key map_entries map_filter
+kll_sketch_to_string_float kurtosis lag last last_value lead left levenshtein listagg listagg_distinct ln
+localtimestamp locate log log10 log1p log2 lpad make_time
+make_valid_utf8 map_concat map_contains_key map_entries map_filter
 map_from_arrays map_from_entries map_keys map_values map_zip_with mask max_by md5 median min_by mode
-monotonically_increasing_id monthname months months_between named_struct nanvl next_day now nth_value ntile nullifzero
+monotonically_increasing_id months named_struct nanvl now nth_value ntile nullifzero
 octet_length overlay pandas_udf parse_json parse_url percent_rank percentile percentile_approx pi pmod posexplode
 posexplode_outer position positive pow power printf product quote radians raise_error rand randn random randstr rank reduce
 reflect regexp_count regexp_extract regexp_extract_all regexp_instr regexp_replace regexp_substr regr_avgx regr_avgy
@@ -39,12 +39,12 @@ signum sin sinh size skewness slice some sort_array soundex spark_partition_id s
 st_geogfromwkb st_geomfromwkb st_setsrid st_srid stack std stddev stddev_pop stddev_samp str_to_map string_agg
 string_agg_distinct struct substring_index sumDistinct sum_distinct tan tanh theta_difference theta_intersection
 theta_intersection_agg theta_sketch_agg theta_sketch_estimate theta_union theta_union_agg time_bucket time_diff
-time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis time_to_seconds time_trunc timestamp_add
-timestamp_diff toDegrees toRadians to_binary to_char to_csv to_json to_number to_time to_timestamp_ltz to_timestamp_ntz
-to_unix_timestamp to_utc_timestamp to_varchar to_variant_object to_xml transform transform_keys transform_values translate
-try_add try_aes_decrypt try_avg try_divide try_element_at try_make_interval try_make_timestamp try_make_timestamp_ltz
-try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url try_reflect try_subtract try_sum try_to_binary
-try_to_date try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_get
+time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis time_to_seconds time_trunc
+toDegrees toRadians to_binary to_char to_csv to_json to_number to_time
+to_varchar to_variant_object to_xml transform transform_keys transform_values translate
+try_add try_aes_decrypt try_avg try_divide try_element_at try_make_interval
+try_mod try_multiply try_parse_json try_parse_url try_reflect try_subtract try_sum try_to_binary
+try_to_number try_to_time try_url_decode try_validate_utf8 try_variant_get
 tuple_difference_double tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer
 tuple_intersection_agg_double tuple_intersection_agg_integer tuple_intersection_double tuple_intersection_integer
 tuple_intersection_theta_double tuple_intersection_theta_integer tuple_sketch_agg_double tuple_sketch_agg_integer
@@ -72,7 +72,7 @@ tuple_union_agg_integer var_pop var_samp variance
 )
 CONTEXT_NAMES = frozenset(
     """
-curdate current_catalog current_database current_date current_schema current_time current_timestamp current_timezone
+curdate current_catalog current_database current_date current_schema current_time current_timestamp
 current_user input_file_block_length input_file_block_start input_file_name localtimestamp monotonically_increasing_id now
 rand randn random randstr session_user shuffle spark_partition_id uniform user uuid version
 """.split()  # noqa: SIM905
