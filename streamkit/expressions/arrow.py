@@ -10,12 +10,25 @@ from __future__ import annotations
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions import casts, conditions, numbers, strings, times
+from streamkit.expressions import (
+    casts,
+    conditions,
+    encodings,
+    hashes,
+    numbers,
+    regular_expressions,
+    strings,
+    substrings,
+    times,
+    urls,
+)
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
 from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 
-FAMILIES = (conditions, numbers, strings, times, casts)  # importing them registers their operations
+FAMILIES = (
+    conditions, numbers, strings, substrings, regular_expressions, encodings, hashes, urls, times, casts,
+)  # importing them registers their operations  # fmt: skip
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
