@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +95,24 @@ def _base64(_: TypedExpression, value: pa.Array) -> pa.Array:
     ends = starts // 3 * 4
     for missing in (1, 2):
         encoded[ends[1:][filled - rows.sizes >= missing] - missing] = ord("=")
-    return array_of_bytes(encoded, ends, value, pa.string())
+    return array_of_bytes(*_in_lines(encoded, ends), value, pa.string())
+
+
+_LINE = 76  # characters in a line of encoded mail
+
+
+def _in_lines(encoded: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With a line end between 76 characters and the next of a row."""
+    sizes = np.diff(offsets)
+    if sizes.max(initial=0) <= _LINE:
+        return encoded, offsets
+    ends = offsets_of(sizes + 2 * (np.maximum(sizes - 1, 0) // _LINE))
+    place = np.arange(len(encoded)) - np.repeat(offsets[:-1], sizes)
+    places = np.repeat(ends[:-1], sizes) + place + 2 * (place // _LINE)
+    lines = np.full(int(ends[-1]), ord("\n"), np.uint8)
+    lines[places] = encoded
+    lines[places[1:][(place[1:] % _LINE == 0) & (place[1:] > 0)] - 2] = ord("\r")
+    return lines, ends
 
 
 @operation("unbase64", takes="string", gives="binary", fails=always)
@@ -104,13 +122,13 @@ def _unbase64(_: TypedExpression, text: Datum) -> Datum:
 
 def _from_mime(text: str) -> bytes:
     """As Java reads Base64 in mail: characters of no meaning are skipped, the last padding may be missing."""
-    whole = re.sub(r"[^A-Za-z0-9+/=]", "", text)
-    digits, padding, after = whole.partition("=")
-    rest = len(digits) % 4
-    if padding and (rest < 2 or (rest == 2 and not after.startswith("=")) or after[rest == 2 :]):
-        raise ValueError(f"{text!r} is not Base64: its = are not where they belong")
-    if rest == 1:
+    start, padding, rest = text.partition("=")
+    digits = re.sub("[^A-Za-z0-9+/]", "", start)
+    left = len(digits) % 4
+    if left == 1:
         raise ValueError(f"{text!r} is not Base64: its last digit stands alone")
+    if padding and (left == 0 or (left == 2 and not rest.startswith("=")) or re.search("[A-Za-z0-9+/]", rest)):
+        raise ValueError(f"{text!r} is not Base64: its = are not where they belong")
     return base64.b64decode(digits + "=" * (-len(digits) % 4))
 
 
@@ -137,7 +155,7 @@ def _converted(text: str, source: int, target: int) -> str | None:
         if number > _NUMBER_MAX:
             raise ValueError(f"{text!r} has more than 64 bits in base {source}")
     if negative and target > 0:
-        number = _NUMBER_MAX if number > 2**63 else (-number) % 2**64
+        number = _NUMBER_MAX if number >= 2**63 else (-number) % 2**64
     if target < 0 and not negative and number >= 2**63:
         negative, number = True, 2**64 - number
     written = np.base_repr(number, abs(target))
@@ -150,6 +168,10 @@ _CHARACTER_SETS = {
 }  # fmt: skip
 
 
+def _has_values(value: Datum) -> bool:
+    return value.is_valid if isinstance(value, pa.Scalar) else value.null_count < len(value)
+
+
 def _codec(name: str) -> str:
     codec = _CHARACTER_SETS.get(name.upper())
     if codec is None:
@@ -157,13 +179,15 @@ def _codec(name: str) -> str:
     return codec
 
 
-@operation("encode", takes="string, string", gives="binary", fails=always)
+@operation("encode", takes="string, string", gives="binary", fails=always, nullable=always_nullable)
 def _encode(_: TypedExpression, text: Datum, name: Datum) -> Datum:
     """The bytes of a text in a character set; one that it has no place for is an error."""
     return each_constant(_encoded, pa.binary(), (text, name), (1,))
 
 
 def _encoded(text: Datum, name: pa.Scalar) -> Datum:
+    if not _has_values(text):
+        return text.cast(pa.binary())
     codec = _codec(name.as_py())
     if codec == "utf-8":
         return text.cast(pa.binary())
@@ -186,13 +210,15 @@ def _decode_rule(call: Invocation) -> TypedExpression:
     return call.of("when", *branches, default)
 
 
-@operation("decode", rule=_decode_rule, fails=always)
+@operation("decode", rule=_decode_rule, fails=always, nullable=always_nullable)
 def _decode(_: TypedExpression, value: Datum, name: Datum) -> Datum:
     """The text of bytes in a character set; bytes that mean nothing there are an error."""
     return each_constant(_decoded, pa.string(), (value, name), (1,))
 
 
 def _decoded(value: Datum, name: pa.Scalar) -> Datum:
+    if not _has_values(value):
+        return value.cast(pa.string())
     codec = _codec(name.as_py())
     if codec == "utf-8":
         return value.cast(pa.string())
@@ -218,7 +244,11 @@ def _to_binary_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, "binary", (text, wanted))
 
 
-@operation("to_binary", rule=_to_binary_rule, fails=always, nullable=always_nullable)
+def _to_binary_nullable(expression: TypedExpression, nullable: Sequence[bool]) -> bool:
+    return expression.arguments[1].value != "base64" or any(nullable)
+
+
+@operation("to_binary", rule=_to_binary_rule, fails=always, nullable=_to_binary_nullable)
 def _to_binary(expression: TypedExpression, text: Datum, form: pa.Scalar) -> Datum:
     """The bytes that a text writes in a format; an error where it does not."""
     found = _try_to_binary(expression, text, form)
@@ -241,7 +271,7 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-
 
 
 def _from_strict_base64(text: str) -> bytes | None:
-    bare = re.sub(r"\s", "", text)
+    bare = re.sub(r"[^\S\x85\xa0\u2007\u202f]", "", text)  # Java's blanks
     return base64.b64decode(bare.rstrip("=") + "=" * (-len(bare.rstrip("=")) % 4)) if _BASE64.fullmatch(bare) else None
 
 
@@ -260,12 +290,12 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-@operation("is_valid_utf8", takes="string|binary", gives="boolean")
+@operation("is_valid_utf8", takes="string|binary", gives="boolean", nullable=always_nullable)
 def _is_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
     return _valid_utf8(value)
 
 
-@operation("make_valid_utf8", takes="string|binary", gives="string")
+@operation("make_valid_utf8", takes="string|binary", gives="string", nullable=always_nullable)
 def _make_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
     """Bytes that are no text become U+FFFD."""
     if pa.types.is_string(value.type):
@@ -273,7 +303,7 @@ def _make_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
     return each_value(lambda data: data.decode(errors="replace"), pa.string(), value)
 
 
-@operation("validate_utf8", takes="string|binary", gives="string", fails=always)
+@operation("validate_utf8", takes="string|binary", gives="string", fails=always, nullable=always_nullable)
 def _validate_utf8(_: TypedExpression, value: Datum) -> Datum:
     return value.cast(pa.string())
 

@@ -131,7 +131,10 @@ def _python_pattern(expression: RegularExpression) -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _can_be_empty(expression: RegularExpression) -> bool:
-    bare = "".join("(?:" if token.kind in ("open", *_ASSERTIONS) else _python_text(token.text) for token in expression.tokens)
+    bare = "".join(
+        "(?:" if token.kind == "open" else "(?:)" if token.kind in _ASSERTIONS else _python_text(token.text)
+        for token in expression.tokens
+    )
     return re.fullmatch(bare, "") is not None
 
 

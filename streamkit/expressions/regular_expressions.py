@@ -8,7 +8,7 @@ line end, where the expression has a `$`; texts that are not ASCII, where it has
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unicodedata import category
 
@@ -228,13 +228,12 @@ def _all_extracted(_: TypedExpression, text: pa.Array, pattern: pa.Array, group:
     if not len(text):
         return pa.nulls(0, _TEXTS)
     expression, number = _expression_and_group(text, pattern, group)
-    find = expression.python.finditer
     return _by_both(
         expression,
         text,
         _TEXTS,
         lambda texts: _all_by_arrow(texts, expression.re2(number)),
-        lambda value: [match[number] or "" for match in find(value)],
+        lambda value: [match[number] or "" for match in matches_of(expression.python, value)],
         repeated=True,
     )
 
@@ -264,13 +263,12 @@ def _counted(_: TypedExpression, text: pa.Array, pattern: pa.Array) -> pa.Array:
     if not len(text):
         return pa.nulls(0, pa.int32())
     expression = _read(regular_expression, pattern[0].as_py())
-    find = expression.python.finditer
     return _by_both(
         expression,
         text,
         pa.int32(),
         lambda texts: pc.count_substring_regex(texts, expression.re2()),
-        lambda value: sum(1 for _ in find(value)),
+        lambda value: sum(1 for _ in matches_of(expression.python, value)),
         repeated=True,
     )
 
@@ -361,7 +359,31 @@ def _replaced(_: TypedExpression, text: pa.Array, pattern: pa.Array, replacement
 
 
 def _replaced_in(text: str, pattern: re.Pattern[str], parts: tuple[str | int, ...]) -> str:
-    return pattern.sub(lambda match: "".join((match[part] or "") if isinstance(part, int) else part for part in parts), text)
+    written, place = [], 0
+    for match in matches_of(pattern, text):
+        written += [text[place : match.start()], *((match[part] or "") if isinstance(part, int) else part for part in parts)]
+        place = match.end()
+    return "".join([*written, text[place:]])
+
+
+def matches_of(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """All matches; ValueError where Java finds one more within a character of two UTF-16 units."""
+    for match in pattern.finditer(text):
+        place = match.end()
+        if match.start() == place < len(text) and text[place] > "\uffff" and pattern.match(_halved(text, place), place + 1):
+            raise ValueError(f"an empty match stands before {text[place]!r}, which is two characters to Java")
+        yield match
+
+
+def _halved(text: str, place: int) -> str:
+    """The text with one character as its two UTF-16 units."""
+    units = text[place].encode("utf-16-le")
+    return (
+        text[:place]
+        + units[:2].decode("utf-16-le", "surrogatepass")
+        + units[2:].decode("utf-16-le", "surrogatepass")
+        + text[place + 1 :]
+    )
 
 
 def _replaced_from(text: str, first: int, pattern: re.Pattern[str], parts: tuple[str | int, ...]) -> str:
@@ -369,11 +391,11 @@ def _replaced_from(text: str, first: int, pattern: re.Pattern[str], parts: tuple
     if first >= _units(text):
         return text
     units = text.encode("utf-16-le")
-    try:
-        before, rest = units[: 2 * first].decode("utf-16-le"), units[2 * first :].decode("utf-16-le")
-    except UnicodeDecodeError:
-        raise ValueError("the position lies within a character of two UTF-16 units") from None
-    return before + _replaced_in(rest, pattern, parts)
+    rest = units[2 * first :].decode("utf-16-le", "surrogatepass")
+    if "\udc00" <= rest[0] <= "\udfff" and pattern.match(rest):
+        raise ValueError("a match starts within a character of two UTF-16 units")
+    replaced = _replaced_in(rest, pattern, parts).encode("utf-16-le", "surrogatepass")
+    return (units[: 2 * first] + replaced).decode("utf-16-le")
 
 
 def _split_rule(call: Invocation) -> TypedExpression:
@@ -425,7 +447,7 @@ def _characters(text: str, limit: int) -> list[str]:
 def _split_in_java(text: str, pattern: re.Pattern[str], limit: int) -> list[str]:
     """Java's split: an empty match at the very start parts nothing."""
     parts, place = [], 0
-    for match in pattern.finditer(text):
+    for match in matches_of(pattern, text):
         if limit > 0 and len(parts) == limit - 1:
             break
         if match.end() == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from unicodedata import category
 
 import numpy as np
@@ -22,7 +23,7 @@ from streamkit.expressions.characters import (
 )
 from streamkit.expressions.literals import literal
 from streamkit.expressions.mapping import each_constant, each_value, on_arrays
-from streamkit.expressions.operation import Datum, Invocation, RuleError, fitted, operation, signature_rule
+from streamkit.expressions.operation import Datum, Invocation, RuleError, always_nullable, fitted, operation, signature_rule
 from streamkit.plan.expression import TypedExpression
 
 # Characters whose upper or lower case is several characters or depends on their place; Arrow maps one to one.
@@ -118,6 +119,8 @@ def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> 
     if not parts:
         return pc.if_else(pc.is_valid(separator), _EMPTY_TYPES["string"], pa.scalar(None, pa.string()))
     texts = [_joined(part, separator) if pa.types.is_list(part.type) else part for part in parts]
+    nothing = reduce(pc.and_, map(pc.is_null, texts))
+    texts[0] = pc.if_else(nothing, "", texts[0])  # Arrow leaves rows out in which all are null
     return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
 
 
@@ -136,6 +139,11 @@ def _joined(lists: Datum, separator: Datum) -> Datum:
     return pc.if_else(pa.array(counts > 0), joined, pa.scalar(None, pa.string()))
 
 
+def _is_binary(expression: TypedExpression) -> bool:
+    """A negative length is an error for binary values, and nothing for texts."""
+    return expression.type == "binary"
+
+
 def _pad_rule(call: Invocation) -> TypedExpression:
     """Binary values are padded with zero bytes, texts with spaces, if nothing else is given."""
     values = call.values
@@ -145,12 +153,12 @@ def _pad_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, "string", (*fitted(call, "string, int, [string]"), literal(" ", "string"))[:3])
 
 
-@operation("lpad", rule=_pad_rule)
+@operation("lpad", rule=_pad_rule, fails=_is_binary)
 def _lpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_lpad, lambda text, fill: (fill, text))
 
 
-@operation("rpad", rule=_pad_rule)
+@operation("rpad", rule=_pad_rule, fails=_is_binary)
 def _rpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_rpad, lambda text, fill: (text, fill))
 
@@ -167,6 +175,8 @@ def _padded(
 
 
 def _padded_arrays(text: pa.Array, length: pa.Array, padding: pa.Array, order: Callable[..., tuple[Datum, Datum]]) -> pa.Array:
+    if pa.types.is_binary(text.type) and pc.any(pc.and_(pc.is_valid(text), pc.less(length, 0))).as_py():
+        raise pa.ArrowInvalid("a length is negative")
     sizes, pads = (numbers_of(size_of(value)) for value in (text, padding))
     width = np.where(pads > 0, np.maximum(numbers_of(length), 0), np.minimum(sizes, np.maximum(numbers_of(length), 0)))
     spaces = np.maximum(width - sizes, 0)
@@ -261,15 +271,17 @@ def _mask_rule(call: Invocation) -> TypedExpression:
     standard = (literal("X", "string"), literal("x", "string"), literal("n", "string"), literal(None, "string"))
     masks = (*given[1:], *standard[len(given) - 1 :])
     for mask in masks:
-        if mask.name != "literal" or (mask.value is not None and len(mask.value) != 1):
-            raise RuleError(f"mask() takes one constant character, or null, for each kind; found {mask.value!r}")
+        if mask.name != "literal" or (mask.value is not None and not (len(mask.value) == 1 and mask.value <= "\uffff")):
+            raise RuleError(
+                f"mask() takes one constant character of one UTF-16 unit, or null, for each kind; found {mask.value!r}"
+            )
     return TypedExpression("mask", "string", (given[0], *masks))
 
 
 _MASKED = {"Lu": 0, "Ll": 1, "Nd": 2}
 
 
-@operation("mask", rule=_mask_rule, strict=False, nullable=lambda _, nullable: nullable[0])
+@operation("mask", rule=_mask_rule, strict=False, nullable=always_nullable)
 def _mask(_: TypedExpression, text: Datum, *masks: pa.Scalar) -> Datum:
     """By the kind of each UTF-16 unit, as Java's."""
     wanted = tuple(mask.as_py() for mask in masks)
@@ -289,16 +301,14 @@ def _masked_code(code: int, masks: tuple[str | None, ...]) -> int:
     return code if mask is None else ord(mask)
 
 
-@operation("levenshtein", takes="string, string, [int]", gives="int")
+@operation("levenshtein", takes="string, string, [int]", gives="int", strict=False)
 @on_arrays
 def _levenshtein(_: TypedExpression, left: pa.Array, right: pa.Array, threshold: pa.Array | None = None) -> pa.Array:
-    """How many characters must be put in, left out or changed; -1 if they are more than the threshold."""
+    """How many characters must be put in, left out or changed; -1 if they are more than the threshold, which is 0 if it is null."""
     distances = _distances(left, right)
     if threshold is not None:
         distances = np.where(distances > numbers_of(threshold), -1, distances)
-    valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
-    found = pa.array(distances, pa.int32())
-    return null_with(pc.if_else(valid, found, pa.scalar(None, pa.int32())), *([] if threshold is None else [threshold]))
+    return null_with(pa.array(distances, pa.int32()), left, right)
 
 
 _CELLS_MAX = 4_000_000  # of the tables that are filled at once
@@ -367,7 +377,7 @@ def _sound(text: str) -> str:
     return found.ljust(4, "0")
 
 
-@operation("luhn_check", takes="string", gives="boolean")
+@operation("luhn_check", takes="string", gives="boolean", nullable=always_nullable)
 def _luhn_check(_: TypedExpression, text: Datum) -> Datum:
     return each_value(_has_luhn_digit, pa.bool_(), text)
 
@@ -379,7 +389,7 @@ def _has_luhn_digit(text: str) -> bool:
     return (sum(doubled) + sum(map(int, text[::-2]))) % 10 == 0
 
 
-@operation("quote", takes="string", gives="string")
+@operation("quote", takes="string", gives="string", nullable=always_nullable)
 def _quote(_: TypedExpression, text: Datum) -> Datum:
     """Between single quotes; a backslash stands before those within."""
     escaped = pc.replace_substring(text, "'", "\\'")

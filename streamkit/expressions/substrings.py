@@ -156,18 +156,13 @@ def _locate_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("locate", "int", (*arguments, literal(1, "int"))[:3])
 
 
-@operation(
-    "locate", rule=_locate_rule, functions=("position",), strict=False, nullable=lambda _, nullable: any(nullable[:2])
-)
+@operation("locate", rule=_locate_rule, functions=("position",), strict=False, nullable=lambda _, nullable: any(nullable[:2]))
 def _locate(_: TypedExpression, part: Datum, text: Datum, start: Datum) -> Datum:
-    """The place of the first occurrence from `start` on, from 1; 0 if there is none, or no start."""
+    """The place of the first occurrence from `start` on, from 1; 0 if there is none, or the start is null."""
     if isinstance(start, pa.Scalar) and start.as_py() == 1:
         return _instr(_, text, part) if _has_value(part) and _has_value(text) else _null_of(pa.int32(), part, text)
-    nothing = pc.if_else(pc.and_(pc.is_valid(part), pc.is_valid(text)), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32()))
-    if isinstance(start, pa.Scalar) and not start.is_valid:
-        return nothing
     found = each_value(_find_from, pa.int32(), part, text, start)
-    return pc.if_else(pc.is_null(start), nothing, found) if isinstance(start, pa.Array) else found
+    return pc.if_else(pc.is_null(start), pa.scalar(0, pa.int32()), found)
 
 
 def _find_from(part: str, text: str, start: int) -> int:
@@ -243,7 +238,7 @@ def _between_separators(text: str, separator: str, count: int) -> str:
     return text[place + len(separator) :]
 
 
-@operation("split_part", takes="string, string, int", gives="string", fails=always)
+@operation("split_part", takes="string, string, int", gives="string", fails=always, nullable=always_nullable)
 def _split_part(_: TypedExpression, text: Datum, separator: Datum, part: Datum) -> Datum:
     """The part with this number, from the end if negative, the empty text if there is none; 0 is an error."""
     return each_constant(_part, pa.string(), (text, separator, part), (1, 2))
