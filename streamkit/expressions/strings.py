@@ -171,7 +171,7 @@ def _padded(
     if simple and len(padding.as_py()) == 1:
         width = max(length.as_py(), 0)
         return pc.utf8_slice_codeunits(pad(text, width, padding.as_py()), 0, width)
-    return on_arrays(lambda _, *arrays: _padded_arrays(*arrays, order))(None, text, length, padding)  # type: ignore[arg-type]
+    return on_arrays(lambda _, *arrays: _padded_arrays(*arrays, order))(None, text, length, padding)
 
 
 def _padded_arrays(text: pa.Array, length: pa.Array, padding: pa.Array, order: Callable[..., tuple[Datum, Datum]]) -> pa.Array:
@@ -240,7 +240,7 @@ def _title_cased(text: str) -> str:
 @operation("translate", takes="string, string, string", gives="string")
 def _translate(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum:
     """Each character of `old` becomes the one at its place in `new`, or nothing if there is none."""
-    return each_constant(lambda *values: on_arrays(_translated)(None, *values), pa.string(), (text, old, new), (1, 2))  # type: ignore[arg-type]
+    return each_constant(lambda *values: on_arrays(_translated)(None, *values), pa.string(), (text, old, new), (1, 2))
 
 
 def _translated(_: TypedExpression, text: pa.Array, old: pa.Array, new: pa.Array) -> pa.Array:
@@ -285,7 +285,7 @@ _MASKED = {"Lu": 0, "Ll": 1, "Nd": 2}
 def _mask(_: TypedExpression, text: Datum, *masks: pa.Scalar) -> Datum:
     """By the kind of each UTF-16 unit, as Java's."""
     wanted = tuple(mask.as_py() for mask in masks)
-    return on_arrays(lambda _, values: _masked(values, wanted))(None, text)  # type: ignore[arg-type]
+    return on_arrays(lambda _, values: _masked(values, wanted))(None, text)
 
 
 def _masked(text: pa.Array, masks: tuple[str | None, ...]) -> pa.Array:

@@ -16,13 +16,31 @@ from streamkit.errors import UnsupportedExpressionError
 from streamkit.functions.aggregates import *  # noqa: F403
 from streamkit.functions.columns import *  # noqa: F403
 from streamkit.functions.conditions import *  # noqa: F403
+from streamkit.functions.encodings import *  # noqa: F403
+from streamkit.functions.hashes import *  # noqa: F403
 from streamkit.functions.numbers import *  # noqa: F403
+from streamkit.functions.regular_expressions import *  # noqa: F403
 from streamkit.functions.strings import *  # noqa: F403
+from streamkit.functions.substrings import *  # noqa: F403
 from streamkit.functions.times import *  # noqa: F403
+from streamkit.functions.urls import *  # noqa: F403
 from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES
 from streamkit.plan.location import user_location
 
-_FAMILIES = ("aggregates", "columns", "conditions", "numbers", "recording", "strings", "times")
+_FAMILIES = (
+    "aggregates",
+    "columns",
+    "conditions",
+    "encodings",
+    "hashes",
+    "numbers",
+    "recording",
+    "regular_expressions",
+    "strings",
+    "substrings",
+    "times",
+    "urls",
+)
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
