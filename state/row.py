@@ -3,12 +3,12 @@ Stored values as bytes: compact rows whose order does not matter.
 
 A row, little-endian, without gaps:
 
-    1 byte              format (1)
+    1 byte              format: 1, or 2 of rows with nested columns
     ceil(n / 8) bytes   nulls: bit i of the columns, lowest bit first, is set where column i is null; unused bits are zero
     fixed part          each column in order: boolean 1 byte, tinyint 1, smallint 2, int, date and float 4, bigint, timestamp,
-                        timestamp_ntz and double 8, decimal 16, void 0, string and binary their length in bytes as u32;
-                        all zero where the column is null
-    variable part       the bytes of the string and binary columns, in order
+                        timestamp_ntz and double 8, decimal 16, void 0, string, binary, array, map and struct their
+                        length in bytes as u32; all zero where the column is null
+    variable part       the bytes of the string, binary and nested columns, in order; `streamkit.state.nested_value` has those
 
 Doubles are kept bit by bit, -0.0 and NaN included. A column without bytes (void) is null in every row.
 """
@@ -22,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.data_type import from_arrow
+from streamkit.data_type import from_arrow, is_nested
 from streamkit.errors import CorruptionError, FormatVersionError
-from streamkit.log.values.columns import BYTES_TYPES, Mask, canonical, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
-from streamkit.log.values.slices import Slices, gather, join, overlapping
+from streamkit.log.values.columns import Mask, canonical, checked, fixed_array, fixed_values, valid_rows
+from streamkit.log.values.slices import Slices, join, overlapping
+from streamkit.state.nested_value import has_length, stored_dtype, variable_column, variable_values
 
-ROW_FORMAT = 1
+ROW_FORMAT, NESTED_FORMAT = 1, 2
 _FORMAT, _NULLS = "format", "nulls"  # fields of the fixed part; columns are fields "0", "1" …
 
 
@@ -35,18 +36,19 @@ def encode_rows(columns: Sequence[pa.Array], rows: int | None = None) -> pa.Bina
     """
     Encode rows of value columns as one binary value each, never null; `rows` is needed only if there are no columns.
 
-    Raises SchemaError for a nested column, OverflowError when the rows together exceed 2 GiB.
+    Raises SchemaError for a column that no schema can have, OverflowError when the rows together exceed 2 GiB.
     """
     if not columns and rows is None:
         raise ValueError("rows without columns cannot be counted; pass rows=")
-    head = np.zeros(len(columns[0]) if columns else rows or 0, _head_dtype([from_arrow(column.type) for column in columns]))
-    head[_FORMAT] = ROW_FORMAT
+    types = [from_arrow(column.type) for column in columns]
+    head = np.zeros(len(columns[0]) if columns else rows or 0, _head_dtype(types))
+    head[_FORMAT] = _format_of(types)
     variable = []
     for index, column in enumerate(columns):
         column, type_name = canonical(column)
         valid = _put_nulls(head, index, column)
-        if type_name in BYTES_TYPES:
-            variable.append(Slices.of(column))
+        if has_length(type_name):
+            variable.append(variable_values(column, type_name))
             head[str(index)] = variable[-1].lengths
         elif type_name != "void":
             _put_fixed(head, index, fixed_values(column, type_name), valid)
@@ -64,22 +66,26 @@ def decode_rows(values: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
         places = pa.array(np.cumsum(found) - 1, mask=~found)
         return [column.take(places) for column in decode_rows(values.drop_null(), types)]
     rows, dtype = Slices.of(values), _head_dtype(types)
-    _check_format(rows)
+    _check_format(rows, _format_of(types))
     _require(rows.lengths >= dtype.itemsize, f"fewer bytes than the {dtype.itemsize} of the fixed part")
     head = _heads(rows, dtype)
     valid = _valid_rows(head[_NULLS], len(types))
     positions = rows.starts + dtype.itemsize
     columns = []
     for index, type_name in enumerate(types):
-        if type_name in BYTES_TYPES:
+        if has_length(type_name):
             text = Slices(rows.data, positions, head[str(index)].astype(np.int64))
             positions = text.ends
             _require(positions <= rows.ends, f"a length of column {index} beyond the end")
-            columns.append(checked(gather(text, valid[index]), type_name))
+            columns.append(variable_column(text, type_name, valid[index]))
         else:
             columns.append(_fixed_column(head, index, type_name, valid[index]))
     _require(positions == rows.ends, "bytes after the last column")
     return columns
+
+
+def _format_of(types: Sequence[str]) -> int:
+    return NESTED_FORMAT if any(map(is_nested, types)) else ROW_FORMAT
 
 
 def _head_dtype(types: Sequence[str]) -> np.dtype[Any]:
@@ -87,7 +93,7 @@ def _head_dtype(types: Sequence[str]) -> np.dtype[Any]:
     fields: list[tuple[Any, ...]] = [(_FORMAT, "u1"), (_NULLS, "u1", ((len(types) + 7) // 8,))]
     for index, type_name in enumerate(types):
         if type_name != "void":
-            fields.append((str(index), "<u4" if type_name in BYTES_TYPES else fixed_dtype(type_name)))
+            fields.append((str(index), stored_dtype(type_name)))
     return np.dtype(fields)
 
 
@@ -130,13 +136,13 @@ def _fixed_column(head: npt.NDArray[Any], index: int, type_name: str, valid: Mas
     return checked(column, type_name) if type_name.startswith("decimal") else column
 
 
-def _check_format(rows: Slices) -> None:
+def _check_format(rows: Slices, expected: int) -> None:
     _require(rows.lengths > 0, "no bytes at all")
     formats = rows.data[rows.starts]
-    if not (formats == ROW_FORMAT).all():
-        row = int(np.argmax(formats != ROW_FORMAT))
+    if not (formats == expected).all():
+        row = int(np.argmax(formats != expected))
         raise FormatVersionError(
-            f"found format {formats[row]} in the stored value of row {row}; expected {ROW_FORMAT}: "
+            f"found format {formats[row]} in the stored value of row {row}; expected {expected}: "
             "a newer StreamKit wrote it, so upgrade this one, or the value is damaged"
         )
 

@@ -28,8 +28,9 @@ from streamkit.state.changelog import (
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
-from streamkit.state.rocksdb import RocksStore, StoreBusyError, discard, is_damaged
+from streamkit.state.rocksdb import RocksStore, StoreBusyError, is_damaged
 from streamkit.state.store import Key, MemoryStore, Store, Value
+from streamkit.state.stores import ON_DISK, Stores
 
 CHANGES_PER_WRITE = 100_000
 
@@ -138,32 +139,34 @@ class TaskState:
         return list(kept), list(kept.values())
 
 
-def open_state(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+def open_state(
+    storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20, stores: Stores = ON_DISK
+) -> TaskState:
     """
-    Open a task's store and bring it up to the committed epoch.
+    Open a task's store, which `stores` keeps, and bring it up to the committed epoch.
 
     A store that cannot be trusted (other key groups, an attempt that was not committed, damaged files) is
     discarded and restored from the changelogs.
     """
     try:
-        store = RocksStore(folder, memory_bytes=memory_bytes)
+        store = stores.open(folder, memory_bytes)
     except StoreBusyError:
         return open_beside(storage, folder, share, changes, memory_bytes)
     except CorruptionError:
-        discard(folder)
-        store = RocksStore(folder, memory_bytes=memory_bytes)
+        stores.discard(folder)
+        store = stores.open(folder, memory_bytes)
     try:
         position = _position(store, share)
         if not _is_trusted(storage, position, share, changes):
             store.close()
-            discard(folder)
+            stores.discard(folder)
             reach("state.untrusted")
-            store, position = RocksStore(folder, memory_bytes=memory_bytes), share.origin
+            store, position = stores.open(folder, memory_bytes), share.origin
         return TaskState(store, {}, catch_up(storage, store, position, share, changes))
     except BaseException as error:
         store.close()
         if isinstance(error, CorruptionError) and is_damaged(folder):  # the store is damaged, and no changelog
-            return open_state(storage, folder, share, changes, memory_bytes)
+            return open_state(storage, folder, share, changes, memory_bytes, stores)
         raise
 
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from streamkit.dsl.windows import hopping, tumbling
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
+    from streamkit.launch.main import main
+    from streamkit.launch.run import run
     from streamkit.log.opening import open_log
     from streamkit.plan.program import Program
     from streamkit.schema import Schema
-    from streamkit.spark.main import main
-    from streamkit.spark.run import run
 
 _HOMES = {
     "Column": "streamkit.dsl.column",
@@ -50,9 +50,9 @@ _HOMES = {
     "explain": "streamkit.engine.compile",
     "functions": "",
     "hopping": "streamkit.dsl.windows",
-    "main": "streamkit.spark.main",
+    "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
-    "run": "streamkit.spark.run",
+    "run": "streamkit.launch.run",
     "tumbling": "streamkit.dsl.windows",
 }
 

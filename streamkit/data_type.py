@@ -3,7 +3,8 @@ Data types: Spark's, as text in one canonical spelling.
 
 Atomic types are Spark's simple names: boolean, tinyint, smallint, int, bigint, float, double, string, binary, date, timestamp, timestamp_ntz,
 decimal(p,s), void. Nested ones are `array<int>`, `map<string,int>` and `struct<a:int,b:string>`; a field whose name is not made of letters,
-digits and _ stands in backticks. Names of types are lower case, names of fields keep theirs.
+digits and _ stands in backticks. Names of types are lower case, names of fields keep theirs. Values inside may always be null, but
+keys of maps never are: a NOT NULL inside is read and not kept. Types nest at most NESTING_MAX levels deep, as Arrow reads no more.
 `to_arrow` is the only place that knows how each is laid out in Arrow.
 """
 
@@ -43,6 +44,7 @@ _NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.DOTALL | re.IGNORECASE)
 _FIELD = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*(?::|\s)\s*(.+?)\s*", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 _NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
+NESTING_MAX = 24  # levels; a map is two of Arrow's, which reads 64
 TYPES_TEXT = f"{', '.join(ARROW_TYPES)}, decimal(p,s) with p from 1 to 38 and s from 0 to p, array<…>, map<…,…> or struct<name:…>"
 
 
@@ -65,12 +67,17 @@ def normalise_type(text: str) -> str:
 
 
 def _nested(kind: str, inside: str, text: str) -> str:
+    if text.count("<") > NESTING_MAX and _levels(text) > NESTING_MAX:
+        raise SchemaError(f"the type {_shortened(text)} nests {_levels(text)} levels deep; expected at most {NESTING_MAX}")
     parts = split_at_commas(inside)
     if kind == "struct":
-        return struct_of(_field(part, text) for part in parts if part.strip())
+        return struct_of(_field(part, text) for part in parts if len(parts) > 1 or part.strip())
     if len(parts) != (1 if kind == "array" else 2):
-        raise _unknown_type(text)
-    inner = [normalise_type(_NOT_NULL.sub("", part)) for part in parts]
+        expected = (
+            "the types of its keys and its values, as in map<string,int>" if kind == "map" else "one type, as in array<int>"
+        )
+        raise SchemaError(f"the {kind} {_shortened(text)} names {len(parts)}; expected {expected}")
+    inner = [_inner(part, text) for part in parts]
     if kind == "array":
         return array_of(inner[0])
     if has_map(inner[0]) or inner[0] == "void":
@@ -81,9 +88,35 @@ def _nested(kind: str, inside: str, text: str) -> str:
 def _field(part: str, text: str) -> tuple[str, str]:
     match = _FIELD.fullmatch(part)
     if not match:
-        raise SchemaError(f"cannot read the field {part.strip()!r} of the type {text!r}; expected NAME: TYPE")
+        raise SchemaError(
+            f"cannot read the field {part.strip()!r} of the type {_shortened(text)}; expected NAME:TYPE, as in struct<a:int,b:string>, "
+            "a name of other than letters, digits and _ in backticks"
+        )
     name = match[1].replace("``", "`") if match[1] else match[2]
-    return name, normalise_type(_NOT_NULL.sub("", match[3]))
+    return name, _inner(match[3], text)
+
+
+def _inner(part: str, text: str) -> str:
+    """The canonical spelling of a type inside of the nested type `text`, which errors name too."""
+    try:
+        return normalise_type(_NOT_NULL.sub("", part))
+    except SchemaError as error:
+        inside = f"in the type {_shortened(text)}: "
+        raise SchemaError(str(error) if str(error).startswith("in the type ") else f"{inside}{error}") from None
+
+
+def _levels(text: str) -> int:
+    depth = deepest = 0
+    is_quoted = False
+    for character in text:
+        is_quoted ^= character == "`"
+        depth += 0 if is_quoted else (character == "<") - (character == ">")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= 120 else f"{text[:117]}...")
 
 
 def split_at_commas(text: str) -> list[str]:
@@ -164,11 +197,26 @@ def is_nested(type: str) -> bool:
     return type.startswith(("array<", "map<", "struct<"))
 
 
+def field_names(type: str) -> tuple[str, ...]:
+    """The names of all fields of the structs in a type, at any depth."""
+    own = [name for name, _ in fields_of(type) or ()]
+    return (*own, *(name for inner in inner_types(type) for name in field_names(inner)))
+
+
 def inner_types(type: str) -> tuple[str, ...]:
     """The types that values of a nested type hold; none of an atomic type."""
     if element := element_of(type):
         return (element,)
     return entry_of(type) or tuple(inner for _, inner in fields_of(type) or ())
+
+
+def key_complaint(name: str, type: str) -> str | None:
+    """Why a column of the type cannot be in a key; None if it can."""
+    if not is_nested(type):
+        return None
+    kind = type.partition("<")[0]
+    advice = "its fields, each in a column of its own, can" if kind == "struct" else "expected columns of other types"
+    return f"the column {name!r} is {type}, and {'an' if kind == 'array' else 'a'} {kind} cannot be in a key; {advice}"
 
 
 def has_map(type: str) -> bool:
@@ -184,7 +232,7 @@ def to_arrow(type_name: str) -> pa.DataType:
     if element := element_of(type_name):
         return pa.list_(to_arrow(element))
     if entry := entry_of(type_name):
-        return pa.map_(to_arrow(entry[0]), to_arrow(entry[1]))
+        return pa.map_(to_arrow("string" if entry[0] == "void" else entry[0]), to_arrow(entry[1]))  # without type: without keys
     if fields := fields_of(type_name):
         return pa.struct([pa.field(name, to_arrow(type)) for name, type in fields])
     if type_name not in ARROW_TYPES:
@@ -195,10 +243,13 @@ def to_arrow(type_name: str) -> pa.DataType:
 _WIDENED: Mapping[pa.DataType, str] = {
     pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.float16(): "float", pa.date64(): "date",
 }  # fmt: skip
+_NAMES: Mapping[pa.DataType, str] = {**_WIDENED, **{arrow: name for name, arrow in ARROW_TYPES.items()}}
 
 
 def from_arrow(data_type: pa.DataType) -> str:
     """The Spark type that holds every value of an Arrow type; SchemaError if there is none."""
+    if (name := _NAMES.get(data_type)) is not None:
+        return name
     if pa.types.is_dictionary(data_type):
         return from_arrow(data_type.value_type)
     if pa.types.is_decimal(data_type):
@@ -215,7 +266,6 @@ def from_arrow(data_type: pa.DataType) -> str:
         return map_of(from_arrow(data_type.key_type), from_arrow(data_type.item_type))
     if pa.types.is_struct(data_type):
         return struct_of((field.name, from_arrow(field.type)) for field in data_type)
-    for arrow, name in [*((arrow, name) for name, arrow in ARROW_TYPES.items()), *_WIDENED.items()]:
-        if arrow == data_type:
-            return name
-    raise SchemaError(f"a column cannot hold Arrow's {data_type}; expected a type such as {', '.join(ARROW_TYPES)}")
+    raise SchemaError(
+        f"a column cannot hold Arrow's {data_type}; expected a type such as {', '.join(ARROW_TYPES)}, or lists, maps and structs of them"
+    )

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from streamkit.data_type import TYPES_TEXT, from_arrow, normalise_type, split_at_commas, to_arrow
+from streamkit.data_type import TYPES_TEXT, field_names, from_arrow, normalise_type, split_at_commas, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.names import RESERVED_COLUMNS, character_name
 
@@ -114,6 +114,8 @@ def check_user_schema(schema: Schema) -> Schema:
         raise SchemaError(_EMPTY)
     for column in checked:
         _check_characters(column.name)
+        for name in field_names(column.type):
+            _check_characters(name, f"field name {name!a} in the column {column.name!r}")
         if column.type == "void" and not column.nullable:
             raise SchemaError(f"the column {column.name!r} is void and NOT NULL, which no value can be; expected another type")
         if column.name.lower() in RESERVED_COLUMNS:
@@ -123,12 +125,14 @@ def check_user_schema(schema: Schema) -> Schema:
     return checked
 
 
-def _check_characters(name: str) -> None:
+def _check_characters(name: str, what: str = "") -> None:
     if not name:
         raise SchemaError("a column has an empty name; expected at least one character")
     for character in name:
         if unicodedata.category(character) in _UNWRITABLE:
-            raise SchemaError(f"the column name {name!a} has {character_name(character)}; expected printable characters")
+            raise SchemaError(
+                f"the {what or f'column name {name!a}'} has {character_name(character)}; expected printable characters"
+            )
 
 
 def _columns(text: str) -> tuple[Column, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.torture.harnesses import changed, harness_of
 SESSION_TESTS = "session_tests"
 SESSION_FILE = pytest.StashKey[Path]()
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
+RAM_BYTES_MIN = 4 << 30  # more than the folders of a run hold at any time
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts with half the work, and would run slower after minutes
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -38,6 +41,15 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="every seeded bug of every harness and every catalog, changed or not")
+
+
+def pytest_configure(config):
+    """Folders of tests are in memory where that has room; each JVM and each Python that a test starts is ready soon."""
+    if os.access(RAM, os.W_OK) and shutil.disk_usage(RAM).free >= RAM_BYTES_MIN:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JVM)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else hundreds of processes compile all of us, each for itself
+    sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("names", "errors", "clock", "config", "failpoints", "html_table", "java", "schema"),
+    ("names", "errors", "clock", "config", "data_type", "failpoints", "html_table", "java", "schema", "stop_signals"),
     ("log",),
     ("plan",),
     ("dsl",),
@@ -19,6 +19,7 @@ LAYERS = (
     ("engine",),
     ("connectors",),
     ("spark",),
+    ("launch",),
     ("testing", "cli"),
 )
 CLI_ROOMS = ("query", "terminal", "")  # "" are the commands themselves

@@ -115,4 +115,4 @@ def test_named_files(tmp_path):
     file.touch()
 
     assert named_files(["-q", "test_few.py::test_slow[a]"], tmp_path) == named_files([str(file)], Path("/")) == {file}
-    assert named_files([".", "-x"], tmp_path) == set()
+    assert named_files([".", "-x", "-k", "one or another " * 50], tmp_path) == set()

@@ -7,13 +7,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamkit.data_type import ARROW_TYPES
+from streamkit.data_type import ARROW_TYPES, NESTING_MAX, array_of, map_of, normalise_type, struct_of
 from streamkit.errors import SchemaError
 from streamkit.schema import Column, Schema, check_user_schema
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
 DECIMALS = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})"))
-COLUMNS = st.builds(Column, NAMES, st.sampled_from(sorted(set(ARROW_TYPES) - {"void"})) | DECIMALS, st.booleans())
+ATOMS = st.sampled_from(sorted(set(ARROW_TYPES) - {"void"})) | DECIMALS
+TYPES = st.recursive(
+    ATOMS,
+    lambda inner: (
+        inner.map(array_of)
+        | st.builds(map_of, ATOMS, inner)
+        | st.dictionaries(NAMES.map(str.lower), inner, min_size=1, max_size=3).map(lambda fields: struct_of(fields.items()))
+    ),
+    max_leaves=5,
+)
+COLUMNS = st.builds(Column, NAMES, TYPES, st.booleans())
 SCHEMAS = st.lists(COLUMNS, min_size=1, max_size=6, unique_by=lambda column: column.name.lower()).map(
     lambda columns: Schema(tuple(columns))
 )
@@ -54,19 +64,31 @@ def test_any_text_is_a_schema_or_refused(text):
         ("a int,, b int", "cannot read ''"),
         ("a int, ", "cannot read ''"),
         ("a", "cannot read 'a'"),
-        ("a array<int>", "type 'array<int>' cannot be a column's"),
-        ("a decimal(39,0)", "cannot be a column's; expected one of .* or decimal.p,s. with p from 1 to 38 and s from 0 to p"),
         (
-            "a map<string,int>",
-            r"cannot read 'int>' .* nested types .map, array, struct. are not supported; .* of the types boolean",
+            "a decimal(39,0)",
+            "cannot be a column's; expected one of .* decimal.p,s. with p from 1 to 38 and s from 0 to p, array<",
         ),
-        ("a Array<int>", "nested types .map, array, struct. are not supported; expected one of boolean"),
+        ("a array", "type 'array' cannot be a column's; expected one of .*, array<…>, map<…,…> or struct<name:…>"),
+        ("a array<strin>", "in the type 'array<strin>': the type 'strin' cannot be a column's; expected one of boolean"),
+        ("a array<array<strin>>", "in the type 'array<strin>': the type 'strin'"),
+        ("a array<int,int>", "the array 'array<int,int>' names 2; expected one type, as in array<int>"),
+        ("a map<int>", "the map 'map<int>' names 1; expected the types of its keys and its values, as in map<string,int>"),
+        ("a map<map<int,int>,int>", "has keys of type map<int,int>, which a map cannot have"),
+        ("a map<void,int>", "has keys of type void"),
+        ("a struct<int>", "cannot read the field 'int' of the type 'struct<int>'; expected NAME:TYPE"),
+        ("a struct<>", r"the fields of a struct are \[\]; expected at least one"),
+        ("a struct<b:int,B:int>", "each with its own name"),
+        ("a struct<b:int,>", "cannot read the field ''"),
+        ("a array<int", "'array<int' cannot be a column's"),
+        (f"a {'array<' * 25}int{'>' * 25}", "nests 25 levels deep; expected at most 24"),
+        ("a array<struct<`b\nc`:int>>", r"the field name 'b\\nc' in the column 'a' has U\+000A control character"),
         ("a int, a/b int", "cannot read 'a/b int' .*; other names stand in backticks, as in `first name` string"),
         ("  ", "schema is empty"),
         ("`a\nb` int", r"column name 'a\\nb' has U\+000A control character"),
         ("`a\x1b[31m` int", r"U\+001B control character"),
         (pa.schema([("", pa.int32())]), "a column has an empty name"),
-        (pa.schema([("a", pa.list_(pa.int32()))]), "cannot hold Arrow's list"),
+        (pa.schema([("a", pa.list_(pa.time32("s")))]), "cannot hold Arrow's time32.*, or lists, maps and structs of them"),
+        (pa.schema([("a", pa.map_(pa.map_(pa.string(), pa.int8()), pa.int8()))]), "has keys of type map<string,tinyint>"),
         ("a void not null", "'a' is void and NOT NULL"),
         (pa.schema([("a", pa.decimal128(5, -2))]), r"type 'decimal\(5,-2\)' cannot be a column's"),
         (pa.schema([("a", pa.decimal256(50, 2))]), r"type 'decimal\(50,2\)' cannot be a column's"),
@@ -79,3 +101,20 @@ def test_what_cannot_be_a_schema_is_refused(schema, reason):
     """Columns of one name in any case, of no name, or with control characters are refused, and so is anything but a schema."""
     with pytest.raises(SchemaError, match=reason):
         check_user_schema(Schema.parse(schema))
+
+
+def test_a_nested_type_has_one_spelling():
+    """Spaces, cases, synonyms and NOT NULL inside make no difference; names of fields keep their case and may have any characters."""
+    spelled = "STRUCT < A : Integer not null , `b c,>` : Map< STRING , Array<decimal( 3 , 1 )> > >"
+    assert normalise_type(spelled) == "struct<A:int,`b c,>`:map<string,array<decimal(3,1)>>>"
+    assert Schema.parse("a struct<b int, c string> NOT NULL") == Schema((Column("a", "struct<b:int,c:string>", False),))
+
+
+def test_types_nest_as_deep_as_arrow_reads():
+    """A map of maps of the deepest level that is allowed goes into an Arrow stream and comes out."""
+    schema = Schema.parse(f"a {'map<string,' * NESTING_MAX}int{'>' * NESTING_MAX}")
+    batch = pa.RecordBatch.from_pylist([{"a": None}], schema.arrow)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    assert next(iter(pa.ipc.open_stream(sink.getvalue()))).equals(batch)

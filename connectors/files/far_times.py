@@ -38,10 +38,22 @@ def printed_rows(data: pa.Table | pa.RecordBatch, format: Format | None = None) 
     rows = rows_of(format, data)
     for name in data.schema.names:
         if has_far_times(data[name]):
-            zone = "Z" if getattr(data[name].type, "tz", None) else ""
             for row in rows:
-                row[name] = time_text(row[name], zone) if isinstance(row[name], np.datetime64) else row[name]
+                row[name] = _printed(row[name], data[name].type)
     return rows
+
+
+def _printed(value: Any, kind: pa.DataType) -> Any:
+    """A value of a type, nested or not, in which times that Python cannot hold are texts."""
+    if isinstance(value, np.datetime64):
+        return time_text(value, "Z" if getattr(kind, "tz", None) else "")
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return {name: _printed(one, kind.field(name).type) for name, one in value.items()}
+    if isinstance(value, dict):
+        return {_printed(key, kind.key_type): _printed(one, kind.item_type) for key, one in value.items()}
+    if isinstance(value, list) and pa.types.is_map(kind):
+        return [(_printed(key, kind.key_type), _printed(one, kind.item_type)) for key, one in value]
+    return [_printed(one, kind.value_type) for one in value] if isinstance(value, list) else value
 
 
 def read_signed_years(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:

@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 from streamkit.connectors.files.avro_json import avro_reader
 from streamkit.connectors.files.csv_lines import csv_blocks, csv_lines, unclosed_line
 from streamkit.connectors.files.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
-from streamkit.connectors.files.record_text import counted_times, json_texts, parse_headers, parse_texts
+from streamkit.connectors.files.nested_json import json_values, nested_texts, once
+from streamkit.connectors.files.record_text import counted_times, is_text_in_json, json_texts, parse_headers, parse_texts
+from streamkit.data_type import is_nested
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.topic.formats import VALUE, encode
@@ -33,7 +35,6 @@ from streamkit.schema import Column
 
 BLOCK_BYTES = 4 << 20
 _HEADERS_IN_JSON = pa.list_(pa.list_(pa.string()))
-_TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
 _LOG = {TIMESTAMP: Column(TIMESTAMP, "timestamp"), DELETED: Column(DELETED, "boolean")}
 _PLACES = {
     PARTITION: Column(PARTITION, "int"),
@@ -83,6 +84,7 @@ class RecordFile:
         self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
         if timestamp_column is not None:
             self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
+        self._is_nested = any(is_nested(column.type) for column in topic.schema)
         self._topic = topic.name
         self._schema = topic.schema
         self._key = topic.key
@@ -201,7 +203,10 @@ class RecordFile:
     def _from_csv(self, name: str, texts: pa.Array) -> pa.Array:
         if name == HEADERS:
             return parse_headers(texts.to_pylist())
-        return parse_texts(self._columns[name], texts) if name in self._columns else texts
+        column = self._columns.get(name)
+        if column is None:
+            return texts
+        return nested_texts(column, texts) if is_nested(column.type) else parse_texts(column, texts)
 
     def _uneven(self, reason: str) -> SchemaError:
         self._check_closed()
@@ -236,7 +241,7 @@ class RecordFile:
                 yield batch, read_bytes
 
     def _parse_json(self, lines: Sequence[bytes]) -> pa.RecordBatch:
-        is_plain = self._opaque is None and all(text.lstrip().startswith(b"{") for text in lines)
+        is_plain = self._opaque is None and not self._is_nested and all(text.lstrip().startswith(b"{") for text in lines)
         found = self._parse_at_once(b"\n".join(lines), len(lines)) if is_plain else None
         return self._parse_one_by_one(lines) if found is None else found
 
@@ -246,7 +251,7 @@ class RecordFile:
 
         Arrow takes objects wherever they begin and end, and dies of a null alone and of columns that nest some thousand deep.
         """
-        kinds = {name: pa.string() if _is_text_in_json(column) else column.arrow.type for name, column in self._columns.items()}
+        kinds = {name: pa.string() if is_text_in_json(column) else column.arrow.type for name, column in self._columns.items()}
         wanted = pa.schema([*kinds.items(), (HEADERS, _HEADERS_IN_JSON)])
         try:
             table = pa.json.read_json(
@@ -282,7 +287,7 @@ class RecordFile:
     def _row(self, number: int, text: bytes) -> dict[str, Any]:
         shown = text[:80].decode(errors="replace")
         try:
-            row = json.loads(text, object_pairs_hook=_once, parse_float=self._number)
+            row = json.loads(text, object_pairs_hook=once, parse_float=self._number)
         except SchemaError as error:
             raise self.refusal(SchemaError(str(error), (number,)), self._block_first) from None
         except (ValueError, RecursionError) as error:
@@ -312,7 +317,9 @@ class RecordFile:
         column = self._columns[name]
         if self._opaque is not None and name in self._schema:
             return self._encoded(self._opaque, name, values)
-        if _is_text_in_json(column):
+        if is_nested(column.type):
+            return json_values(column, values)
+        if is_text_in_json(column):
             return json_texts(column, values)
         return convert_python(column, json_numbers(column, values))
 
@@ -393,21 +400,8 @@ def _up_to_refused(parse: Callable[[Any], pa.RecordBatch], records: Any) -> Iter
     yield parsed
 
 
-def _is_text_in_json(column: Column) -> bool:
-    return column.type in _TEXT_IN_JSON or column.type.startswith("decimal")
-
-
 def _is_text(value: str) -> bool:
     return not any("\udc80" <= character <= "\udcff" for character in value)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, each of whose names comes once."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = Counter(name for name, _ in pairs)
-        raise SchemaError(f"the name {names.most_common(1)[0][0]!r} comes twice in an object")
-    return found
 
 
 def _nulls_written(block: bytes, name: str) -> int:

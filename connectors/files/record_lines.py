@@ -43,7 +43,7 @@ def cell_text(value: Any) -> Any:
     """A value for a cell: nested ones, which only formats have, as JSON."""
     if isinstance(value, str):
         return _encodable(value)
-    return json_text(value) if isinstance(value, dict | list | tuple) else plain(value)
+    return json_text(value, _spelled) if isinstance(value, dict | list | tuple) else plain(value)
 
 
 def plain(value: Any) -> Any:
@@ -58,10 +58,14 @@ def plain(value: Any) -> Any:
 
 
 def json_text(value: Any, spelled: Callable[[float], str | None] = lambda number: None) -> str:
-    """A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null."""
+    """
+    A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null.
+
+    Keys of maps are texts, as JSON has no others: numbers, times and bytes as they are written elsewhere.
+    """
     try:
         text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
-    except ValueError:
+    except (ValueError, TypeError):
         text = json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
     return _encodable(text)
 
@@ -78,7 +82,11 @@ def _spelled(number: float) -> str:
 
 def _finite(value: Any, spelled: Callable[[float], str | None]) -> Any:
     if isinstance(value, dict):
-        return {name: _finite(one, spelled) for name, one in value.items()}
+        return {_key_text(name): _finite(one, spelled) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(one, spelled) for one in value]
     return spelled(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _key_text(key: Any) -> str:
+    return _spelled(key) if isinstance(key, float) else str(plain(key))

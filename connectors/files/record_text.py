@@ -28,6 +28,7 @@ _EXPECTED = {
     "timestamp_ntz": "timestamp_ntz, as ISO text without a zone such as 2026-01-31T12:00:00, or milliseconds since 1970",
     "void": "void, which is always null",
 }
+_TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d$"
 _MILLISECONDS = r"^-?\d+$"
@@ -62,6 +63,11 @@ def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
         shown = json.dumps(values[row], ensure_ascii=False)[:80]
         raise SchemaError(f"row {row}, column {column.name!r}: found {shown}, expected {_expected(column)}", (row,))
     return convert_python(Column(column.name, "string"), values)
+
+
+def is_text_in_json(column: Column) -> bool:
+    """Whether JSON has the values of a column as texts."""
+    return column.type in _TEXT_IN_JSON or column.type.startswith("decimal")
 
 
 def counted_times(name: str, counts: pa.Array) -> pa.Array:

@@ -16,6 +16,7 @@ from streamkit.cli import (
     consume,
     fsck,
     groups,
+    init,
     offsets,
     produce,
     run,
@@ -35,6 +36,7 @@ program = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+program.command("init")(init.init)
 program.add_typer(topics.program, name="topics")
 program.command("produce")(produce.produce)
 program.command("consume")(consume.consume)

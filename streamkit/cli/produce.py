@@ -35,7 +35,7 @@ from streamkit.schema import Column
 
 LINGER_MS = 1_000  # of records that come through a pipe
 _STANDARD_INPUT = "-"
-_SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET}
+SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET}
 
 
 def produce(
@@ -91,7 +91,7 @@ def produce(
 
 
 def _form_of(file: str) -> Format:
-    found = _SUFFIXES.get(os.path.splitext(file)[1].lower())
+    found = SUFFIXES.get(os.path.splitext(file)[1].lower())
     if found is None:
         raise ConfigError(f"{file!r} does not say how its records lie in it; name it with --format {'|'.join(words_of(Format))}")
     return found

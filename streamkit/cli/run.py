@@ -18,6 +18,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with on
 def run(
     file: File,
     log: LogOption = None,
+    local: Annotated[bool, typer.Option("--local", help="Run in this process, without Spark.")] = False,
     tasks: Annotated[
         int | None, typer.Option("--tasks", metavar="N", min=1, help="Kernel tasks; else as many as before, at first the cores.")
     ] = None,
@@ -30,11 +31,12 @@ def run(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> None:
-    """Run the topology in a file on Spark, until it is stopped."""
+    """Run the topology in a file, on Spark or in this process, until it is stopped."""
     existing_location(log)
     topology = load_topology(file)
     given = {
         "--log": log,
+        "--local": local,
         "--tasks": tasks,
         "--max-records-per-epoch": max_records_per_epoch,
         "--once": once,
@@ -44,23 +46,31 @@ def run(
     streamkit.main(topology, _arguments(given))
 
 
-def explain(file: File, as_json: JsonOption = False, log: LogOption = None) -> None:
+def explain(
+    file: File,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and show the plan that it makes of it.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
     """
-    Show what the topology in a file is compiled to.
+    Show what the topology in a file is compiled to, pass by pass; nothing runs.
 
-    Pass by pass, and then the plan that Spark makes of it; nothing runs. JSON has the program as values, the passes and
-    Spark's plan as texts.
+    JSON has the program as values, and texts.
     """
-    from streamkit.spark.plan import explain_spark
+    from streamkit.engine.compile import explain_and_compile  # no other command pays for it
 
     topology = load_topology(file)
     with open_existing_log(log) as opened:
-        passes, program = topology.explain(opened), streamkit.compile(topology, opened)
-    plan = explain_spark(program)
+        passes, program = explain_and_compile(topology, opened)
+    shown: dict[str, Any] = {"program": program.to_json(), "fingerprint": program.fingerprint, "passes": passes}
+    if spark:
+        from streamkit.spark.plan import explain_spark  # it loads pyspark
+
+        shown["spark"] = explain_spark(program)
     if as_json:
-        show_json({"program": program.to_json(), "fingerprint": program.fingerprint, "passes": passes, "spark": plan})
+        show_json(shown)
     else:
-        print(f"{passes}\n\n== Spark ==\n{plan}")
+        print("\n\n== Spark ==\n".join(filter(None, (passes, shown.get("spark")))))
 
 
 def _arguments(given: dict[str, Any]) -> list[str]:

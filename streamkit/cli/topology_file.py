@@ -7,6 +7,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+import cloudpickle
+
 from streamkit.dsl.handover import taking_over
 from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError
@@ -47,7 +49,8 @@ def _load_module(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} is no Python file; expected one with a topology")
     module = module_from_spec(spec)
-    sys.modules[path.stem] = module  # functions of the file travel to tasks by its name
+    sys.modules[path.stem] = module
+    cloudpickle.register_pickle_by_value(module)  # its functions travel whole, since tasks cannot import the file
     sys.path.insert(0, str(path.parent.resolve()))  # what lies beside it can be imported, as when it is run itself
     spec.loader.exec_module(module)
     return module

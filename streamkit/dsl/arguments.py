@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from streamkit.data_type import struct_of
 from streamkit.dsl.column import Column, expression_name, to_expression
-from streamkit.errors import TopologyError
-from streamkit.plan.expression import Alias, Expression
+from streamkit.errors import SchemaError, TopologyError
+from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.operators.project import PythonColumns
+from streamkit.plan.python_function import BATCH, EFFECT, RECORD, PythonFunction, python_function
+from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 NamedExpression = tuple[str, Expression]
+_STYLES = {"row": RECORD, "batch": BATCH}
+_EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 
 def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
     """Names and expressions of columns; a text is the name of a column."""
     return (*(_with_own_name(to_expression(column)) for column in columns), *keyworded(named))
+
+
+def exploded(column: Any, names: str | Iterable[str] | None) -> tuple[str, Expression, tuple[str, ...]]:
+    """The function of a flat_map, what it takes, and the names it gives; TopologyError if it is not one that gives rows."""
+    expression = to_expression(column)
+    alias = (expression.name,) if isinstance(expression, Alias) else ()
+    inner = expression.expression if isinstance(expression, Alias) else expression
+    given = (names,) if isinstance(names, str) else tuple(names) if names is not None else alias
+    if isinstance(inner, Reference):
+        return "explode", inner, given
+    if isinstance(inner, Call) and inner.function in _EXPLODING and len(inner.arguments) == 1:
+        return inner.function, inner.arguments[0], given
+    raise TopologyError(
+        f"flat_map() was given {column!r}; expected the name of a column, or F.explode(…), F.explode_outer(…), F.posexplode(…)",
+        user_location(),
+    )
 
 
 def keyworded(named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
@@ -79,6 +105,48 @@ def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
         if not isinstance(value, str):
             raise TopologyError(f"{verb}() was given {value!r}; expected names of columns", user_location())
     return values
+
+
+def python_columns(node: Node, function: Any, schema: str | None, by: str, verb: str, name: str | None = None) -> PythonColumns:
+    """The step that a Python function over whole rows is; TopologyError if it is no function, or its schema is none."""
+    if not callable(function) or isinstance(function, Column):
+        raise TopologyError(
+            f"{verb}() was given {function!r}; expected a Python function of a row, or with_columns(…) for columns",
+            user_location(),
+        )
+    if by not in _STYLES:
+        raise TopologyError(f"{verb}(by={by!r}); expected one of {', '.join(map(repr, _STYLES))}", user_location())
+    if schema is None:
+        raise TopologyError(
+            f"{verb}() of a function needs a schema of what it gives; expected schema='region string'", user_location()
+        )
+    try:
+        columns = check_user_schema(Schema.parse(schema))
+        value = python_function(function, struct_of((column.name, column.type) for column in columns), _STYLES[by])
+    except SchemaError as error:
+        raise TopologyError(str(error), user_location()) from None
+    return PythonColumns(node, value, verb == "select_key", name=name, at=user_location())
+
+
+def effect(function: Any, verb: str) -> PythonFunction:
+    """A function that is called for what it does; TopologyError if it is none."""
+    if not callable(function) or isinstance(function, Column):
+        raise TopologyError(f"{verb}() was given {function!r}; expected a Python function of a row", user_location())
+    return python_function(function, "void", EFFECT)
+
+
+def printing(label: str | None) -> PythonFunction:
+    """The function that prints a row."""
+    if label is not None and not isinstance(label, str):
+        raise TopologyError(f"print() was given {label!r}; expected a text as label", user_location())
+    return replace(python_function(partial(print_row, label), "void", EFFECT), name="print")
+
+
+def print_row(label: str | None, row: dict[str, Any]) -> None:
+    """Print a row as JSON; values that JSON has not are texts."""
+    line = json.dumps(row, default=str, ensure_ascii=False)
+    sys.stdout.write(f"{line}\n" if label is None else f"{label}: {line}\n")
+    sys.stdout.flush()
 
 
 def _with_own_name(expression: Expression) -> NamedExpression:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NoReturn
 
 from streamkit.data_type import normalise_type
 from streamkit.errors import TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
 from streamkit.plan.expression_text import expression_name, expression_text
+from streamkit.plan.location import user_location
 
-__all__ = ["Column", "expression_name", "to_expression", "to_literal", "to_predicate"]
+__all__ = ["Column", "expression_name", "sql_text", "to_expression", "to_literal", "to_predicate"]
 
 _SCALARS = (bool, int, float, str, bytes, decimal.Decimal, dt.date, dt.datetime, dt.timedelta)
 
@@ -93,6 +95,9 @@ class Column:
     def __neg__(self) -> Column:
         return _operator("negate", self)
 
+    def __getitem__(self, key: object) -> Column:
+        return self.getItem(key)
+
     def __bool__(self) -> NoReturn:
         raise TopologyError(
             f"the column {expression_text(self.expression)!r} has no truth value before it runs; "
@@ -133,6 +138,22 @@ class Column:
         """True from `lower` to `upper`, both included."""
         return _operator("between", self, lower, upper)
 
+    def getItem(self, key: object) -> Column:  # noqa: N802
+        """The element at an index from 0, the value of a key, or a field by its name; also `column[key]`."""
+        return _operator("get_item", self, key)
+
+    def getField(self, name: object) -> Column:  # noqa: N802
+        """The field of a struct; of an array of structs, an array of that field."""
+        return _operator("get_field", self, name)
+
+    def withField(self, fieldName: str, col: object) -> Column:  # noqa: N802, N803
+        """The struct with one field more, or with another value for one that it has."""
+        return _operator("with_field", self, fieldName, col)
+
+    def dropFields(self, *fieldNames: str) -> Column:  # noqa: N802, N803
+        """The struct without these fields."""
+        return _operator("drop_fields", self, *fieldNames)
+
     def like(self, pattern: object) -> Column:
         """True where the text matches an SQL pattern of % and _, escaped by a backslash."""
         return _operator("like", self, pattern)
@@ -163,7 +184,7 @@ class Column:
 
     def cast(self, type: object) -> Column:
         """The value as another Spark type; a value that does not fit is an error when it runs."""
-        return Column(Cast(self.expression, normalise_type(_type_name(type))))
+        return Column(Cast(self.expression, normalise_type(type_text(type))))
 
     astype = cast
 
@@ -198,7 +219,13 @@ def to_expression(value: object) -> Expression:
 
 def to_predicate(value: object) -> Expression:
     """The expression behind a value where text is Spark SQL (`filter`)."""
-    return SqlText(value) if isinstance(value, str) else to_literal(value)
+    return sql_text(value) if isinstance(value, str) else to_literal(value)
+
+
+def sql_text(text: str) -> SqlText:
+    """Spark SQL as it stands; TopologyError with the user's line if it cannot be read, or calls what does not exist."""
+    import_module("streamkit.expressions.sql_check").check_sql(text, user_location())  # a layer above, loaded when first needed
+    return SqlText(text)
 
 
 def to_literal(value: object) -> Expression:
@@ -207,6 +234,10 @@ def to_literal(value: object) -> Expression:
         return value.expression
     if isinstance(value, Expression):
         return value
+    if isinstance(value, (list, tuple)):
+        return Call("array", tuple(map(to_literal, value)))
+    if isinstance(value, dict):
+        return Call("map", tuple(to_literal(part) for pair in value.items() for part in pair))
     plain = value.item() if hasattr(value, "item") and not isinstance(value, _SCALARS) else value
     if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
         raise TopologyError(f"the number {plain} does not fit into a bigint; write it as decimal.Decimal")
@@ -214,7 +245,7 @@ def to_literal(value: object) -> Expression:
         return Literal(plain)
     raise TopologyError(
         f"a value of type {type(value).__name__} cannot stand in an expression; expected a column, a number, text, bytes, "
-        "a boolean, a date, a datetime, a timedelta or None"
+        "a boolean, a date, a datetime, a timedelta, None, or a list or dict of these"
     )
 
 
@@ -228,7 +259,7 @@ def _condition(condition: object) -> Expression:
     return condition.expression
 
 
-def _type_name(type: object) -> str:
+def type_text(type: object) -> str:
     """Also take the data types of pyspark, without importing it."""
     simple_string = getattr(type, "simpleString", None)
     return str(simple_string()) if simple_string else str(type)

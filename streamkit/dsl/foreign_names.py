@@ -22,13 +22,15 @@ _OF_BOTH = {
 FOREIGN: dict[str, dict[str, str]] = {
     "Stream": _OF_BOTH | {
         "union": "merge(stream)", "union_all": "merge(stream)", "union_by_name": "merge(stream)", "combine": "merge(stream)",
-        "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'group_by("column")', "aggregate": 'group_by("column").agg(…)',
+        "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
+        "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
+        **dict.fromkeys(("flat_map_values", "explode"), 'flat_map(F.explode("column"))'),
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },
     "Table": _OF_BOTH | {
         "to_stream": _LATEST, "to_changelog_stream": _LATEST, "changes": _LATEST, "suppress": 'emit("final")', "until_window_closes": 'emit("final")',
-        "query": 'store("name") of the run or of the log',
+        "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
     },
     "GlobalTable": {name: call for name, call in _OF_BOTH.items() if call in (_FILTER, _COLUMNS)} | {"with_column_renamed": 'rename(old="new")'},
     "Grouped": {
@@ -46,19 +48,16 @@ FOREIGN_MODES = {
     "changes": _LATEST, "update": _LATEST, "append": 'emit("final")', "on_window_close": 'emit("final")', "on_window_update": _LATEST,
     "complete": _LATEST, "eager": 'emit("every")',
 }  # fmt: skip
-_PYTHON = "select(…) and with_columns(…) take expressions, streamkit.functions has what they are made of"
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
-        **dict.fromkeys(("map", "map_values", "map_batches", "transform_values"), _PYTHON),
-        **dict.fromkeys(("flat_map", "flat_map_values"), ""),
-        **dict.fromkeys(("peek", "foreach", "print"), _COMMAND), **dict.fromkeys(("process", "process_values", "transform"), ""),
+        **dict.fromkeys(("map", "map_batches"), "map_values(function, schema=…) runs a Python function on each row"),
+        **dict.fromkeys(("process", "process_values", "transform"), ""),
         **dict.fromkeys(("split", "branch"), "a filter(condition) for each branch does the same"),
-        "select_key": "with_columns(key_column=expression) re-keys a stream", "repartition": "",
+        "repartition": "",
         "to_table": 'to("topic") of a compacted topic, and the topology\'s table("topic")', "cogroup": "",
     },
     "Table": {
         "group_by": 'emit("every").group_by(…) counts every change as a record',
-        **dict.fromkeys(("map_values", "transform_values"), _PYTHON),
     },
     "GlobalTable": {},
     "Grouped": {

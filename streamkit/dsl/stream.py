@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
@@ -14,10 +14,12 @@ from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.operators.explode import ExplodeNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
 from streamkit.plan.operators.merge import MergeNode
-from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.peek import ForeachNode, PeekNode
+from streamkit.plan.operators.project import Drop, Rename, Select, SelectKey, WithColumns
 from streamkit.plan.operators.write import To
 
 if TYPE_CHECKING:
@@ -76,6 +78,48 @@ class Stream(ForeignNames):
         """
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
         return self._step(WithColumns(self.node, added, at=user_location()))
+
+    def select_key(self, *columns: Column | str | Callable[..., Any], schema: str | None = None, **named: Column) -> Stream:
+        """
+        Give the stream another key: these columns, computed under names that are new or replace columns.
+
+        What the key was stays as value columns. A Python function of a row (a dict of all columns) gives a dict of the key columns that
+        `schema` declares.
+
+            flights.select_key("origin")
+            flights.select_key(region=F.substring("origin", 1, 1))
+            flights.select_key(lambda row: {"region": row["origin"][0]}, schema="region string")
+        """
+        if columns and callable(columns[0]) and not isinstance(columns[0], Column):
+            return self._step(arguments.python_columns(self.node, columns[0], schema, "row", "select_key"))
+        return self._step(SelectKey(self.node, arguments.selected(columns, named), at=user_location()))  # type: ignore[arg-type]
+
+    def map_values(self, function: Callable[..., Any], schema: str, *, by: str = "row", name: str | None = None) -> Stream:
+        """
+        Replace the value columns by what a Python function gives of each row; the key columns stay.
+
+        `function` takes a dict of all columns and returns one of the columns that `schema` declares ("total double, note string"); what
+        it leaves out is null. With `by="batch"` it takes and returns a pyarrow.RecordBatch (or Table) of the same length. It must be
+        deterministic, and its result must depend on the row alone: after a fault it runs again.
+
+            flights.map_values(lambda row: {"speed": row["distance"] / row["air_time"]}, schema="speed double")
+        """
+        return self._step(arguments.python_columns(self.node, function, schema, by, "map_values", name))
+
+    def flat_map(self, column: Column | str, as_: str | Iterable[str] | None = None, *, name: str | None = None) -> Stream:
+        """
+        Give a record for each element of an array, or each entry of a map; key, time and the other columns are those of the record.
+
+        `column` is `F.explode(…)`, `F.explode_outer(…)`, which keeps a record without elements, or `F.posexplode(…)`, which adds the index; a
+        text is the name of a column. The new columns are named by `.alias`, or by `as_`; else `col`, or `key` and `value` of a map. A column of
+        that name is replaced.
+
+            orders.flat_map(F.explode("tags").alias("tag"))
+            orders.flat_map(F.explode("prices"), as_=("item", "price"))
+        """
+        function, expression, names = arguments.exploded(column, as_)
+        outer, position = function.endswith("_outer"), function.startswith("pos")
+        return self._step(ExplodeNode(self.node, expression, names, outer, position, name=name, at=user_location()))
 
     def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
         """
@@ -138,6 +182,28 @@ class Stream(ForeignNames):
     def group_by_key(self) -> Grouped:
         """Group the records by the stream's own key, to be aggregated; records with a null key are dropped, and counted."""
         return Grouped(self.node, None, None, self.topology)
+
+    def peek(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> Stream:
+        """
+        Call a Python function with each record, as a dict of its columns, and pass the records on as they are.
+
+        It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
+        """
+        effect = arguments.effect(function, "peek")
+        return self._step(PeekNode(self.node, effect, name=name, at=user_location()))
+
+    def foreach(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> None:
+        """
+        Call a Python function with each record, as a dict of its columns, and end the stream.
+
+        Records of one key come in their order. After a fault a record may come again: what the function does elsewhere is at least once.
+        """
+        effect = arguments.effect(function, "foreach")
+        self.topology._add_sink(ForeachNode(self.node, effect, name=name, at=user_location()))
+
+    def print(self, label: str | None = None) -> None:
+        """Print each record as a line of JSON, after its label if there is one, where it is processed; on Spark that is a worker's output."""
+        self.topology._add_sink(ForeachNode(self.node, arguments.printing(label), at=user_location()))
 
     def named(self, name: str) -> Stream:
         """Give the last step a name of its own."""

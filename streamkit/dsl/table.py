@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
@@ -54,6 +54,12 @@ class _StatelessVerbs(ForeignNames):
         """Add columns, or replace value columns of the same name; a key column cannot be replaced."""
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
         return self._step(WithColumns(self.node, added, at=user_location()))
+
+    def map_values(
+        self: AnyTable, function: Callable[..., Any], schema: str, *, by: str = "row", name: str | None = None
+    ) -> AnyTable:
+        """Replace the value columns by what a Python function gives of each row, as `Stream.map_values` does; the key stays."""
+        return self._step(arguments.python_columns(self.node, function, schema, by, "map_values", name))
 
     def rename(self: AnyTable, names: Mapping[str, str] | None = None, /, **named: str) -> AnyTable:
         """Give columns other names: `rename(old="new")`, or a mapping of old to new."""

@@ -37,7 +37,7 @@ class Topology(ForeignNames):
 
     def __init__(self, name: str) -> None:
         self.name = check_name(name, "topology")
-        self._sinks: dict[To, None] = {}
+        self._sinks: dict[Node, None] = {}
         self._stores: dict[str, Node] = {}
 
     def stream(
@@ -77,7 +77,12 @@ class Topology(ForeignNames):
         return GlobalTable(GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
 
     @property
-    def sinks(self) -> tuple[To, ...]:
+    def outputs(self) -> tuple[To, ...]:
+        """The ends of streams that are topics."""
+        return tuple(sink for sink in self._sinks if isinstance(sink, To))
+
+    @property
+    def sinks(self) -> tuple[Node, ...]:
         """The ends of streams, in the order they were declared."""
         return tuple(self._sinks)
 
@@ -120,7 +125,7 @@ class Topology(ForeignNames):
         return self.describe()
 
     def __repr__(self) -> str:
-        return f"Topology({self.name!r}, sinks={[sink.topic for sink in self.sinks]}, stores={list(self._stores)})"
+        return f"Topology({self.name!r}, sinks={[sink.subject for sink in self.sinks]}, stores={list(self._stores)})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
@@ -129,7 +134,7 @@ class Topology(ForeignNames):
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
 
-    def _add_sink(self, sink: To) -> None:
+    def _add_sink(self, sink: Node) -> None:
         self._sinks.setdefault(sink)
 
     def _table(self, node: Node, store: str | None) -> Table:

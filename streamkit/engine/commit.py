@@ -36,7 +36,7 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
         return None
     claim = reports[0].claim
     application, end = claim.application, claim.end
-    if catalog.application(application.name).epoch >= end.epoch:
+    if catalog.application_turn(application.name)[1] >= end.epoch:
         check_generation(catalog, application)
         return None
     _check_tasks(claim, reports)
@@ -66,7 +66,7 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
 
 def check_generation(catalog: Catalog, application: Application) -> None:
     """FencedError if a newer generation has started; the commit checks it again, in its transaction."""
-    newest = catalog.application(application.name).generation
+    newest, _ = catalog.application_turn(application.name)
     if newest != application.generation:
         raise FencedError(
             f"application {application.name}: generation {application.generation} cannot commit, generation {newest} has started "

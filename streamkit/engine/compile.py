@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import TopologyError
@@ -18,6 +19,9 @@ from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
 from streamkit.plan.steps import Plan
+
+if TYPE_CHECKING:
+    from streamkit.log.log import Log
 
 
 class PassResult(NamedTuple):
@@ -41,13 +45,25 @@ def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | 
     return assemble(last.plan)
 
 
+def compile_with_settings(topology: Topology, log: Log, analyzer: Analyzer | None = None) -> Program:
+    """`compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for."""
+    program = compile(topology, log, analyzer)
+    return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
+
+
 def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
     """What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end."""
+    return explain_and_compile(topology, log, analyzer)[0]
+
+
+def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> tuple[str, Program]:
+    """What `explain` and `compile` give, of one compilation."""
     results = list(_passes(topology, log, analyzer))
     assert results[-1].plan is not None
-    sections = [(result.name, result.text) for result in results]
-    sections.append(("program", explain_program(assemble(results[-1].plan))))
-    return "\n\n".join([f"== topology ==\n{topology.describe()}", *(f"== {name} ==\n{text}" for name, text in sections)])
+    program = assemble(results[-1].plan)
+    sections = [("topology", topology.describe()), *((result.name, result.text) for result in results)]
+    sections.append(("program", explain_program(program)))
+    return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
 
 
 def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -> Iterator[PassResult]:

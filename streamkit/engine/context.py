@@ -114,7 +114,7 @@ def key_groups_of(keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
 def log_timestamps(milliseconds: npt.NDArray[np.int64] | pa.Array) -> pa.Array:
     """Event times as the log keeps them."""
     array = milliseconds if isinstance(milliseconds, pa.Array) else pa.array(milliseconds, pa.int64())
-    return array.cast(LOG_TIMESTAMP)
+    return array.view(LOG_TIMESTAMP)
 
 
 def runs(batch: pa.RecordBatch, labels: npt.NDArray[np.int64]) -> Iterable[tuple[int, pa.RecordBatch]]:

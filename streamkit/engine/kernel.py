@@ -27,17 +27,18 @@ from streamkit.plan.operator import Operator
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
 from streamkit.state.key_group import key_group_range
+from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.task_state import Share, TaskState, open_state
 
 
 def run_inner_kernel(
-    program: Program, stage: int, task: int, rows: Iterable[tuple[int, pa.Buffer]], storage: Storage
+    program: Program, stage: int, task: int, rows: Iterable[tuple[int, pa.Buffer]], storage: Storage, stores: Stores = ON_DISK
 ) -> Iterator[Packed]:
     """Run a kernel that feeds another: its rows, those that only pass through, and the reports."""
     arrival = collect(rows)
     if (plan := _plan_heard(arrival)) is None:
         return
-    report, sent = _run(program, plan, stage, task, arrival, storage)
+    report, sent = _run(program, plan, stage, task, arrival, storage, stores)
     yield from sent
     yield from _passing_through(program, stage, task, arrival)
     for other in range(plan.application.tasks):
@@ -47,13 +48,13 @@ def run_inner_kernel(
 
 
 def run_last_kernel(
-    program: Program, stage: int, task: int, rows: Iterable[tuple[int, pa.Buffer]], storage: Storage
+    program: Program, stage: int, task: int, rows: Iterable[tuple[int, pa.Buffer]], storage: Storage, stores: Stores = ON_DISK
 ) -> TaskReport | None:
     """Run the kernel whose report goes to the commit; None if no plan arrived, as when Spark replays a committed epoch."""
     arrival = collect(rows)
     if (plan := _plan_heard(arrival)) is None:
         return None
-    report, _ = _run(program, plan, stage, task, arrival, storage)
+    report, _ = _run(program, plan, stage, task, arrival, storage, stores)
     heard = tuple(from_plain(KernelReport, message["report"]) for message in arrival.of_kind("kernel"))
     splits = tuple(from_plain(SplitReport, message["report"]) for message in arrival.of_kind("split"))
     return TaskReport(
@@ -67,11 +68,11 @@ def _plan_heard(arrival: Arrival) -> EpochPlan | None:
 
 
 def _run(
-    program: Program, plan: EpochPlan, stage: int, task: int, arrival: Arrival, storage: Storage
+    program: Program, plan: EpochPlan, stage: int, task: int, arrival: Arrival, storage: Storage, stores: Stores
 ) -> tuple[KernelReport, list[Packed]]:
     application = plan.application
     groups = key_group_range(task, application.tasks, application.key_groups)
-    state = _open(program, plan, stage, task, storage)
+    state = _open(program, plan, stage, task, storage, stores)
     context = Context(program, plan, storage, arrival, state, groups, origin=task)
     try:
         run_operators(program.operators_of(stage), context)
@@ -85,7 +86,7 @@ def _run(
     return report, context.sent
 
 
-def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage) -> TaskState | None:
+def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage, stores: Stores) -> TaskState | None:
     application = plan.application
     names = [store.name for store in program.stores if store.stage == stage]
     if not names:
@@ -98,7 +99,7 @@ def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Sto
     )
     reach("state.before_open")
     folder = Path(storage.root) / store_folder(application.name, stage, task, application.tasks)
-    return open_state(storage, folder, share, plan.changes, application.store_memory_bytes)
+    return open_state(storage, folder, share, plan.changes, application.store_memory_bytes, stores)
 
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:

@@ -1,13 +1,15 @@
 """
-The engine without Spark: readers, kernels and commit in one process, one after another.
+The engine without Spark: readers, kernels and commit in one process, one after another, or side by side in threads.
 
 The same readers, kernels and commit run under Spark, which adds placement and retries and nothing else. The test driver,
-the crash tests and small jobs use this one.
+the crash tests and small jobs use this one. `local_run` goes on with it beside the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +17,7 @@ from streamkit.engine.commit import commit_epoch
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.exchange import Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
-from streamkit.engine.planner import Planner
+from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.engine.reader import read_split
 from streamkit.engine.report import EpochClaim, TaskReport
 from streamkit.failpoints import reach
@@ -23,18 +25,20 @@ from streamkit.log.log import Log
 from streamkit.log.storage.storage import Storage
 from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
+from streamkit.state.stores import ON_DISK, Stores
 
 Arrived = list[tuple[int, pa.Buffer]]
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
 
 
-def run_available(planner: Planner, *, drain: bool = False, splits: int = 2) -> list[EpochClaim]:
+def run_available(planner: Planner, *, drain: bool = False, splits: int = 2, stores: Stores = ON_DISK) -> list[EpochClaim]:
     """Run epochs until nothing is left to take; with `drain`, then close all windows. Returns what was committed."""
-    claims = []
-    while (claim := run_next(planner, splits=splits)) is not None:
+    claims: list[EpochClaim] = []
+    while (claim := run_next(planner, splits=splits, stores=stores, before=claims[-1].end if claims else None)) is not None:
         claims.append(claim)
         planner = planner.with_near_anchor()
     if drain and (end := planner.closing_end(before := planner.committed_end())) is not None:
-        claims.append(run_epoch(planner, before, end, splits))
+        claims.append(run_epoch(planner, before, end, splits, stores))
     return claims
 
 
@@ -46,33 +50,62 @@ def run_maintained(
         return run_available(planner, drain=drain, splits=splits)
 
 
-def run_next(planner: Planner, *, splits: int = 2) -> EpochClaim | None:
-    """Run the next epoch and commit it; None if there is nothing to take."""
-    before = planner.committed_end()
-    end = planner.next_end(before)
-    return None if end is None else run_epoch(planner, before, end, splits)
+def run_next(
+    planner: Planner,
+    *,
+    splits: int = 2,
+    stores: Stores = ON_DISK,
+    records_max: int = EVERYTHING,
+    before: EpochEnd | None = None,
+) -> EpochClaim | None:
+    """
+    Run the next epoch and commit it; None if there is nothing to take, and no tick is due.
+
+    `before` is the end of the last epoch, if it is known: that is not asked of the catalog then, whose commit compares it.
+    """
+    before = before or planner.committed_end()
+    end = planner.next_end(before, records_max=records_max)
+    return None if end is None else run_epoch(planner, before, end, splits, stores)
 
 
-def run_epoch(planner: Planner, before: EpochEnd, end: EpochEnd, splits: int) -> EpochClaim:
-    """Run one epoch to its commit."""
+def run_epoch(
+    planner: Planner, before: EpochEnd, end: EpochEnd, splits: int, stores: Stores = ON_DISK, each: Each = map
+) -> EpochClaim:
+    """Run one epoch to its commit; `each` says how its tasks run."""
     plan, parts = planner.plan(before, end, splits)
     reach("epoch.planned")
-    reports = run_tasks(planner.program, plan, parts, planner.storage)
+    reports = run_tasks(planner.program, plan, parts, planner.storage, stores, each)
     claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports)
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim
 
 
-def run_tasks(program: Program, plan: EpochPlan, parts: Sequence[Split], storage: Storage) -> list[TaskReport]:
+def run_tasks(
+    program: Program,
+    plan: EpochPlan,
+    parts: Sequence[Split],
+    storage: Storage,
+    stores: Stores = ON_DISK,
+    each: Each = map,
+) -> list[TaskReport]:
     """Run the readers and every kernel of an epoch; nothing becomes visible."""
-    tasks = plan.application.tasks
-    arrived = _exchanged((row for part in parts for row in read_split(program, plan, part, storage)), tasks)
+    tasks = range(plan.application.tasks)
+    arrived = _exchanged(
+        chain.from_iterable(each(lambda part: list(read_split(program, plan, part, storage)), parts)), len(tasks)
+    )
     for stage in range(1, program.stages):
-        sent = (row for task in range(tasks) for row in run_inner_kernel(program, stage, task, arrived[task], storage))
-        arrived = _exchanged(sent, tasks)
-    reports = [run_last_kernel(program, program.stages, task, arrived[task], storage) for task in range(tasks)]
+        arrived = _exchanged(
+            chain.from_iterable(each(_inner_kernel(program, stage, arrived, storage, stores), tasks)), len(tasks)
+        )
+    reports = each(lambda task: run_last_kernel(program, program.stages, task, arrived[task], storage, stores), tasks)
     return [report for report in reports if report is not None]
+
+
+def _inner_kernel(
+    program: Program, stage: int, arrived: Sequence[Arrived], storage: Storage, stores: Stores
+) -> Callable[[int], list[Packed]]:
+    return lambda task: list(run_inner_kernel(program, stage, task, arrived[task], storage, stores))
 
 
 def _exchanged(rows: Iterable[Packed], tasks: int) -> list[Arrived]:

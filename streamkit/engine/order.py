@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -126,8 +127,8 @@ class _Lane:
         self._records_of = records_of
         self._records: dict[int, Records] = {}
         self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
-        rows = [self._rows(frame) for frame in range(len(backlog.extents))]
-        self._rows_before = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
+        rows = (self._rows(frame) for frame in range(len(backlog.extents)))
+        self._rows_before = np.array(list(accumulate(rows, initial=0)), np.int64)
 
     @property
     def total(self) -> int:

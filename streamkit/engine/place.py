@@ -75,6 +75,8 @@ def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
 
 def canonical_order(batch: pa.RecordBatch) -> Numbers:
     """The permutation that sorts rows by their places; rows at one place stay as they stand."""
+    if batch.num_rows <= 1:
+        return np.arange(batch.num_rows)
     columns = _sort_columns(batch)
     significant = [column for column in columns if len(column) and (column[0] != column).any()]
     if not significant:

@@ -8,19 +8,21 @@ what readers and kernels need. Between epochs it keeps nothing but caches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.clock import Clock
-from streamkit.engine.anchor import Anchor
+from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import Backlog, Records, cut
 from streamkit.engine.stream_time import NO_TIME, Times, committed_times, of_input, of_store, of_windows
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.span import ManifestSlice
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
@@ -45,6 +47,18 @@ class Planner:
     clock: Clock
     anchor: Anchor
     records_max: int = EVERYTHING
+    generation_start: GenerationStart = field(default_factory=GenerationStart, compare=False)
+
+    @cached_property
+    def _added(self) -> AddedExtents:
+        """The extents of changelogs since the anchor."""
+        ids = [store.changelog_id for store in self.application.stores.values()]
+        return AddedExtents(self.catalog, ids, self.anchor.ends)
+
+    @cached_property
+    def _looked(self) -> dict[int, ManifestSlice]:
+        """What `next_end` saw behind an epoch, for the plan of the next."""
+        return {}
 
     @property
     def topic_ids(self) -> tuple[int, ...]:
@@ -57,22 +71,28 @@ class Planner:
 
     def backlog(self) -> int:
         """How many records of streams and tables wait."""
-        return sum(backlog.records for backlog in self._backlogs(self.committed_end(), None))
+        before = self.committed_end()
+        return sum(backlog.records for backlog in self._backlogs(before, None, self._look(before)))
 
     def committed_end(self) -> EpochEnd:
         """Where the last committed epoch stopped."""
         state = self.catalog.application(self.application.name)
         return EpochEnd(state.epoch, state.positions, committed_times(state, self.topic_ids), closing=state.drained)
 
-    def next_end(self, before: EpochEnd, until: Offsets | None = None) -> EpochEnd | None:
-        """Where the epoch after `before` stops, at most at `until`; None if there is nothing to take, and no tick is due."""
-        backlogs = self._backlogs(before, until)
+    def next_end(self, before: EpochEnd, until: Offsets | None = None, records_max: int = EVERYTHING) -> EpochEnd | None:
+        """
+        Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
+
+        None if there is nothing to take, and no tick is due.
+        """
+        self._looked[before.epoch] = found = self._look(before)
+        backlogs = self._backlogs(before, until, found)
         if not any(backlog.extents for backlog in backlogs):
             return self._tick_end(before)
-        found = cut(backlogs, self.records_max, self._records, is_between_keys=self._reads_a_topic_twice())
-        positions = self._moved(before.positions, backlogs, found.ends)
-        times = self._reached(before.times, backlogs, found.reached)
-        return EpochEnd(before.epoch + 1, positions, times, found.records, self._now_ms(before))
+        taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
+        positions = self._moved(before.positions, backlogs, taken.ends)
+        times = self._reached(before.times, backlogs, taken.reached)
+        return EpochEnd(before.epoch + 1, positions, times, taken.records, self._now_ms(before))
 
     def closing_end(self, before: EpochEnd) -> EpochEnd | None:
         """The epoch that closes every open window at the end of a drain; None if nothing came since the last one."""
@@ -120,32 +140,45 @@ class Planner:
 
     def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
         """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
-        purged_below = self.catalog.purged_below(self.topic_ids)  # before the slices: a later purge fails the commit
-        parts = _split(self._slices(before, end), splits)
-        plan = EpochPlan(self.application, before, end, len(parts), self._changes(before.epoch), self._globals(), purged_below)
+        found = self._looked.pop(before.epoch, None) or self._look(before)
+        self._looked.clear()
+        parts = _split(self._slices(before, end, found), splits)
+        changes, purged_below = self._changes(before.epoch), found.purged_below  # of one look: a later purge fails the commit
+        plan = EpochPlan(self.application, before, end, len(parts), changes, self._globals(), purged_below)
         return plan, parts
 
-    def with_near_anchor(self) -> Planner:
-        """This planner, its anchor moved on if plans have grown since."""
-        ids = [store.changelog_id for store in self.application.stores.values()]
-        anchor = self.anchor.moved(self.catalog, self.storage, (self.application.id, self.application.generation), ids)
+    def with_near_anchor(self, extents_max: int = EXTENTS_MAX) -> Planner:
+        """This planner, its anchor moved on if plans name more than so many extents of changelogs."""
+        last = self._added.last
+        if last is not None and self.anchor.is_near(last, extents_max):  # as of the last plan, which spares a look
+            return self
+        application, ids = (self.application.id, self.application.generation), self._added.changelog_ids
+        anchor = self.anchor.moved(self.catalog, self.storage, application, ids, extents_max)
         return self if anchor is self.anchor else replace(self, anchor=anchor)
 
-    def _backlogs(self, before: EpochEnd, until: Offsets | None) -> list[Backlog]:
-        numbers = [number for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
-        places = self._places(numbers, before.positions)
-        found = [self._backlog(place, *found, until) for place, found in sorted(places.items())]
-        return [replace(one, floor_ms=before.times.get(of_input(self.topic_ids[one.input]), NO_TIME)) for one in found]
+    def _look(self, before: EpochEnd) -> ManifestSlice:
+        """What the catalog has of the streams and tables behind an epoch."""
+        topic_ids = {self.topic_ids[number] for number in self._numbers(*STREAM_KINDS)}
+        return self.catalog.extents_of(topic_ids, before.positions)
+
+    def _numbers(self, *kinds: str) -> list[int]:
+        return [number for number, source in enumerate(self.program.inputs) if source.kind in kinds]
+
+    def _backlogs(self, before: EpochEnd, until: Offsets | None, found: ManifestSlice) -> list[Backlog]:
+        places = self._places(self._numbers(*STREAM_KINDS), before.positions, found)
+        backlogs = [self._backlog(place, *part, until) for place, part in sorted(places.items())]
+        return [replace(one, floor_ms=before.times.get(of_input(self.topic_ids[one.input]), NO_TIME)) for one in backlogs]
 
     def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
         number, partition = place
         stop = end if until is None else min(end, until.get(self.topic_ids[number], {}).get(partition, 0))
         return Backlog(number, partition, start, tuple(extent for extent in extents if extent.base_offset < stop), stop)
 
-    def _places(self, numbers: Sequence[int], positions: Offsets) -> dict[tuple[int, int], tuple[int, Sequence[Extent], int]]:
+    def _places(
+        self, numbers: Sequence[int], positions: Offsets, manifest: ManifestSlice
+    ) -> dict[tuple[int, int], tuple[int, Sequence[Extent], int]]:
         """By input and partition: where to go on, the extents from there, and where the partition ends."""
         since = {self.topic_ids[number]: positions.get(self.topic_ids[number], {}) for number in numbers}
-        manifest = self.catalog.extents_of(list(since), since)
         for number in numbers:
             if not manifest.end_offsets[self.topic_ids[number]]:
                 raise TopicNotFoundError(
@@ -186,9 +219,9 @@ class Planner:
         batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, [TIMESTAMP])
         return batch[TIMESTAMP].cast(pa.int64()).to_numpy(), offsets
 
-    def _slices(self, before: EpochEnd, end: EpochEnd) -> list[Slice]:
+    def _slices(self, before: EpochEnd, end: EpochEnd, found: ManifestSlice) -> list[Slice]:
         slices: list[Slice] = []
-        for backlog in self._backlogs(before, end.positions):
+        for backlog in self._backlogs(before, end.positions, found):
             topic_id = self.topic_ids[backlog.input]
             stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
             topic = self.program.inputs[backlog.input].topic
@@ -196,11 +229,10 @@ class Planner:
         return slices
 
     def _changes(self, epoch: int) -> Changes:
-        topic_ids = [store.changelog_id for store in self.application.stores.values()]
-        anchor, manifest = self.anchor, self.catalog.extents_of(topic_ids, self.anchor.ends)
-        if anchor.plan_files and manifest.layouts != anchor.layouts:
+        anchor, manifest = self.anchor, self._added.read()
+        if anchor.is_outdated(manifest):
             # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
-            anchor, manifest = Anchor(), self.catalog.extents_of(topic_ids, {})
+            anchor, manifest = Anchor(), self.catalog.extents_of(self._added.changelog_ids, {})
         tokens = self.catalog.epoch_tokens(self.application.id, anchor.epoch)
         return Changes(
             epoch=epoch,
@@ -211,12 +243,13 @@ class Planner:
             tokens=tokens,
             plan_files=anchor.plan_files,
             purged_below=manifest.purged_below,
-            generation_start=self.catalog.generation_start(self.application.id),
+            generation_start=self.generation_start.at(epoch, self.catalog, self.application.id),
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:
-        numbers = [number for number, source in enumerate(self.program.inputs) if source.kind == "global_table"]
-        places = self._places(numbers, {})
+        if not (numbers := self._numbers("global_table")):
+            return {}
+        places = self._places(numbers, {}, self.catalog.extents_of({self.topic_ids[number] for number in numbers}, {}))
         found: dict[int, list[Extent]] = {number: [] for number in numbers}
         for (number, _), (_, extents, _) in sorted(places.items()):
             found[number] += extents

@@ -121,7 +121,7 @@ def _slice_batches(
         if not batch.num_rows:
             continue
         context.records += batch.num_rows
-        timestamps = batch[TIMESTAMP].cast(pa.int64())
+        timestamps = batch[TIMESTAMP].view(pa.int64())
         keys = order_keys(timestamps.to_numpy(), floor)
         floor = int(keys[-1])
         advances.take(piece, keys, offsets, context)

@@ -171,8 +171,14 @@ def constant(value: int, rows: int, data_type: pa.DataType) -> pa.Array:
 
 def of_live_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], pa.Array]) -> pa.Array:
     """Apply a computation to the rows that are not deletions; null for deletions, which have no values."""
+    return columns_of_live_rows(batch, lambda rows: {"": compute(rows)})[""]
+
+
+def columns_of_live_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    """As `of_live_rows`, for several columns at once."""
     live = pc.invert(batch[DELETED])
     if live.true_count == batch.num_rows:
         return compute(batch)
     is_live = live.to_numpy(zero_copy_only=False)
-    return compute(batch.filter(live)).take(pa.array(np.cumsum(is_live) - 1, mask=~is_live))
+    places = pa.array(np.cumsum(is_live) - 1, mask=~is_live)
+    return {name: column.take(places) for name, column in compute(batch.filter(live)).items()}

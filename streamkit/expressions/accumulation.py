@@ -46,6 +46,9 @@ class _PerGroup:
 
     def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
         groups = self.groups
+        if len(values) == groups.size == 1:
+            alone: Values = ufunc(np.full(1, neutral, values.dtype), values)
+            return alone
         if ufunc is np.add and values.dtype == np.float64 and len(values):
             return np.bincount(groups.codes, weights=values, minlength=groups.size)[groups.used]
         totals = np.full(groups.size, neutral, values.dtype)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import pyarrow as pa
 
@@ -21,8 +22,8 @@ from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
 from streamkit.expressions.arrow import evaluate, refusal
 from streamkit.expressions.coercion import INTERVALS, cast_to
 from streamkit.expressions.literals import literal, to_json
-from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError
-from streamkit.expressions.sql import parse_sql
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Invocation, NoTranslationError, RuleError, columns_of
+from streamkit.expressions.python_functions import registered
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import (
     Alias,
@@ -31,6 +32,7 @@ from streamkit.plan.expression import (
     Expression,
     Lambda,
     Literal,
+    PythonCall,
     Reference,
     Scalar,
     SqlText,
@@ -38,9 +40,10 @@ from streamkit.plan.expression import (
     TypedExpression,
 )
 from streamkit.plan.expression_text import expression_text
+from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
 
-_EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
+_NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
 
 
 @dataclass(frozen=True)
@@ -89,18 +92,32 @@ class _Reading:
             case Alias(inner, _):
                 return self.value(inner)
             case SqlText(text):
-                return self.value(parse_sql(text, self.at))
+                return self.value(_parsed(text, self.at))
             case Cast(inner, type):
                 return self._cast(inner, type)
+            case PythonCall(function, arguments):
+                return self._python(function, arguments)
+            case Call(function, arguments) if function.lower() in _NAMING:
+                return self.call(_NAMING[function.lower()], tuple(self._named(function.lower(), arguments)))
             case Call(function, arguments):
                 return self.call(function, tuple(map(self._argument, arguments)))
         raise TopologyError(f"expected an expression; found {expression!r}", self.at)
+
+    def _named(self, function: str, arguments: Sequence[Expression]) -> Iterator[TypedExpression]:
+        """Names and values in turn: a value has the name of its alias, column or field, else one by its place."""
+        for place, argument in enumerate(arguments):
+            name = result_name(self._bare_call(argument)) or (str(place) if function == "arrays_zip" else f"col{place + 1}")
+            yield literal(name, "string")
+            yield self.value(argument)
+
+    def _bare_call(self, expression: Expression) -> Expression:
+        return _parsed(expression.text, self.at) if isinstance(expression, SqlText) else expression
 
     def call(self, function: str, arguments: Sequence[Argument]) -> TypedExpression:
         """The typed expression of a call, by the first rule of the function that takes it."""
         rules = FUNCTIONS.get(function.lower())
         if rules is None:
-            raise self._unknown(function)
+            raise unknown_function(function, self._text(), self.at)
         invocation = Invocation(function, tuple(arguments), self.build, self._bound, self.call, self.zone)
         try:
             for rule in rules:
@@ -115,14 +132,17 @@ class _Reading:
             f"{function}() does not take {_types(arguments)}, in {self._text()}; the columns are {self.schema}", self.at
         )
 
+    def _python(self, function: PythonFunction, arguments: Sequence[Expression]) -> TypedExpression:
+        """A call of a user's function, which this process then knows by its id."""
+        return TypedExpression("python", function.type, tuple(map(self.value, arguments)), registered(function))
+
     def build(self, expression: TypedExpression) -> TypedExpression:
         """The expression, computed now if it is constant; refused if it cannot be evaluated."""
         if reason := refusal(expression):
             raise self._unsupported(expression.name, reason)
-        constant = expression.arguments and all(argument.name == "literal" for argument in expression.arguments)
-        return (
-            fold(expression) if constant and not is_nested(expression.type) and expression.type not in INTERVALS else expression
-        )
+        if not expression.arguments or is_nested(expression.type) or expression.type in INTERVALS or columns_of(expression):
+            return expression
+        return fold(expression)
 
     def aggregate(self, name: str, expression: Expression) -> TypedAggregate:
         """The aggregate that a tree is; it must be one function over columns of the row, and nothing around it."""
@@ -144,12 +164,14 @@ class _Reading:
             argument, type = function.typed(invocation)
         except RuleError as error:
             raise TopologyError(f"{error}, in {text}; the columns are {self.schema}", self.at) from None
+        except NoTranslationError as error:
+            raise UnsupportedExpressionError(f"{error}, in {text}", self.at) from None
         every_row = function.name == "count" and argument.name == "literal" and argument.value is not None
         return TypedAggregate(name, function.name, type, None if every_row else argument, function.is_nullable)
 
     def _bare(self, expression: Expression) -> Expression:
         while isinstance(expression, (Alias, SqlText)):
-            expression = parse_sql(expression.text, self.at) if isinstance(expression, SqlText) else expression.expression
+            expression = _parsed(expression.text, self.at) if isinstance(expression, SqlText) else expression.expression
         return expression
 
     def _argument(self, expression: Expression) -> Argument:
@@ -178,6 +200,8 @@ class _Reading:
                 for part in parts[end:]:
                     found = self.call("get_field", (found, literal(part, "string")))
                 return found
+        if name.lower() in names.CONTEXT_NAMES:
+            raise unknown_function(name, self._text(), self.at)  # current_date without parentheses
         raise TopologyError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}", self.at)
 
     def _find(self, name: str) -> TypedExpression | None:
@@ -210,38 +234,67 @@ class _Reading:
             raise TopologyError(f"cannot cast {value.type} to {type}: {reason}, in {self._text()}", self.at)
         return cast
 
-    def _unknown(self, function: str) -> TopologyError:
-        """Why a name cannot be called."""
-        known = {*FUNCTIONS, *AGGREGATES}
-        if aggregate_named(function) or function.lower() in names.AGGREGATE_NAMES:
-            return TopologyError(f"{self._text()} has an aggregate; expected aggregates only in group_by(...).agg(...)", self.at)
-        if function.lower() in names.CONTEXT_NAMES:
-            return self._unsupported(
-                function, "its value depends on when or where it runs, so the same input would not give the same output"
-            )
-        if function.lower() in names.GENERATORS:
-            return UnsupportedExpressionError(
-                f"{self._text()} gives more or fewer rows than it is given; expected one value per row, or flat_map()", self.at
-            )
-        if function.lower() in names.FUNCTION_NAMES_IN_ANY_CASE:
-            return self._unsupported(function, "StreamKit cannot evaluate it yet")
-        close = difflib.get_close_matches(function.lower(), sorted(known), 3)
-        hint = f"; did you mean {', '.join(close)}?" if close else ""
-        return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", self.at)
-
     def _unsupported(self, function: str, reason: str) -> UnsupportedExpressionError:
-        return UnsupportedExpressionError(f"{function.lower()} cannot be used in {self._text()}: {reason}", self.at)
+        return _unsupported(function, self._text(), reason, self.at)
 
     def _text(self) -> str:
         return expression_text(self.whole)
 
 
+def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
+    """Why a name cannot be called, with the nearest that can."""
+    name = function.lower()
+    if aggregate_named(name) or name in names.AGGREGATE_NAMES:
+        return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
+    if name in names.CONTEXT_NAMES:
+        reason = "its value depends on when or where it runs, so the same input would not give the same output"
+        return _unsupported(name, text, reason, at)
+    if name in names.GENERATORS:
+        return UnsupportedExpressionError(
+            f"{text} gives more or fewer rows than it is given; expected one value per row, or flat_map()", at
+        )
+    if name in names.FUNCTION_NAMES_IN_ANY_CASE:
+        return _unsupported(name, text, "StreamKit cannot evaluate it yet", at)
+    close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *AGGREGATES}), 3)
+    hint = f"; did you mean {', '.join(close)}?" if close else ""
+    return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", at)
+
+
+def _unsupported(function: str, text: str, reason: str, at: Location | None) -> UnsupportedExpressionError:
+    return UnsupportedExpressionError(f"{function.lower()} cannot be used in {text}: {reason}", at)
+
+
+def result_name(expression: Expression) -> str | None:
+    """The name that a value brings along: its alias, or that of the column or field it is."""
+    match expression:
+        case Alias(_, name):
+            return name
+        case Reference(name):
+            return name.rpartition(".")[2]
+        case Call("get_field", (_, Literal(str() as name))):
+            return name
+    return None
+
+
 def fold(expression: TypedExpression) -> TypedExpression:
     """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
     try:
-        return literal(to_json(evaluate(expression, _EMPTY_ROW)[0], expression.type), expression.type)
+        return literal(to_json(evaluate(expression, _one_row())[0], expression.type), expression.type)
     except EvaluationError:
         return expression
+
+
+def _parsed(text: str, at: Location | None) -> Expression:
+    """The expression that an SQL text is; the parser is loaded for the first of them."""
+    from streamkit.expressions.sql import parse_sql
+
+    return parse_sql(text, at)
+
+
+@cache
+def _one_row() -> pa.RecordBatch:
+    """A row for what reads no column; Arrow loads pandas with its first array, for which a program without constants need not wait."""
+    return pa.record_batch([pa.array([0])], names=["_"])
 
 
 def constant(value: Scalar) -> TypedExpression:

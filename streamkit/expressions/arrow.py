@@ -1,23 +1,35 @@
 """
 Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules with the session's time zone UTC.
 
-What each operation does stands with its family: conditions, numbers, strings, times, casts. Names that are in none have
-no translation; `refusal` says so before anything runs.
+What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON.
+Names that are in none have no translation; `refusal` says so before anything runs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions import (
+    arrays,
+    attempts,
+    bits,
     casts,
     conditions,
     encodings,
     hashes,
+    json_functions,
+    lambdas,
+    maps,
+    mathematics,
     numbers,
+    python_functions,
     regular_expressions,
+    rounding,
     strings,
+    structs,
     substrings,
     times,
     urls,
@@ -27,8 +39,27 @@ from streamkit.expressions.rows import Rows, broadcast, plain
 from streamkit.plan.expression import TypedExpression
 
 FAMILIES = (
-    conditions, numbers, strings, substrings, regular_expressions, encodings, hashes, urls, times, casts,
-)  # importing them registers their operations  # fmt: skip
+    conditions,
+    numbers,
+    strings,
+    substrings,
+    regular_expressions,
+    encodings,
+    hashes,
+    urls,
+    times,
+    casts,
+    arrays,
+    maps,
+    structs,
+    lambdas,
+    json_functions,
+    python_functions,
+    rounding,
+    mathematics,
+    bits,
+    attempts,
+)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
@@ -41,6 +72,16 @@ def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
     rows = Rows.of(batch)
     rows.share(expression)
     return plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+
+
+def evaluate_all(columns: Iterable[tuple[str, TypedExpression]], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Named expressions as `evaluate` gives them; a user's function that several of them call runs once."""
+    rows = Rows.of(batch)
+    arrays = {}
+    for name, expression in columns:
+        rows.share(expression)
+        arrays[name] = plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+    return arrays
 
 
 def mask(predicate: TypedExpression, batch: pa.RecordBatch) -> pa.BooleanArray:

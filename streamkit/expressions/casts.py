@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.data_type import FLOATS, INTEGERS, decimal_of, is_nested, to_arrow
+from streamkit.expressions.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.numbers import WIDEST, fit_decimal, values_of, with_validity
 from streamkit.expressions.operation import Datum, operation
 from streamkit.expressions.reading import READERS, read_decimals
@@ -26,33 +27,51 @@ def family_of(type: str) -> str:
     return "float" if type in FLOATS else "decimal" if decimal_of(type) else type
 
 
-def _pair(expression: TypedExpression) -> tuple[str, str]:
-    return family_of(expression.arguments[0].type), family_of(expression.type)
-
-
 def _refuse(expression: TypedExpression) -> str | None:
     source, target = expression.arguments[0].type, expression.type
-    return None if source == "void" or _pair(expression) in CASTS else f"a cast of {source} to {target} has no Arrow translation"
+    return None if _is_known(source, target) else f"a cast of {source} to {target} has no Arrow translation"
+
+
+def _is_known(source: str, target: str) -> bool:
+    """Whether there is a conversion, of a nested value and of all that it holds."""
+    if source in (target, "void"):
+        return True
+    if is_nested(source):
+        pairs = inner_pairs(source, target)
+        return pairs is not None and all(_is_known(*pair) for pair in pairs)
+    return (family_of(source), family_of(target)) in CASTS
 
 
 def _fails(expression: TypedExpression) -> bool:
-    source, target = expression.arguments[0].type, expression.type
+    return _can_fail(expression.arguments[0].type, expression.type)
+
+
+def _can_fail(source: str, target: str) -> bool:
+    if source in (target, "void"):
+        return False
+    if is_nested(source):
+        return any(_can_fail(*pair) for pair in inner_pairs(source, target) or ())
     if source in INTEGERS and target in INTEGERS:
         return INTEGERS.index(target) < INTEGERS.index(source)
-    return source != "void" and _pair(expression) not in NEVER_FAIL
+    return (family_of(source), family_of(target)) not in NEVER_FAIL
 
 
 @operation("cast", fails=_fails, refuse=_refuse)
 def _cast(expression: TypedExpression, value: Datum) -> Datum:
+    source = expression.arguments[0].type
     if isinstance(value, pa.Scalar):
-        return _convert(expression, pa.array([value], value.type))[0]
-    return _convert(expression, value)
+        return _convert(pa.repeat(value, 1), source, expression.type)[0]
+    return _convert(value, source, expression.type)
 
 
-def _convert(expression: TypedExpression, values: pa.Array) -> pa.Array:
-    if expression.arguments[0].type == "void":
-        return pa.nulls(len(values), to_arrow(expression.type))
-    return CASTS[_pair(expression)](values, expression.type)
+def _convert(values: pa.Array, source: str, target: str) -> pa.Array:
+    if source == target:
+        return values
+    if source == "void":
+        return pa.nulls(len(values), to_arrow(target))
+    if is_nested(source):
+        return convert_nested(values, source, target, _convert)
+    return CASTS[family_of(source), family_of(target)](values, target)
 
 
 def _checked(values: pa.Array, type: str) -> pa.Array:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import INTEGERS, decimal_of, has_map, to_arrow
+from streamkit.data_type import INTEGERS, array_of, decimal_of, element_of, fields_of, has_map, struct_of, to_arrow
 from streamkit.expressions.coercion import (
     Combine,
     cast_to,
@@ -20,9 +20,11 @@ from streamkit.expressions.coercion import (
     wider_common_without_strings,
     wider_decimal,
 )
+from streamkit.expressions.elements import booleans, validity
 from streamkit.expressions.literals import literal, to_scalar
 from streamkit.expressions.numbers import promoted
 from streamkit.expressions.operation import Datum, Invocation, RuleError, function, never_null, operation
+from streamkit.expressions.ordering import joint_keys
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
 
@@ -34,6 +36,8 @@ def comparison(name: str) -> Callable[[Invocation], TypedExpression | None]:
 
     def rule(call: Invocation) -> TypedExpression | None:
         left, right = compared(call, name)
+        if left.type != right.type and unnamed(left.type) == unnamed(right.type):
+            right = call.cast(right, left.type)
         if left.type != right.type:
             raise RuleError(
                 f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; cast one of them"
@@ -43,6 +47,15 @@ def comparison(name: str) -> Callable[[Invocation], TypedExpression | None]:
         return TypedExpression(name, "boolean", (left, right))
 
     return rule
+
+
+def unnamed(type: str) -> str:
+    """The type with fields named by their places: structs of equal types are compared whatever the names."""
+    if element := element_of(type):
+        return array_of(unnamed(element))
+    if fields := fields_of(type):
+        return struct_of((f"_{place}", unnamed(inner)) for place, (_, inner) in enumerate(fields))
+    return type
 
 
 def compared(call: Invocation, name: str) -> tuple[TypedExpression, TypedExpression]:
@@ -178,9 +191,19 @@ def has_nan(value: Datum) -> bool:
     return len(numbers) > 0 and bool(np.isnan(np.max(numbers)))
 
 
+def _by_keys(compare: Callable[[np.ndarray, np.ndarray], np.ndarray], left: Datum, right: Datum) -> Datum:
+    """Arrays and structs compared by their keys."""
+    count = next((len(value) for value in (left, right) if isinstance(value, pa.Array)), None)
+    one, other = (broadcast(value, 1 if count is None else count) for value in (left, right))
+    result = booleans(compare(*joint_keys(one, other)), validity(one) & validity(other))
+    return result[0] if count is None else result
+
+
 @operation("eq", rule=comparison("eq"))
 def _eq(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN equals NaN, as in Spark; null if one side is."""
+    if pa.types.is_nested(left.type):
+        return _by_keys(np.equal, left, right)
     equal = pc.equal(left, right)
     return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right))) if has_nan(left) and has_nan(right) else equal
 
@@ -188,12 +211,16 @@ def _eq(_: TypedExpression, left: Datum, right: Datum) -> Datum:
 @operation("lt", rule=comparison("lt"))
 def _lt(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN is greater than any other number, as in Spark."""
+    if pa.types.is_nested(left.type):
+        return _by_keys(np.less, left, right)
     less = pc.less(left, right)
     return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right))) if has_nan(right) else less
 
 
 @operation("le", rule=comparison("le"))
 def _le(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+    if pa.types.is_nested(left.type):
+        return _by_keys(np.less_equal, left, right)
     less = pc.less_equal(left, right)
     return pc.or_(less, pc.is_nan(right)) if has_nan(right) else less
 
@@ -291,7 +318,9 @@ def _in(expression: TypedExpression, rows: Rows) -> Datum:
     needle = rows.value(value)
     if not members:
         return pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), pa.scalar(False))
-    if all(member.name == "literal" for member in members) and not pa.types.is_floating(needle.type):
+    if all(member.name == "literal" for member in members) and not (
+        pa.types.is_floating(needle.type) or pa.types.is_nested(needle.type)
+    ):
         return _in_literals(needle, members)
     result: Datum = pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), pa.scalar(False))
     for member in members:

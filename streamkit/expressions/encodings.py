@@ -169,7 +169,7 @@ _CHARACTER_SETS = {
 
 
 def _has_values(value: Datum) -> bool:
-    return value.is_valid if isinstance(value, pa.Scalar) else value.null_count < len(value)
+    return bool(value.is_valid if isinstance(value, pa.Scalar) else value.null_count < len(value))
 
 
 def _codec(name: str) -> str:

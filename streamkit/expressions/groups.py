@@ -69,6 +69,8 @@ class Groups:
 
 def group(columns: Sequence[pa.Array], rows: int) -> tuple[Groups, list[pa.Array]]:
     """Return the groups of `rows` rows by these columns, and the columns' values in each group; no column is one group."""
+    if rows == 1:
+        return Groups.of(np.zeros(1, np.int64), 1), [_alone(column) for column in columns]
     codes, size, keys = np.zeros(rows, np.int64), 1, [KeyCodes.of(column) for column in columns]
     for key in keys:
         codes, size = codes * len(key.values) + key.codes, size * len(key.values)
@@ -77,6 +79,12 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Groups, list[pa.Array
             codes, size = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     groups = Groups.of(codes, size)
     return groups, [key.values.take(pa.array(key.codes[groups.rows])) for key in keys]
+
+
+def _alone(column: pa.Array) -> pa.Array:
+    """A column of one row as the values of its groups."""
+    value = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return one_zero(value) if pa.types.is_floating(value.type) else value
 
 
 def row_by_row(rows: int, times: int) -> Groups:

@@ -168,7 +168,7 @@ def _words(data: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
 
 def _rotated(values: np.ndarray, bits: int) -> np.ndarray:
     width = values.dtype.itemsize * 8
-    return (values << values.dtype.type(bits)) | (values >> values.dtype.type(width - bits))
+    return np.asarray((values << values.dtype.type(bits)) | (values >> values.dtype.type(width - bits)))
 
 
 def _murmur_round(words: np.ndarray, hashes: np.ndarray) -> np.ndarray:
@@ -177,7 +177,7 @@ def _murmur_round(words: np.ndarray, hashes: np.ndarray) -> np.ndarray:
 
 
 def _murmur_end(hashes: np.ndarray, sizes: np.ndarray | int) -> np.ndarray:
-    found = hashes ^ np.asarray(sizes).astype(np.uint32)
+    found: np.ndarray = hashes ^ np.asarray(sizes).astype(np.uint32)
     found = (found ^ (found >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     found = (found ^ (found >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return np.asarray(found ^ (found >> np.uint32(16)))
@@ -218,7 +218,7 @@ _P1, _P2, _P3, _P4, _P5 = (
 def _xx_end(hashes: np.ndarray) -> np.ndarray:
     found = (hashes ^ (hashes >> np.uint64(33))) * _P2
     found = (found ^ (found >> np.uint64(29))) * _P3
-    return found ^ (found >> np.uint64(32))
+    return np.asarray(found ^ (found >> np.uint64(32)))
 
 
 def _xx_four(words: np.ndarray, hashes: np.ndarray) -> np.ndarray:
@@ -260,10 +260,12 @@ def _xx_bytes(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray, seeds: np
 def _xx_stripes(data: np.ndarray, starts: np.ndarray, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     lanes = [seeds + _P1 + _P2, seeds + _P2, seeds.copy(), seeds - _P1]
     for rows, stripe in _rounds(counts):
-        for lane in range(4):
-            words = _words(data, starts[rows] + 32 * stripe + 8 * lane, 8)
-            lanes[lane][rows] = _rotated(lanes[lane][rows] + words * _P2, 31) * _P1
-    found = sum((_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18))), np.zeros(len(seeds), np.uint64))
+        for place, lane in enumerate(lanes):
+            words = _words(data, starts[rows] + 32 * stripe + 8 * place, 8)
+            lane[rows] = _rotated(lane[rows] + words * _P2, 31) * _P1
+    found: np.ndarray = np.zeros(len(seeds), np.uint64)
+    for lane, bits in zip(lanes, (1, 7, 12, 18)):
+        found += _rotated(lane, bits)
     for lane in lanes:
         found = (found ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
     return found

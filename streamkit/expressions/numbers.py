@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal, DivisionByZero, InvalidOperation, localcontext
 
 import numpy as np
 import pyarrow as pa
@@ -170,6 +171,8 @@ def _sum(expression: TypedExpression, combine: Callable[[Datum, Datum], Datum], 
 def _multiply(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if not decimal_of(expression.type):
         return pc.multiply_checked(left, right)
+    if left.type.precision + right.type.precision + 1 > WIDEST:
+        return decimals_by_row(expression.type, lambda one, other: one * other, left, right)
     return fit_decimal(pc.multiply_checked(_exact(left), _exact(right)), expression.type)
 
 
@@ -200,22 +203,45 @@ def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return fit_decimal(pc.divide_checked(dividend, _exact(right)), expression.type)
 
 
-def _refuse_decimals(expression: TypedExpression) -> str | None:
-    if any(decimal_of(argument.type) for argument in expression.arguments):
-        return "it has no Arrow translation for decimals"
-    return _needs_numbers(expression)
+def decimals_by_row(type: str, compute: Callable[[Decimal, Decimal], Decimal | int], left: Datum, right: Datum) -> Datum:
+    """A function of two decimals as Python computes it, for what Arrow has no kernel or too few digits; a zero divisor raises."""
+    is_constant = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
+    count = 1 if is_constant else max(len(one) for one in (left, right) if isinstance(one, pa.Array))
+    columns = [[one.as_py()] * count if isinstance(one, pa.Scalar) else one.to_pylist() for one in (left, right)]
+    with localcontext(prec=4 * WIDEST):
+        try:
+            found = [None if a is None or b is None else compute(a, b) for a, b in zip(*columns)]
+        except (DivisionByZero, InvalidOperation, ZeroDivisionError):
+            raise pa.ArrowInvalid("division by zero") from None
+        if digits := decimal_of(type):
+            unit = Decimal(1).scaleb(-digits[1])
+            found = [None if value is None else Decimal(value).quantize(unit, ROUND_HALF_UP) for value in found]
+    result = pa.array(found, to_arrow(type))
+    return result[0] if is_constant else result
+
+
+def _positive_remainder(dividend: Decimal, divisor: Decimal) -> Decimal:
+    found = dividend % divisor
+    return (found + divisor) % divisor if found < 0 else found
+
+
+def _whole_quotient(dividend: Decimal, divisor: Decimal) -> int:
+    """As Java narrows to a long: what is beyond it wraps."""
+    return (int(dividend / divisor) + 2**63) % 2**64 - 2**63
 
 
 @operation(
     "remainder",
     rule=arithmetic("remainder", _remainder_type),
     fails=always,
-    refuse=_refuse_decimals,
+    refuse=_needs_numbers,
     right_first=True,
     nullable=always_nullable,
 )
-def _remainder(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+def _remainder(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The sign is that of the dividend."""
+    if decimal_of(expression.type):
+        return decimals_by_row(expression.type, lambda dividend, divisor: dividend % divisor, left, right)
     return _numpy_division(np.fmod, left, right)
 
 
@@ -223,12 +249,14 @@ def _remainder(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     "pmod",
     rule=arithmetic("pmod", _remainder_type),
     fails=always,
-    refuse=_refuse_decimals,
+    refuse=_needs_numbers,
     right_first=True,
     nullable=always_nullable,
 )
-def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+def _pmod(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The remainder, made positive by adding the divisor where it is negative."""
+    if decimal_of(expression.type):
+        return decimals_by_row(expression.type, _positive_remainder, left, right)
 
     def positive(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
         remainder = np.fmod(dividend, divisor)
@@ -238,9 +266,11 @@ def _pmod(_: TypedExpression, left: Datum, right: Datum) -> Datum:
 
 
 @operation(
-    "integral_divide", rule=_integral_divide_rule, functions=("div",), fails=always, refuse=_refuse_decimals, right_first=True
+    "integral_divide", rule=_integral_divide_rule, functions=("div",), fails=always, refuse=_needs_numbers, right_first=True
 )
-def _integral_divide(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+def _integral_divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
+    if decimal_of(expression.arguments[0].type):
+        return decimals_by_row(expression.type, _whole_quotient, left, right)
     return pc.divide_checked(left, right)
 
 

@@ -48,7 +48,7 @@ class Operation:
 
     `fails` says whether a row can make it raise; then it must not be computed for rows that Spark would skip. `refuse` gives the
     reason why an expression of this name has no translation after all, or None. `strict`: null as soon as one argument is.
-    `nullable` says whether a result can be null, given which arguments can.
+    `nullable` says whether a result can be null, given which arguments can. `once`: the same call on the same rows is computed once.
     """
 
     compute: Callable[..., Datum]
@@ -58,6 +58,7 @@ class Operation:
     lazy: bool
     right_first: bool
     nullable: Nullability
+    once: bool
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def operation(
     strict: bool = True,
     lazy: bool = False,
     right_first: bool = False,
+    once: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
     Enter the operation `name`, and a function of that name if it says what it `takes` and `gives`, or has a `rule`.
@@ -154,7 +156,7 @@ def operation(
     """
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
-        OPERATIONS[name] = Operation(compute, fails, refuse, strict and not lazy, lazy, right_first, nullable)
+        OPERATIONS[name] = Operation(compute, fails, refuse, strict and not lazy, lazy, right_first, nullable, once)
         if takes is not None and gives is not None:
             function(name, *functions)(signature_rule(name, takes, gives))
         elif rule is not None:
@@ -245,8 +247,10 @@ def same_as(place: int) -> Callable[[Sequence[TypedExpression]], str]:
 @lru_cache(maxsize=4096)
 def can_fail(expression: TypedExpression) -> bool:
     """Whether some row could make the expression raise."""
-    if not expression.arguments:
+    if expression.name in ("column", "literal"):
         return False
+    if expression.name == "lambda":
+        return can_fail(expression.arguments[0])
     return OPERATIONS[expression.name].fails(expression) or any(map(can_fail, expression.arguments))
 
 

@@ -19,7 +19,7 @@ _CONTROLS = _BLANKS + "\x7f"  # what Spark trims around numbers, dates and boole
 _FLOAT = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _SPECIAL_FLOAT = r"^(?:[+-]?(?:inf|infinity)|nan)$"
 _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?$"
-_TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _DATE = r"(?s)^(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"
 _TIMESTAMP = (
     r"^(?P<sign>[+-]?)(?P<year>[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
@@ -83,7 +83,7 @@ def _read_decimals_slowly(texts: Texts, type: str) -> pa.Array:
 def read_booleans(texts: Texts, type: str) -> pa.Array:
     """t, true, y, yes, 1 and their opposites, in any case."""
     word = pc.ascii_lower(pc.utf8_trim(texts, characters=_CONTROLS))
-    true, false = pc.is_in(word, value_set=_TRUE), pc.is_in(word, value_set=_FALSE)
+    true, false = (pc.is_in(word, value_set=pa.array(words, word.type)) for words in (_TRUE, _FALSE))
     _require(pc.or_(true, false), texts, type, texts.is_valid())
     return pc.if_else(texts.is_valid(), true, None)
 

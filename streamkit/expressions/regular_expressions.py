@@ -446,7 +446,8 @@ def _characters(text: str, limit: int) -> list[str]:
 
 def _split_in_java(text: str, pattern: re.Pattern[str], limit: int) -> list[str]:
     """Java's split: an empty match at the very start parts nothing."""
-    parts, place = [], 0
+    parts: list[str] = []
+    place = 0
     for match in matches_of(pattern, text):
         if limit > 0 and len(parts) == limit - 1:
             break

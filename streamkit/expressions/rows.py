@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,6 +39,10 @@ class Rows:
     def where(self, mask: pa.BooleanArray) -> Rows:
         """The rows where the mask is true; it has no nulls."""
         return Rows(self, mask.true_count, mask)
+
+    def within(self, parents: np.ndarray, columns: Mapping[str, pa.Array]) -> Rows:
+        """Rows of their own columns, each of which also sees the columns of one of these rows: the one whose number `parents` gives."""
+        return _InnerRows(self, parents, columns)
 
     def encoded(self, name: str) -> pa.Array:
         """A column as it came, which may be dictionary-encoded."""
@@ -77,6 +83,9 @@ class Rows:
 
     def _by_row(self, expression: TypedExpression) -> Datum:
         operation = OPERATIONS[expression.name]
+        if operation.once:
+            self._shared[expression] = _typed(operation.compute(expression, self), expression)
+            return self._shared[expression]
         if operation.lazy:
             return _typed(operation.compute(expression, self), expression)
         arguments = self._arguments(expression, operation)
@@ -121,6 +130,19 @@ class Rows:
         for value in nullable[1:]:
             mask = pc.and_(mask, value.is_valid())
         return self.value_where(argument, mask)
+
+
+class _InnerRows(Rows):
+    """The elements that lambdas are evaluated on."""
+
+    def __init__(self, outer: Rows, parents: np.ndarray, columns: Mapping[str, pa.Array]) -> None:
+        super().__init__(pa.record_batch({}), len(parents))
+        self._outer = outer
+        self._parents = pa.array(parents)
+        self._own = columns
+
+    def encoded(self, name: str) -> pa.Array:
+        return self._own[name] if name in self._own else self._outer.encoded(name).take(self._parents)
 
 
 def plain(array: pa.Array, type: pa.DataType) -> pa.Array:
@@ -187,6 +209,8 @@ def _repeated(expression: TypedExpression) -> tuple[TypedExpression, ...]:
     order: list[TypedExpression] = []
 
     def visit(part: TypedExpression) -> None:
+        if part.name == "lambda":  # it is computed on other rows
+            return
         for argument in part.arguments:
             visit(argument)
         if part.arguments:

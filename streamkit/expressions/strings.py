@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from unicodedata import category
 
 import numpy as np
@@ -33,8 +33,12 @@ _SPECIAL_UPPER = (
     r"\x{1ff2}-\x{1ff4}\x{1ff6}\x{1ff7}\x{1ffc}\x{fb00}-\x{fb06}\x{fb13}-\x{fb17}]"
 )
 _SPECIAL_LOWER = r"[\x{130}\x{3a3}]"
-_SPACE = pa.scalar(" ")
-_EMPTY_TYPES = {"string": pa.scalar("", pa.string()), "binary": pa.scalar(b"", pa.binary())}
+
+
+@cache
+def empty_value(type: str) -> pa.Scalar:
+    """The empty text, or the empty bytes."""
+    return pa.scalar("" if type == "string" else b"", pa.string() if type == "string" else pa.binary())
 
 
 @operation("upper", takes="string", gives="string", functions=("ucase",))
@@ -83,7 +87,9 @@ def _rtrim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
     return _trimmed(pc.utf8_rtrim, text, *characters)
 
 
-def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum = _SPACE) -> Datum:
+def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum | None = None) -> Datum:
+    if characters is None:
+        return trim(text, characters=" ")
     return each_constant(lambda value, some: trim(value, characters=some.as_py()), pa.string(), (text, characters), (1,))
 
 
@@ -103,7 +109,7 @@ def _concat_rule(call: Invocation) -> TypedExpression:
 
 @operation("concat", rule=_concat_rule, strict=False)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
-    return pc.binary_join_element_wise(*parts, _EMPTY_TYPES[expression.type])
+    return pc.binary_join_element_wise(*parts, empty_value(expression.type))
 
 
 def _concat_ws_rule(call: Invocation) -> TypedExpression:
@@ -117,7 +123,7 @@ def _concat_ws_rule(call: Invocation) -> TypedExpression:
 def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> Datum:
     """Nulls are left out, also those in arrays; a null separator gives null."""
     if not parts:
-        return pc.if_else(pc.is_valid(separator), _EMPTY_TYPES["string"], pa.scalar(None, pa.string()))
+        return pc.if_else(pc.is_valid(separator), empty_value("string"), pa.scalar(None, pa.string()))
     texts = [_joined(part, separator) if pa.types.is_list(part.type) else part for part in parts]
     nothing = reduce(pc.and_, map(pc.is_null, texts))
     texts[0] = pc.if_else(nothing, "", texts[0])  # Arrow leaves rows out in which all are null
@@ -171,7 +177,7 @@ def _padded(
     if simple and len(padding.as_py()) == 1:
         width = max(length.as_py(), 0)
         return pc.utf8_slice_codeunits(pad(text, width, padding.as_py()), 0, width)
-    return on_arrays(lambda _, *arrays: _padded_arrays(*arrays, order))(None, text, length, padding)
+    return on_arrays(lambda _, *arrays: _padded_arrays(arrays[0], arrays[1], arrays[2], order))(None, text, length, padding)
 
 
 def _padded_arrays(text: pa.Array, length: pa.Array, padding: pa.Array, order: Callable[..., tuple[Datum, Datum]]) -> pa.Array:
@@ -186,7 +192,7 @@ def _padded_arrays(text: pa.Array, length: pa.Array, padding: pa.Array, order: C
     fill = sliced(pc.binary_repeat(padding, pa.array(times)), np.zeros_like(spaces), spaces)
     cut = sliced(text, np.zeros_like(width), width)
     return null_with(
-        pc.binary_join_element_wise(*order(cut, fill), _EMPTY_TYPES["string" if pa.types.is_string(text.type) else "binary"]),
+        pc.binary_join_element_wise(*order(cut, fill), empty_value("string" if pa.types.is_string(text.type) else "binary")),
         length,
     )
 
@@ -262,7 +268,7 @@ def _translated(_: TypedExpression, text: pa.Array, old: pa.Array, new: pa.Array
 
 
 def _kept_offsets(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    return offsets_of(kept)[offsets]
+    return np.asarray(offsets_of(kept)[offsets])
 
 
 def _mask_rule(call: Invocation) -> TypedExpression:
@@ -349,7 +355,7 @@ def _distances_together(one: np.ndarray, ones: np.ndarray, other: np.ndarray, ot
         line = np.minimum.accumulate(fresh - places, axis=1) + places
         done = ones == row + 1
         found[done] = line[done, others[done]]
-    return found
+    return np.asarray(found)
 
 
 _SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202"))
@@ -407,11 +413,14 @@ def _ascii(_: TypedExpression, text: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.int32(), len(text), [validity(text), pa.py_buffer(numbers)])
 
 
-_FIRST_CHARACTERS = pa.array([*map(chr, range(256)), ""])
+@cache
+def _first_characters() -> pa.Array:
+    return pa.array([*map(chr, range(256)), ""])
 
 
 @operation("char", takes="bigint", gives="string", functions=("chr",))
 def _char(_: TypedExpression, number: Datum) -> Datum:
     """The character with the number modulo 256; the empty text for a negative one."""
     place = pc.if_else(pc.less(number, 0), 256, pc.bit_wise_and(number, 255))
-    return _FIRST_CHARACTERS[place.as_py()] if isinstance(place, pa.Scalar) else _FIRST_CHARACTERS.take(place)
+    known = _first_characters()
+    return known[place.as_py()] if isinstance(place, pa.Scalar) else known.take(place)

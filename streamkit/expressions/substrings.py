@@ -21,11 +21,10 @@ from streamkit.expressions.operation import (
     operation,
 )
 from streamkit.expressions.rows import Rows, broadcast
-from streamkit.expressions.strings import size_of
+from streamkit.expressions.strings import empty_value, size_of
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
 
-_EMPTY_TYPES = {"string": pa.scalar("", pa.string()), "binary": pa.scalar(b"", pa.binary())}
 _LENGTH_MAX = 2**31 - 1
 
 
@@ -42,7 +41,7 @@ def _substring(expression: TypedExpression, value: Datum, position: Datum, lengt
         return on_arrays(_substrings)(expression, value, position, length)
     start, count = position.as_py(), length.as_py()
     if count <= 0:
-        return pc.if_else(pc.is_valid(value), _EMPTY_TYPES[expression.type], pa.scalar(None, value.type))
+        return pc.if_else(pc.is_valid(value), empty_value(expression.type), pa.scalar(None, value.type))
     cut = pc.utf8_slice_codeunits if expression.type == "string" else pc.binary_slice
     if start >= 0:
         first = max(start - 1, 0)
@@ -88,7 +87,7 @@ def _overlay(
     after = start + count
     before = sliced(value, np.zeros_like(start), start - 1)
     first = np.where(after > 0, after - 1, np.where(after < 0, sizes + after, 0))
-    joined = pc.binary_join_element_wise(before, replacement, sliced(value, first, sizes), _EMPTY_TYPES[expression.type])
+    joined = pc.binary_join_element_wise(before, replacement, sliced(value, first, sizes), empty_value(expression.type))
     return null_with(joined, position, length)
 
 
@@ -201,7 +200,7 @@ def _substring_index(_: TypedExpression, text: Datum, separator: Datum, count: D
 def _before_separator(text: Datum, separator: pa.Scalar, count: pa.Scalar) -> Datum:
     parts, wanted = separator.as_py(), count.as_py()
     if not parts or not wanted:
-        return pc.if_else(pc.is_valid(text), _EMPTY_TYPES["string"], pa.scalar(None, pa.string()))
+        return pc.if_else(pc.is_valid(text), empty_value("string"), pa.scalar(None, pa.string()))
     if isinstance(text, pa.Scalar) or (abs(wanted) > 1 and len(parts.encode()) > 1):
         return each_value(_between_separators, pa.string(), text, separator, count)
     lists = pc.split_pattern(text, parts, max_splits=min(abs(wanted), _LENGTH_MAX), reverse=wanted < 0)
@@ -295,7 +294,7 @@ def _elt(expression: TypedExpression, rows: Rows) -> Datum:
     texts = expression.arguments[1:]
     if pc.any(pc.or_(pc.less(number, 1), pc.greater(number, len(texts)))).as_py():
         raise EvaluationError(f"{typed_text(expression)} failed: a number is not that of one of the {len(texts)} values")
-    result: Datum = pa.nulls(rows.count, _EMPTY_TYPES[expression.type].type)
+    result: Datum = pa.nulls(rows.count, empty_value(expression.type).type)
     for place, text in enumerate(texts):
         chosen = pc.fill_null(pc.equal(number, place + 1), False)
         result = pc.if_else(chosen, rows.value_where(text, chosen), result)

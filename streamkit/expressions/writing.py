@@ -24,11 +24,11 @@ def write_floats(values: pa.Array) -> pa.Array:
     if ordinary.false_count == 0:
         return pointed
     others = texts.filter(pc.invert(ordinary))
-    rewritten = pa.array([None if text is None else _java_form(text, values.type) for text in others.to_pylist()], pa.string())
+    rewritten = pa.array([None if text is None else java_form(text, values.type) for text in others.to_pylist()], pa.string())
     return pc.replace_with_mask(pointed, pc.invert(ordinary), rewritten)
 
 
-def _java_form(text: str, type: pa.DataType) -> str:
+def java_form(text: str, type: pa.DataType) -> str:
     """A number below 0.001 or from 10 million on: d.dddE±n."""
     if text in ("nan", "-nan"):
         return "NaN"

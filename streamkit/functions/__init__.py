@@ -14,11 +14,14 @@ from typing import NoReturn
 
 from streamkit.errors import UnsupportedExpressionError
 from streamkit.functions.aggregates import *  # noqa: F403
+from streamkit.functions.collections import *  # noqa: F403
 from streamkit.functions.columns import *  # noqa: F403
 from streamkit.functions.conditions import *  # noqa: F403
 from streamkit.functions.encodings import *  # noqa: F403
 from streamkit.functions.hashes import *  # noqa: F403
+from streamkit.functions.json import *  # noqa: F403
 from streamkit.functions.numbers import *  # noqa: F403
+from streamkit.functions.python import *  # noqa: F403
 from streamkit.functions.regular_expressions import *  # noqa: F403
 from streamkit.functions.strings import *  # noqa: F403
 from streamkit.functions.substrings import *  # noqa: F403
@@ -26,21 +29,6 @@ from streamkit.functions.times import *  # noqa: F403
 from streamkit.functions.urls import *  # noqa: F403
 from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES
 from streamkit.plan.location import user_location
-
-_FAMILIES = (
-    "aggregates",
-    "columns",
-    "conditions",
-    "encodings",
-    "hashes",
-    "numbers",
-    "recording",
-    "regular_expressions",
-    "strings",
-    "substrings",
-    "times",
-    "urls",
-)
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
@@ -81,7 +69,9 @@ def __getattr__(name: str) -> Callable[..., NoReturn]:
 
 
 def __dir__() -> list[str]:
-    return sorted(name for name in globals() if name.islower() and not name.startswith("_") and name not in _OTHERS)
-
-
-_OTHERS = frozenset(("annotations", "difflib", "user_location", *_FAMILIES))
+    """What can be called here; modules and what is imported for other ends are left out."""
+    return sorted(
+        name
+        for name, value in globals().items()
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", "").startswith(f"{__name__}.")
+    )

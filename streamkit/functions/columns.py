@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamkit.dsl.column import Column, to_literal
-from streamkit.plan.expression import Reference, SqlText
+from streamkit.dsl.column import Column, sql_text, to_literal
+from streamkit.plan.expression import Reference
 
 __all__ = ["col", "column", "expr", "lit"]
 
@@ -19,8 +19,8 @@ def lit(value: object) -> Column:
 
 
 def expr(text: str) -> Column:
-    """An expression in Spark SQL."""
-    return Column(SqlText(text))
+    """An expression in Spark SQL; TopologyError if the text cannot be read, or calls a function that does not exist."""
+    return Column(sql_text(text))
 
 
 column = col

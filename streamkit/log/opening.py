@@ -7,10 +7,12 @@ import os
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
-from streamkit.errors import ConfigError, SetupError
+from streamkit.errors import ConfigError, OutcomeUnknownError, SetupError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.journal import Journal
+from streamkit.log.catalog.transactions import RETRIES
 from streamkit.log.database.address import Address, is_address, parse_address
+from streamkit.log.database.database import ConnectionLostError
 from streamkit.log.database.location import location_text, log_directory
 from streamkit.log.database.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.database.system_error import naming
@@ -86,8 +88,7 @@ def open_catalog(location: str) -> Catalog:
     """
     settings = load_settings()
     if is_address(location):
-        postgres = importlib.import_module("streamkit.log.database.postgres")
-        return Catalog(postgres.PostgresDatabase(parse_address(location, settings.log_storage)))
+        return _shared_catalog(parse_address(location, settings.log_storage), SystemClock())
     return Catalog(SqliteDatabase(os.path.join(log_directory(location), CATALOG_FILE), read_only=True))
 
 
@@ -111,10 +112,10 @@ def _is_there(path: str) -> bool:
 
 def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     try:
-        postgres = importlib.import_module("streamkit.log.database.postgres")
+        importlib.import_module("streamkit.log.database.postgres")
     except ImportError as error:
         raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'") from error
-    catalog = Catalog(postgres.PostgresDatabase(address), clock)
+    catalog = _shared_catalog(address, clock)
     try:
         catalog.claim_storage(FileStorage(address.storage))
         storage = _opened(address.storage, catalog)
@@ -125,6 +126,17 @@ def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
     return Log(
         storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
     )
+
+
+def _shared_catalog(address: Address, clock: Clock, left: int = RETRIES) -> Catalog:
+    """The catalog in PostgreSQL; opened again when its server starts again meanwhile, since it makes only what is missing."""
+    postgres = importlib.import_module("streamkit.log.database.postgres")
+    try:
+        return Catalog(postgres.PostgresDatabase(address), clock)
+    except (ConnectionLostError, OutcomeUnknownError):
+        if not left:
+            raise
+    return _shared_catalog(address, clock, left - 1)
 
 
 def _opened(root: str, catalog: Catalog) -> Storage:

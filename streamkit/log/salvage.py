@@ -36,6 +36,7 @@ from streamkit.log.storage.storage import Storage, make_root, sync_folder
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.settings import COMPRESSION_TYPE, RETENTION_MS
 from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.log.values.python_values import python_values
 from streamkit.names import CATALOG_FILE, OFFSET, SlabName, fresh_token, producer_writer, unfinished_file
 from streamkit.schema import Schema
 
@@ -366,7 +367,8 @@ def _equal(ones: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
     if pa.types.is_null(ones.type):
         return np.ones(len(ones), bool)
     if pa.types.is_nested(ones.type):
-        return np.array([one == other for one, other in zip(ones.to_pylist(), others.to_pylist(), strict=True)], dtype=bool)
+        pairs = zip(map(repr, python_values(ones)), map(repr, python_values(others)), strict=True)  # NaN too has one text
+        return np.array([one == other for one, other in pairs], dtype=bool)
     if pa.types.is_floating(ones.type):
         bits = pa.int64() if ones.type == pa.float64() else pa.int32()
         ones, others = ones.view(bits), others.view(bits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.keys import check_key_types
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
 from streamkit.plan.program import Input, Output, Store
@@ -47,7 +48,8 @@ class Building:
         return self.changed[table]
 
     def add(self, step: Step) -> Step:
-        """Append a step, unless it stands there already."""
+        """Append a step, unless it stands there already; TopologyError if its key cannot be one."""
+        check_key_types(step.key, step.schema, step.at)
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
         return known

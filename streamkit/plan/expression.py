@@ -13,6 +13,8 @@ import decimal
 from dataclasses import dataclass
 from typing import Any
 
+from streamkit.plan.python_function import PythonFunction
+
 Scalar = bool | int | float | str | bytes | decimal.Decimal | dt.date | dt.datetime | dt.timedelta | None
 
 
@@ -50,6 +52,14 @@ class Call(Expression):
     """A function or operator of pyspark.sql, by name: `upper`, `avg`, `when`; operators are `gt`, `add`, `and` …"""
 
     function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class PythonCall(Expression):
+    """A call of a user's function; without arguments, of one that takes the whole row."""
+
+    function: PythonFunction
     arguments: tuple[Expression, ...]
 
 

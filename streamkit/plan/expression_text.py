@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Iterable
 from functools import singledispatch
@@ -13,6 +14,7 @@ from streamkit.plan.expression import (
     Expression,
     Lambda,
     Literal,
+    PythonCall,
     Reference,
     SqlText,
     TypedAggregate,
@@ -55,6 +57,11 @@ def _(expression: Lambda) -> str:
 
 
 @expression_text.register
+def _(expression: PythonCall) -> str:
+    return f"{expression.function.name}({', '.join(expression_text(argument) for argument in expression.arguments)})"
+
+
+@expression_text.register
 def _(expression: Cast) -> str:
     return f"CAST({expression_text(expression.expression)} AS {expression.type.upper()})"
 
@@ -86,6 +93,10 @@ def typed_text(expression: TypedExpression) -> str:
     if expression.name == "cast":
         return f"CAST({typed_text(expression.arguments[0])} AS {expression.type.upper()})"
     arguments = [_grouped(typed_text(argument), argument.name) for argument in expression.arguments]
+    if expression.name == "python":
+        return f"{expression.value.partition(':')[0]}({', '.join(arguments)})"
+    if expression.name == "lambda":
+        return f"{expression.value.replace(',', ', ')} -> {arguments[0]}"
     if isinstance(expression.value, str):
         arguments.append(_literal_text(expression.value))
     return call_text(expression.name, arguments)
@@ -113,7 +124,7 @@ def _literal_text(value: object) -> str:
         return str(value).upper().replace("NONE", "NULL")
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
-    return str(value) if isinstance(value, (int, float)) else "'{}'".format(str(value).replace("'", "\\'"))
+    return str(value) if isinstance(value, (int, float, decimal.Decimal)) else "'{}'".format(str(value).replace("'", "\\'"))
 
 
 def _inner_text(expression: Expression) -> str:
@@ -144,12 +155,14 @@ def _case_text(arguments: list[str]) -> str:
     return f"CASE{branches}{otherwise} END"
 
 
-_CLOSED = frozenset(("when", "case"))
+_CLOSED = frozenset(("when", "case", "get_item", "get_field"))
 _SPECIAL = {
     "not": lambda a: f"NOT {a[0]}",
     "negate": lambda a: f"-{a[0]}",
     "isnull": lambda a: f"{a[0]} IS NULL",
     "isnotnull": lambda a: f"{a[0]} IS NOT NULL",
+    "get_item": lambda a: f"{a[0]}[{_bare(a[1])}]",
+    "get_field": lambda a: f"{a[0]}.{_bare(a[1]).strip(chr(39))}",
     "between": lambda a: f"{a[0]} BETWEEN {a[1]} AND {a[2]}",
     "in": lambda a: f"{a[0]} IN ({', '.join(_bare(value) for value in a[1:])})",
     "when": _case_text,

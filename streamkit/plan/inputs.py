@@ -43,10 +43,14 @@ def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Node, I
 
     TopicNotFoundError lists the topics there are; TopologyError says what a topic lacks.
     """
-    sources = [node for node in walk(roots) if isinstance(node, SourceNode)]
-    inputs = {source: _input(source, topics) for source in sources}
+    inputs = {source: _input(source, topics) for source in sources_of(roots)}
     _check_agree(inputs)
     return dict(sorted(inputs.items(), key=lambda item: (item[1].kind == STREAM, item[1].topic, item[1].kind)))
+
+
+def sources_of(roots: Iterable[Node]) -> list[SourceNode]:
+    """The sources from which a topology reads."""
+    return [node for node in walk(roots) if isinstance(node, SourceNode)]
 
 
 def _input(source: SourceNode, topics: Topics | None) -> Input:

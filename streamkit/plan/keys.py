@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from streamkit.data_type import key_complaint
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, Reference, TypedExpression
@@ -24,6 +25,14 @@ def check_table_key(node: Node, columns: NamedColumns, key: tuple[str, ...]) -> 
             "expected another name for the new column",
             node.at,
         )
+
+
+def check_key_types(key: Iterable[str], schema: Schema, at: Location | None) -> None:
+    """TopologyError if a key has a column whose values no key can have."""
+    for name in key:
+        complaint = key_complaint(name, schema[name].type)
+        if complaint is not None:
+            raise TopologyError(f"{complaint}; the key here is {', '.join(key)}", at)
 
 
 def changed_key(columns: NamedColumns, key: tuple[str, ...]) -> tuple[str, ...]:

@@ -171,7 +171,8 @@ def referenced(expression: TypedExpression) -> set[str]:
     """The columns an expression reads."""
     if expression.name == "column":
         return {str(expression.value)}
-    return set().union(*(referenced(argument) for argument in expression.arguments))
+    read = set().union(*(referenced(argument) for argument in expression.arguments))
+    return read.difference(str(expression.value).split(",")) if expression.name == "lambda" else read
 
 
 def all_names(sets: Iterable[Iterable[str]]) -> Names:

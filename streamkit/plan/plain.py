@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 from streamkit.schema import Schema
 
 KIND = "kind"
 NO_KINDS: Mapping[str, type] = {}
 SCALARS = (str, int, float, bool)
+Writer: TypeAlias = Callable[[Any], Any]
+Reader: TypeAlias = Callable[[Any, Mapping[str, type]], Any]
 
 
 def to_plain(value: Any) -> Any:
@@ -24,18 +26,7 @@ def to_plain(value: Any) -> Any:
     fields, with its `kind` if it has one; a tuple is a list. The keys of a mapping are text, as JSON has them; a named tuple is
     the list of its values, which must be scalars.
     """
-    if isinstance(value, Schema):
-        return value.ddl()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {field.name: _inner(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {KIND: type(value).kind, **plain} if _has_kind(type(value)) else plain  # type: ignore[attr-defined]
-    if isinstance(value, Mapping):
-        return {str(key): _inner(item) for key, item in value.items()}
-    if hasattr(value, "_fields"):
-        return list(value)
-    if isinstance(value, (tuple, list)):
-        return [_inner(item) for item in value]
-    return value
+    return _writer(value.__class__)(value)
 
 
 def from_plain(expected: Any, value: Any, kinds: Mapping[str, type] = NO_KINDS) -> Any:
@@ -44,51 +35,108 @@ def from_plain(expected: Any, value: Any, kinds: Mapping[str, type] = NO_KINDS) 
 
     A missing field gets its default, so that values from before the field existed can be read; KeyError if it has none.
     """
+    return _reader(expected)(value, kinds)
+
+
+# A plan has thousands of values of few types, so what is to be done with a type is found out once.
+
+
+@cache
+def _writer(cls: type) -> Writer:
+    """How a value of this class is written, whatever `to_json` it has."""
+    if issubclass(cls, Schema):
+        return lambda value: value.ddl()
+    if dataclasses.is_dataclass(cls):
+        return partial(_dict_of, tuple(field.name for field in dataclasses.fields(cls)), _kind(cls))
+    if issubclass(cls, Mapping):
+        return lambda value: {str(key): _inner_writer(item.__class__)(item) for key, item in value.items()}
+    if hasattr(cls, "_fields"):
+        return list
+    if issubclass(cls, tuple | list):
+        return lambda value: [_inner_writer(item.__class__)(item) for item in value]
+    return _unchanged
+
+
+@cache
+def _inner_writer(cls: type) -> Writer:
+    """How a value of this class is written inside another."""
+    return (lambda value: value.to_json()) if hasattr(cls, "to_json") else _writer(cls)
+
+
+def _dict_of(names: Sequence[str], kind: Mapping[str, str], value: Any) -> dict[str, Any]:
+    fields = ((name, getattr(value, name)) for name in names)
+    return {**kind, **{name: _inner_writer(item.__class__)(item) for name, item in fields}}
+
+
+def _kind(cls: type) -> dict[str, str]:
+    own = cls.__dict__.get(KIND)
+    return {KIND: own} if isinstance(own, str) and own else {}
+
+
+def _unchanged(value: Any, _: Any = None) -> Any:
+    return value
+
+
+@cache
+def _reader(expected: Any) -> Reader:
+    """How a value of this type is read, whatever `from_json` it has."""
     if expected is Schema:
-        return Schema.parse(value) if value else Schema(())
+        return lambda value, _: Schema.parse(value) if value else Schema(())
     if dataclasses.is_dataclass(expected):
-        return _from_dict(expected, value, kinds)
+        return partial(_from_dict, expected)  # type: ignore[arg-type]  # a class
     if hasattr(expected, "_fields"):
-        return expected(*value)
+        return lambda value, _: expected(*value)
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
     if origin in (dict, Mapping):
-        return _from_mapping(arguments, value, kinds)
+        return partial(_from_mapping, *arguments)
+    if origin is tuple and arguments[-1:] == (Ellipsis,):
+        return partial(_from_list, arguments[0])
     if origin is tuple:
-        inner = [arguments[0]] * len(value) if arguments[-1:] == (Ellipsis,) else arguments
-        return tuple(_from_inner(each, item, kinds) for each, item in zip(inner, value, strict=True))
+        return partial(_from_fields, arguments)
     if origin in (typing.Union, types.UnionType):
-        return None if value is None else _from_inner(next(each for each in arguments if each is not type(None)), value, kinds)
-    return _frozen(value)
+        given = next(each for each in arguments if each is not type(None))
+        return lambda value, kinds: None if value is None else _inner_reader(given)(value, kinds)
+    return _unchanged if expected in SCALARS else lambda value, _: _frozen(value)
 
 
-def _inner(value: Any) -> Any:
-    return value.to_json() if hasattr(value, "to_json") and not isinstance(value, type) else to_plain(value)
+@cache
+def _inner_reader(expected: Any) -> Reader:
+    """How a value of this type is read inside another."""
+    return (lambda value, _: expected.from_json(value)) if hasattr(expected, "from_json") else _reader(expected)
 
 
-def _from_inner(expected: Any, value: Any, kinds: Mapping[str, type]) -> Any:
-    return expected.from_json(value) if hasattr(expected, "from_json") else from_plain(expected, value, kinds)
-
-
-def _from_dict(expected: Any, value: Mapping[str, Any], kinds: Mapping[str, type]) -> Any:
+def _from_dict(expected: type, value: Mapping[str, Any], kinds: Mapping[str, type]) -> Any:
     cls: Any = kinds[value[KIND]] if _is_base(expected, kinds) else expected
-    hints = _hints(cls)
-    present = (field.name for field in dataclasses.fields(cls) if field.name in value or _is_required(field))
-    return cls(**{name: _from_inner(hints[name], value[name], kinds) for name in present})
+    return cls(
+        **{name: read(value[name], kinds) for name, read, is_required in _field_readers(cls) if name in value or is_required}
+    )
 
 
-def _from_mapping(expected: tuple[Any, ...], value: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[Any, Any]:
-    key_type, item_type = expected
+@cache
+def _field_readers(cls: Any) -> tuple[tuple[str, Reader, bool], ...]:
+    """Of each field its name, how it is read, and whether it must be there; asked for late, since a class may hold itself."""
+    hints = typing.get_type_hints(cls)
+    return tuple((field.name, _inner_reader(hints[field.name]), _is_required(field)) for field in dataclasses.fields(cls))
+
+
+def _from_mapping(key_type: Any, item_type: Any, value: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[Any, Any]:
     if item_type in SCALARS:
         return {key_type(key): item for key, item in value.items()}
-    return {key_type(key): _from_inner(item_type, item, kinds) for key, item in value.items()}
+    read = _inner_reader(item_type)
+    return {key_type(key): read(item, kinds) for key, item in value.items()}
+
+
+def _from_list(item_type: Any, value: Sequence[Any], kinds: Mapping[str, type]) -> tuple[Any, ...]:
+    read = _inner_reader(item_type)
+    return tuple([read(item, kinds) for item in value])
+
+
+def _from_fields(item_types: Sequence[Any], value: Sequence[Any], kinds: Mapping[str, type]) -> tuple[Any, ...]:
+    return tuple(_inner_reader(each)(item, kinds) for each, item in zip(item_types, value, strict=True))
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _has_kind(cls: type) -> bool:
-    return bool(isinstance(cls.__dict__.get(KIND), str) and cls.__dict__[KIND])
 
 
 def _is_base(expected: type, kinds: Mapping[str, type]) -> bool:
@@ -97,8 +145,3 @@ def _is_base(expected: type, kinds: Mapping[str, type]) -> bool:
 
 def _frozen(value: Any) -> Any:
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)

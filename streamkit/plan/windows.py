@@ -75,6 +75,10 @@ class Windowing:
         """The windows that a record is in, at most."""
         return -(-self.size_ms // self.advance_ms)
 
+    def has_start(self, first_ms: int, last_ms: int) -> bool:
+        """Whether a window begins at `first_ms` or later, and before `last_ms`."""
+        return -(-first_ms // self.advance_ms) * self.advance_ms < last_ms
+
     def __str__(self) -> str:
         times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
         inputs = ", ".join(map(str, self.streams))

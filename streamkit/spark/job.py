@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import cloudpickle
 import pyarrow as pa
 
 from streamkit.clock import SystemClock
@@ -16,6 +17,8 @@ from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application
 from streamkit.engine.exchange import Packed
 from streamkit.engine.planner import Planner
+from streamkit.errors import TopologyError
+from streamkit.expressions.python_functions import PYTHON_FUNCTIONS, functions_in, known_functions
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.storage.replicated_storage import open_storage
@@ -26,9 +29,7 @@ from streamkit.plan.program import Program
 from streamkit.spark.memory import keep_memory
 from streamkit.state.changelog import Offsets
 
-FORMAT = "streamkit_epochs"
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
-PACKED_DDL = "task int, edge int, payload binary"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Job:
     until: Offsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
     replication: Replication = field(default_factory=Replication)  # in how many copies, and where
+    functions: str = ""  # the users' functions that the program calls, pickled, as hexadecimal text
 
     def encode(self) -> str:
         return json.dumps(to_plain(self))
@@ -62,10 +64,24 @@ class Job:
         )
 
 
+def pickled_functions(program: Program) -> str:
+    """The users' functions that a program calls, as `Job.functions`; TopologyError if one cannot leave this process."""
+    functions = known_functions(functions_in(program))
+    try:
+        return cloudpickle.dumps(functions).hex() if functions else ""
+    except Exception as error:
+        raise TopologyError(
+            f"the functions {', '.join(one.name for one in functions.values())} cannot travel to the processes of the query: {error}; "
+            "expected functions that capture no connection, lock or open file"
+        ) from error
+
+
 @lru_cache(maxsize=4)
 def decode_job(text: str) -> Job:
     """The inverse of `Job.encode`; the same text is decoded once per process."""
     job: Job = from_plain(Job, json.loads(text))
+    if job.functions:
+        PYTHON_FUNCTIONS.update(cloudpickle.loads(bytes.fromhex(job.functions)))
     return job
 
 

@@ -1,13 +1,15 @@
-"""The inner kernels as Spark runs them: one `mapInArrow` behind each exchange but the last."""
+"""The kernels as Spark runs them: one `mapInArrow` behind each exchange but the last, and the sink behind that."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from streamkit.engine.kernel import run_inner_kernel
+from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
+from streamkit.plan.plain import to_plain
 from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, job_storage, packed_batches
 
 
@@ -24,6 +26,20 @@ def inner_kernel(job: str, stage: int) -> Callable[[Iterator[pa.RecordBatch]], I
         freeze_garbage_collector()
 
     return run
+
+
+def last_kernel(job: str, batches: Iterator[pa.RecordBatch]) -> str:
+    """Run the last kernel on the batches of one task; its report as text, empty if no plan arrived."""
+    decoded = decode_job(job)
+    report = run_last_kernel(
+        decoded.program,
+        decoded.program.stages,
+        current_task(),
+        arrived_rows(batches),
+        job_storage(decoded.root, decoded.replication),
+    )
+    freeze_garbage_collector()
+    return json.dumps(to_plain(report)) if report else ""
 
 
 def current_task() -> int:

@@ -18,6 +18,7 @@ from streamkit.java import require_java
 
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 SET_BY_SPARK = {"spark.master": "local[*]", "spark.ui.showConsoleProgress": "true"}  # by its launcher, unless given
+INTERPRETER = Path(__file__).resolve().parent / "interpreter"
 LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 
 AT_START = {
@@ -94,6 +95,7 @@ def prepare_session(session: SparkSession) -> None:
             stacklevel=3,
         )
     _share_archive(session)
+    _quicken_python(session)
 
 
 def activate(session: SparkSession) -> None:
@@ -111,10 +113,18 @@ def _share_archive(session: SparkSession) -> None:
     """Name our archive to the source's driver process, which Spark starts without the files of --py-files."""
     here = Path(__file__).resolve()
     archive = next((str(parent) for parent in here.parents if parent.is_file() and zipfile.is_zipfile(parent)), None)
-    if archive is None:
-        return
-    shipped = Path(SparkFiles.getRootDirectory()) / Path(archive).name
-    path = str(shipped if shipped.exists() else archive)
+    if archive is not None:
+        shipped = Path(SparkFiles.getRootDirectory()) / Path(archive).name
+        _lead_python_to(session, str(shipped if shipped.exists() else archive))
+
+
+def _quicken_python(session: SparkSession) -> None:
+    """Let Spark's Python processes take the pyspark that is compiled; see `interpreter`."""
+    if INTERPRETER.is_dir():
+        _lead_python_to(session, str(INTERPRETER))
+
+
+def _lead_python_to(session: SparkSession, path: str) -> None:
     environment = session.sparkContext.environment
     known = environment.get("PYTHONPATH", "")
     if path not in known.split(os.pathsep):

@@ -31,6 +31,7 @@ from streamkit.log.opening import open_log  # noqa: E402
 from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
 from tests.bench import kafka  # noqa: E402
 from tests.bench.compaction import compact_apart, fill  # noqa: E402
+from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
@@ -130,6 +131,11 @@ def compaction(session: SparkSession, folder: Path) -> Iterator[Row]:
     shutil.rmtree(root)
 
 
+def driver(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """The test driver, without Spark."""
+    yield from driver_rows()
+
+
 WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
     "windowed": windowed,
     "one_key": one_key,
@@ -137,6 +143,7 @@ WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
     "memory": memory,
     "log": log,
     "compaction": compaction,
+    "driver": driver,
 }
 
 

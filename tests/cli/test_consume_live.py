@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 import streamkit as sk
 from streamkit.errors import ConfigError
 from tests.cli.test_groups import committed
+from tests.waiting import WAIT_SECONDS, wait_until
 
 
 def numbers(output):
@@ -93,7 +93,7 @@ class Following:
         ]
         environment = {**os.environ, "STREAMKIT_LOG": str(root)}
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.guard = threading.Timer(60, self.process.kill)
+        self.guard = threading.Timer(WAIT_SECONDS, self.process.kill)
         self.guard.start()
 
     def line(self):
@@ -103,7 +103,7 @@ class Following:
     def end(self, number=signal.SIGINT):
         """Interrupt it; the rest it printed, and its errors."""
         self.process.send_signal(number)
-        found = self.process.communicate(timeout=30)
+        found = self.process.communicate(timeout=WAIT_SECONDS)
         self.guard.cancel()
         assert self.process.returncode == 0, found
         return found
@@ -147,9 +147,7 @@ def test_following_as_a_member(root, number):
 def test_a_member_that_printed_nothing_goes_on_where_it_began(root, streamkit):
     """What comes between two runs of `--follow --group` is printed by the next, also when the first had nothing to print."""
     following = Following(root, "--group", "g")
-    while begun(root, "g") != {0: 3}:
-        assert following.process.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: begun(root, "g") == {0: 3} or following.process.poll() is not None)
     following.end()
     send(root, 2001)
     assert numbers(streamkit("consume", "orders", "--group", "g", "--json")) == [2001]

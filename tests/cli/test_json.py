@@ -40,6 +40,7 @@ ARGUMENTS = {
     ("topics", "create"): ["new", "--schema", "n int"],
     ("topics", "alter"): ["orders", "--partitions", "2"],
     ("topics", "delete"): ["orders", "--yes"],
+    ("init",): ["{folder}/orders.csv", "--topic", "sales", "--folder", "{folder}"],
     ("produce",): ["orders", "{folder}/orders.csv"],
     ("consume",): ["customers", "--headers"],
     ("compact",): ["customers"],

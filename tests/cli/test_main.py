@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import streamkit as sk
+from tests.waiting import WAIT_SECONDS
 
 INTERRUPTED_WHILE_IT_LOADS = """
 import os, signal, sys
@@ -165,14 +166,14 @@ def test_a_closed_stream_is_an_error(root, closed, arguments, message):
     """A standard stream that the shell has closed is one message or none where it is needed, and never a traceback."""
     code = "from streamkit.cli.main import main; main()"
     command = ["sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-c", code, *arguments, "--log", str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
     assert (done.returncode, done.stdout.strip()) == (1, "")
     assert message in done.stderr and "Traceback" not in done.stderr
 
 
 def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
 
 def test_an_interrupt_while_it_loads_ends_it():

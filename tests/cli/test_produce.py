@@ -21,7 +21,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import ConfigError, FencedError, SchemaError
-from tests.waiting import wait_until
+from tests.waiting import WAIT_SECONDS, wait_until
 
 UTC = dt.timezone.utc
 PRODUCE = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce"]
@@ -247,7 +247,7 @@ def test_a_pipe_is_written_as_it_comes(root, topic):
         process.stdin.write('{"name": "a", "n": "x"}\n')
         process.stdin.close()
         assert "standard input, line 2: column 'n'" in process.stderr.read()
-        assert process.wait(30) == 1
+        assert process.wait(WAIT_SECONDS) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_what_came_before_a_bad_record_stays(root, topic, form, lines):
     """Records of standard input that come just before a bad one are written, and the error stream says how many they are."""
     done = subprocess.run(
         [*PRODUCE, "plain", "-", "--format", form, "--log", str(root)],
-        input="\n".join([*lines, lines[1]]), capture_output=True, text=True, timeout=120, check=False,
+        input="\n".join([*lines, lines[1]]), capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
     )  # fmt: skip
 
     assert (done.returncode, done.stdout) == (1, "")
@@ -284,7 +284,7 @@ def test_an_interrupt_writes_what_has_come(root, topic, number):
         process.stdin.flush()
         wait_until(lambda: unread_bytes(process.stdin) == 0)
         process.send_signal(number)
-        assert (process.wait(60), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
+        assert (process.wait(WAIT_SECONDS), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
 
 

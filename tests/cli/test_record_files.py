@@ -21,6 +21,7 @@ import streamkit as sk
 from streamkit.cli.terminal.rendering import counted
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.errors import SchemaError
+from tests.waiting import WAIT_SECONDS
 
 UTC = dt.timezone.utc
 COLUMNS = "n int, x double, y float, day date, at timestamp, local timestamp_ntz"
@@ -184,7 +185,11 @@ def test_json_has_an_object_a_line(root, topic, tmp_path, data, reason):
         "list(RecordFile(open(sys.argv[1], 'rb'), 'f', Format.JSON, sk.open_log(sys.argv[2]).topic('plain'), None, '').pieces())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "f"), str(root)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code, str(tmp_path / "f"), str(root)],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
     )
     assert done.returncode == 1 and re.search(reason, done.stderr.splitlines()[-1])
 
@@ -298,7 +303,7 @@ def test_csv_comes_through_a_pipe(root, topic):
     """A pipe, in which nobody can seek, is read as a file is; what is wrong in it is refused without its line."""
     command = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce", "plain", "-", "--format", "csv"]
     for data, code, said in ((b"a,b\n1,x\n", 0, ""), (b"a,b\n1,x,y\n", 1, "error: standard input cannot be read as CSV")):
-        done = subprocess.run([*command, "--log", str(root)], input=data, capture_output=True, timeout=60, check=False)
+        done = subprocess.run([*command, "--log", str(root)], input=data, capture_output=True, timeout=WAIT_SECONDS, check=False)
         assert (done.returncode, done.stderr.decode()[: len(said)]) == (code, said)
 
     assert read(root, "plain") == [{"a": 1, "b": "x"}]

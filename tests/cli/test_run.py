@@ -23,11 +23,11 @@ def file(tmp_path):
     return str(file)
 
 
-def test_explain_shows_every_pass(streamkit, file, spark):
+def test_explain_shows_every_pass(streamkit, file):
     """An explanation goes from the topology to the program, and runs nothing."""
     output = streamkit("explain", file)
-    assert "StreamingRelation streamkit_epochs" in output.partition("== Spark ==")[2]
 
+    assert "== Spark ==" not in output
     assert (
         output.index("== topology ==")
         < output.index("== program ==")
@@ -37,7 +37,12 @@ def test_explain_shows_every_pass(streamkit, file, spark):
     assert "order-counts" not in streamkit("apps", "list")
 
 
-def test_explain_needs_the_topics(streamkit, file, spark, tmp_path):
+def test_explain_shows_the_plan_of_spark(streamkit, file, spark):
+    """With --spark, the plan that Spark makes of the program comes last."""
+    assert "StreamingRelation streamkit_epochs" in streamkit("explain", file, "--spark").partition("== Spark ==")[2]
+
+
+def test_explain_needs_the_topics(streamkit, file, tmp_path):
     """A topology over a topic that is not there cannot be explained; the topics that are there are named."""
     (tmp_path / "order_counts.py").write_text(COUNTS.replace('"orders"', '"order"'))
 
@@ -51,10 +56,12 @@ def test_options_reach_the_run(streamkit, root, file, monkeypatch):
     monkeypatch.setitem(vars(sk), "main", lambda topology, arguments: given.append((topology.name, arguments)))
     streamkit("run", file, "--tasks", "3", "--drain", "--log", str(root))
     streamkit("run", file, "--max-records-per-epoch", "1000", "--once", "--verbose")
+    streamkit("run", file, "--local")
 
     assert given == [
         ("order-counts", ["--log", str(root), "--tasks", "3", "--drain"]),
         ("order-counts", ["--max-records-per-epoch", "1000", "--once", "--verbose"]),
+        ("order-counts", ["--local"]),
     ]
 
 

@@ -35,7 +35,7 @@ def name_of(case: Json) -> str:
 
 
 @pytest.fixture(scope="module")
-def compiled(spark: object) -> dict[str, Program]:
+def compiled() -> dict[str, Program]:
     """Programs by the topology they came from; cases share topologies."""
     return {}
 
@@ -62,7 +62,7 @@ def test_every_record_gives_what_kafka_streams_gives(compiled: dict[str, Program
 
 
 @pytest.mark.parametrize("case", WINDOWS, ids=name_of)
-def test_a_record_falls_into_the_windows_that_kafka_streams_names(spark: object, case: Json) -> None:
+def test_a_record_falls_into_the_windows_that_kafka_streams_names(case: Json) -> None:
     """A time is counted in exactly the windows that the case lists."""
     window, app = case["window"], sk.Topology("windows")
     advance = f"{window.get('advance_ms', window['size_ms'])} ms"

@@ -1,22 +1,24 @@
 """
-The process that gets killed: the sales on Spark, until everything is processed and all windows are closed.
+The process that gets killed: the sales on Spark or in one process, until everything is processed and all windows are closed.
 
-    python -m tests.crash.kill_run LOG TASKS RECORDS        tasks 0: as many as before
+    python -m tests.crash.kill_run LOG ENGINE TASKS RECORDS        tasks 0: as many as before
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
+from streamkit.launch.run import run
 from streamkit.log.opening import open_log
-from streamkit.spark.run import run
 from tests.crash import sales
 
 
-def main(folder: str, tasks: str, records_max: str) -> None:
+def main(folder: str, engine: Literal["spark", "local"], tasks: str, records_max: str) -> None:
+    count, limit = int(tasks) or None, int(records_max)
     with open_log(folder) as log:
-        run(sales.load_program(), log=log, tasks=int(tasks) or None, max_records_per_epoch=int(records_max), drain=True).wait()
+        run(sales.load_program(), log=log, tasks=count, max_records_per_epoch=limit, drain=True, engine=engine).wait()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -63,7 +63,11 @@ def test_death_at_a_point(point, sales_url, processes, expected):
 
 
 class Killer(threading.Thread):
-    """Ends the server, or one of its sessions, again and again until it is told to stop."""
+    """
+    Ends the server, or one of its sessions, again and again until it is told to stop.
+
+    Between two deaths somebody has changed something: on a slow machine nobody would ever get to, and each gives up at the fifth loss.
+    """
 
     def __init__(self, postgres, seed):
         super().__init__()
@@ -72,13 +76,24 @@ class Killer(threading.Thread):
         self.is_stopped = threading.Event()
 
     def run(self):
-        while not self.is_stopped.wait(self.random.uniform(0.05, 0.4)):
+        while self.is_changed() and not self.is_stopped.wait(self.random.uniform(0.05, 0.4)):
             if self.random.random() < 0.5:
                 self.postgres.crash()
                 self.postgres.start()
             else:
                 self.kill_a_session()
             self.deaths += 1
+
+    def is_changed(self):
+        """Wait until a transaction that changes something has ended; False if nobody wants more deaths."""
+        before = None
+        while not self.is_stopped.wait(0.02):
+            with suppress(StreamKitError), closing(open_postgres(self.postgres.url("admin", storage="/tmp"))) as admin:
+                number = newest_change(admin)
+                if before not in (None, number):
+                    return True
+                before = number
+        return False
 
     def kill_a_session(self):
         """SIGKILL of one session: the server ends all others, recovers and goes on by itself."""
@@ -92,6 +107,13 @@ class Killer(threading.Thread):
     def stop(self):
         self.is_stopped.set()
         self.join()
+
+
+def newest_change(database):
+    """A number that grows with each transaction that has changed something and ended."""
+    with database.read() as transaction:
+        ((number,),) = transaction.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+    return number
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """
-Kill a run on Spark over and over, at random moments, and compare what comes of it with a run that was never killed.
+Kill a run over and over, on Spark and in one process in turns, at random moments; compare what comes of it with one never killed.
 
-    python tests/crash/torture.py [KILLS] [--seed N]        50 kills unless given; make torture
+    python tests/crash/torture.py [KILLS] [--seed N] [--engines spark local]        50 kills unless given; make torture
 
 Every life of the run ends by SIGKILL: of the driver, the JVM and all workers, of the JVM alone, or of the driver's Python
-alone. The next life goes on at once, now and then with another number of tasks and always with another size of epochs. In
-the end, topics, changelogs, stores, positions and counts must equal those of one epoch in one process.
+alone. The next life goes on at once, on any engine, now and then with another number of tasks and always with another size of
+epochs. In the end, topics, changelogs, stores, positions and counts must equal those of one epoch in one process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -35,7 +35,9 @@ from tests.crash.outcome import Outcome, check, finish, outcome_of
 
 ROOT = Path(__file__).parents[2]
 LIFE_SECONDS = 240  # more than any life takes on a busy machine
-DELAY_SECONDS = 2.5
+ENGINES = ("spark", "local")
+DELAY_SECONDS = {"spark": 2.5, "local": 0.3}
+EPOCH_RECORDS = {"spark": (30, 110), "local": (5, 40)}
 CHUNKS_PER_KILL = 3
 EVERYTHING = 1_000_000
 TARGETS = ("all", "all", "jvm", "python")
@@ -83,6 +85,7 @@ class Life:
     """One process tree that runs the sales."""
 
     place: Place
+    engine: str
     process: subprocess.Popen[bytes]
     family: list[psutil.Process] = field(default_factory=list)
 
@@ -102,22 +105,24 @@ class Life:
         assert not alive, f"{alive} outlive their driver"
 
 
-def torture(kills: int, seed: int, folder: Path, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Kill the run `kills` times and compare; AssertionError says what differs. `tell` hears of each kill."""
+def torture(
+    kills: int, seed: int, folder: Path, tell: Callable[[str], None] = lambda _: None, engines: Sequence[str] = ENGINES
+) -> Report:
+    """Kill the run `kills` times, each on one of the engines, and compare; AssertionError says what differs. `tell` hears of each."""
     report = Report(seed)
     while report.kills.total() < kills:
         place = Place(folder / f"round-{report.rounds}")
         chunks = CHUNKS_PER_KILL * (kills - report.kills.total()) + 2
-        expected = _prepared(place, chunks)
-        _live_until_done(place, kills, Random(f"{seed}-{report.rounds}"), report, tell)
+        expected = prepared(place, chunks)
+        live_until_done(place, kills, Random(f"{seed}-{report.rounds}"), report, tell, engines)
         found = finish(place.log)
-        _compare(found, expected, place)
+        compare(found, expected, place)
         report.rounds += 1
         shutil.rmtree(place.folder)
     return report
 
 
-def _prepared(place: Place, chunks: int) -> Outcome:
+def prepared(place: Place, chunks: int) -> Outcome:
     """A log with the backlog, and what one epoch in one process makes of it."""
     with open_log(place.log) as log:
         sales.create_inputs(log)
@@ -128,17 +133,20 @@ def _prepared(place: Place, chunks: int) -> Outcome:
         return outcome_of(log)
 
 
-def _live_until_done(place: Place, kills: int, random: Random, report: Report, tell: Callable[[str], None]) -> None:
+def live_until_done(
+    place: Place, kills: int, random: Random, report: Report, tell: Callable[[str], None], engines: Sequence[str]
+) -> None:
     """Start and kill, until the run has ended by itself, or has been killed often enough and ends undisturbed."""
     dying: list[Life] = []
     epochs = 0
     while True:
         last = report.kills.total() >= kills
-        life = _started(place, random, EVERYTHING if last else random.randint(30, 110))
+        engine = random.choice(engines)
+        life = started(place, engine, random, EVERYTHING if last else random.randint(*EPOCH_RECORDS[engine]))
         report.starts += 1
         if last:
             life.process.wait(LIFE_SECONDS)
-        killed = "" if last else _killed(life, random, report)
+        killed = "" if last else killed_life(life, random, report)
         with open_log(place.log) as log:
             committed = _epoch(log) - epochs
             check_started(log)
@@ -153,23 +161,24 @@ def _live_until_done(place: Place, kills: int, random: Random, report: Report, t
         life.end()
 
 
-def _started(place: Place, random: Random, records_max: int) -> Life:
+def started(place: Place, engine: str, random: Random, records_max: int) -> Life:
+    """A life that has just begun."""
     tasks = random.choice([0, 0, 0, 1, 2, 3])
-    command = [sys.executable, "-m", "tests.crash.kill_run", str(place.log), str(tasks), str(records_max)]
+    command = [sys.executable, "-m", "tests.crash.kill_run", str(place.log), engine, str(tasks), str(records_max)]
     environment = os.environ | {"JDK_JAVA_OPTIONS": JAVA_OPTIONS}
     with place.output.open("a") as output:
-        return Life(place, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output))
+        return Life(place, engine, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output))
 
 
-def _killed(life: Life, random: Random, report: Report) -> str:
+def killed_life(life: Life, random: Random, report: Report) -> str:
     """Kill the life at a random moment and say how; empty if it ended before."""
     of_catalog, moment = random.choice([(_generation, "its start"), (_epoch, "its first epoch"), (_epoch, "its first epoch")])
-    delay, target = random.uniform(0, DELAY_SECONDS), random.choice(TARGETS)
+    delay, target = random.uniform(0, DELAY_SECONDS[life.engine]), random.choice(TARGETS)
     if not _wait_for_more(life, of_catalog) or _ends_within(life, delay):
         return ""
     life.kill(target)
-    report.kills[target] += 1
-    return f"{target}, {delay:.2f} s after {moment}"
+    report.kills[f"{target} on spark" if life.engine == "spark" else "local"] += 1
+    return f"{life.engine}, {target}, {delay:.2f} s after {moment}"
 
 
 def _wait_for_more(life: Life, of_catalog: Callable[[Log], int]) -> bool:
@@ -208,7 +217,7 @@ def check_started(log: Log) -> None:
         check(log)
 
 
-def _compare(found: Outcome, expected: Outcome, place: Place) -> None:
+def compare(found: Outcome, expected: Outcome, place: Place) -> None:
     for name, value in vars(expected).items():
         assert getattr(found, name) == value, f"{name} differ from those of a run that was never killed; the log is {place.log}"
 
@@ -218,13 +227,16 @@ def _tail(place: Place) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Kill a run on Spark at random moments and compare what comes of it.")
+    parser = argparse.ArgumentParser(
+        description="Kill a run at random moments, on Spark and in one process in turns, and compare what comes of it."
+    )
     parser.add_argument("kills", type=int, nargs="?", default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="streamkit-torture-"))
     print(f"seed {options.seed}, logs in {folder}", flush=True)
-    print(torture(options.kills, options.seed, folder, tell=lambda line: print(line, flush=True)))
+    print(torture(options.kills, options.seed, folder, tell=lambda line: print(line, flush=True), engines=options.engines))
     shutil.rmtree(folder)
 
 

@@ -79,12 +79,12 @@ def test_when_continues_only_a_chain():
 
 def test_operands_that_no_row_can_hold():
     """A value that is no scalar, and a number beyond bigint, are refused where they are written."""
-    with pytest.raises(TopologyError, match="type list cannot stand"):
-        A + [1]
+    with pytest.raises(TopologyError, match="type object cannot stand"):
+        A + object()
     with pytest.raises(TopologyError, match="does not fit into a bigint"):
         A + 2**63
-    with pytest.raises(SchemaError, match="array<int>"):
-        A.cast("array<int>")
+    with pytest.raises(SchemaError, match="ints"):
+        A.cast("array<ints>")
 
 
 def test_values_become_expressions():

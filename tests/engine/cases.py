@@ -502,6 +502,50 @@ class TableJoins(Interpreter):
         return {"spent": self.spent.stored(self.stream_time), "left": rows}
 
 
+def exploded() -> sk.Topology:
+    """Records of arrays and maps: elements in their order, records without any, twice in a row, into windows and under another key."""
+    app = sk.Topology("exploded")
+    orders = app.stream("orders")
+    parts = orders.flat_map(F.explode(F.array("amount", F.col("amount") + 1, F.lit(7))).alias("part")).select("item", "part")
+    parts.to("parts")
+    parts.group_by("customer").agg(n=F.count("*"), total=F.sum("part"), store="per_customer").emit("every").to("parts_every")
+    windows = parts.group_by("part").windowed_by(sk.hopping("10 ms", "4 ms", grace="3 ms"))
+    windows.agg(n=F.count("*"), last=F.max("item"), store="per_part").emit("every").to("windows_every")
+    positive = F.filter(F.array("amount", F.lit(-1), F.col("amount") * 2), lambda x: x > 0)
+    kept = orders.flat_map(F.posexplode_outer(positive), as_=("place", "amount"))
+    kept.select("place", "amount").flat_map(F.explode(F.create_map(F.lit("a"), F.col("amount"), F.lit("b"), F.col("place")))).to(
+        "kept"
+    )
+    return app
+
+
+class Exploded(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.per_customer = Aggregation(("customer",), {"n": count, "total": of("sum", "part")})
+        self.per_part = Aggregation(("part",), {"n": count, "last": of("max", "item")}, Windows(10, 4, 3))
+        self.aggregations = [self.per_customer, self.per_part]
+
+    def process(self, record: Record) -> None:
+        row, amount = record.row, record.row["amount"]
+        for part in (amount, None if amount is None else amount + 1, 7):
+            piece = {**only(row, "customer", "item"), "part": part}
+            self.write("parts", [Emitted(piece, record.timestamp)])
+            self.write("parts_every", self.per_customer.add(piece, record.timestamp, record.order))
+            self.write("windows_every", self.per_part.add(piece, record.timestamp, record.order))
+        positive = [] if amount is None else [value for value in (amount, amount * 2) if value > 0]
+        for place, value in enumerate(positive) if positive else [(None, None)]:
+            one = {"customer": row["customer"], "place": place, "amount": value}
+            for key, inner in (("a", value), ("b", place)):
+                self.write("kept", [Emitted({**one, "key": key, "value": inner}, record.timestamp)])
+
+    def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
+        """Final results are not asked for."""
+
+    def stores(self) -> dict[str, list[Row]]:
+        return {"per_customer": self.per_customer.stored(self.stream_time), "per_part": self.per_part.stored(self.stream_time)}
+
+
 CASES = {
     "stateless": Case(stateless(), Stateless, ("orders",)),
     "joins": Case(joins(), Joins, ("customers", "kinds", "orders"), ("items",)),
@@ -510,5 +554,6 @@ CASES = {
     "chained": Case(chained(), Chained, ("customers", "orders")),
     "tables": Case(tables(), Tables, ("customers", "orders")),
     "merged": Case(merged(), Merged, ("customers", "customers", "orders")),
+    "exploded": Case(exploded(), Exploded, ("orders",)),
     "table_joins": Case(table_joins(), TableJoins, ("customers", "orders")),
 }

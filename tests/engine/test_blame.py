@@ -12,7 +12,6 @@ from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError
 from tests.engine.engine_run import Run, append, execute, fresh_log
 
-pytestmark = pytest.mark.usefixtures("spark")
 LARGE = 2**62
 
 

@@ -8,13 +8,11 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.log.opening import open_log
 from streamkit.plan.program import Program
 from streamkit.plan.program_check import check_program
 from streamkit.plan.windows import Windowing
-
-pytestmark = pytest.mark.spark
 
 FLIGHTS = "carrier string NOT NULL, flight int NOT NULL, tailnum string, origin string, dep_delay int, dep_time int, distance int, ts timestamp"
 PLANES = "tailnum string NOT NULL, year int, seats int NOT NULL"
@@ -22,8 +20,8 @@ AIRLINES = "carrier string NOT NULL, name string"
 
 
 @pytest.fixture(scope="module")
-def analyzer(spark):
-    return CatalystAnalyzer(spark)
+def analyzer():
+    return ExpressionAnalyzer()
 
 
 @pytest.fixture(scope="module")

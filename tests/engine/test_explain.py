@@ -6,15 +6,13 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.expressions.catalyst import CatalystAnalyzer
+from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.log.opening import open_log
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def analyzer(spark):
-    return CatalystAnalyzer(spark)
+def analyzer():
+    return ExpressionAnalyzer()
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,12 @@ from streamkit.engine.kernels import _KERNELS, kernel
 from streamkit.engine.local import run_available
 from streamkit.engine.rows import with_columns
 from streamkit.engine.start import start
+from streamkit.errors import ConfigError
 from streamkit.plan.operator import KINDS, Operator
 from streamkit.plan.program import Program
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED
+from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import append, fresh_log, values
 from tests.engine.toy import compile
 
@@ -91,6 +93,22 @@ def test_it_compiles_and_runs(begun):
     assert [one.kind for one in program.operators_of(1)] == ["receive", "doubled", "write"]
     assert "doubled-in" in {one.id for one in program.operators}
     assert values(log, "out", "k", "v") == [("a", 2), ("b", 4)]
+
+
+def test_the_driver_of_tests_ticks(doubling):
+    """A tick is due at the first step, and again when the wall clock of the test has moved on by the interval; Spark's cannot be moved."""
+    node, calls = doubling
+    app = sk.Topology("doubling")
+    Stream(node(app.stream("in", schema="k string, v bigint", key="k").node), app).to("out")
+    with TopologyTestDriver(app, start_time=NOW_MS) as driver:
+        driver.pipe("in", {"k": "a", "v": 1})
+        driver.advance_wall_clock(milliseconds=TICK_MS - 1)
+        driver.advance_wall_clock("1 ms")
+
+        assert calls == [NOW_MS, NOW_MS, NOW_MS + TICK_MS]
+        assert driver.read("out", "v") == [{"v": 2}]
+        with pytest.raises(ConfigError, match="ticks"):
+            driver.run_on_spark()
 
 
 def test_epochs_without_records_come_when_the_clock_says_so(begun, doubling):

@@ -33,7 +33,7 @@ CUTS = [  # how the work is cut, in how many commits the input was appended, and
 
 
 @pytest.fixture(scope="module")
-def programs(spark: object) -> dict[str, Program]:
+def programs() -> dict[str, Program]:
     """Each case compiled once."""
     with fresh_log() as log:
         create_topics(log)
@@ -135,7 +135,7 @@ def global_rows(case: Case, log: Log) -> dict[str, dict[Key, Row]]:
 
 def check(log: Log, case: Case, expected: Interpreter) -> None:
     name = case.topology.name
-    outputs = {sink.topic for sink in case.topology.sinks}
+    outputs = {sink.topic for sink in case.topology.outputs}
     assert set(expected.topics) <= outputs
     for topic in sorted(outputs):
         key = log.topic(topic).key

@@ -8,7 +8,6 @@ import streamkit as sk
 from streamkit import functions as F
 from tests.engine.engine_run import Run, metric, ran, stored, values, written
 
-pytestmark = pytest.mark.usefixtures("spark")
 TOPICS = {"users": "user string, city string", "clicks": "user string, n int"}
 CUTS = [Run(tasks=1), Run(tasks=2, records_max=1), Run(tasks=3, records_max=2, splits=2)]
 

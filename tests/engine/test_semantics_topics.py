@@ -15,7 +15,6 @@ from streamkit.errors import EvaluationError, TopologyError
 from streamkit.log.log import Log
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values
 
-pytestmark = pytest.mark.usefixtures("spark")
 TOPICS = {"clicks": "user string, n bigint"}
 BIGINT_MAX = 2**63 - 1
 CLICKS = {"clicks": [{"user": user, "n": n, "ts": n} for n, user in enumerate("abcab")]}

@@ -18,7 +18,6 @@ from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import TimeWindow
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written
 
-pytestmark = pytest.mark.usefixtures("spark")
 TOPICS = {"clicks": "user string, n bigint"}
 CUTS = [Run(tasks=1), Run(tasks=2, records_max=1), Run(tasks=3, records_max=2, splits=2)]
 CUTS_LEFT_OPEN = [Run(tasks=run.tasks, records_max=run.records_max, splits=run.splits, drain=False) for run in CUTS]

@@ -19,7 +19,7 @@ from streamkit.engine.local import run_available
 from streamkit.engine.operators import fold as fold_kernel
 from streamkit.engine.rows import rows_of
 from streamkit.engine.start import start
-from streamkit.engine.stream_time import of_input
+from streamkit.engine.stream_time import NO_TIME, of_input
 from streamkit.engine.windows import assign_windows
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import ORDER, TIMESTAMP, WINDOW
@@ -192,3 +192,13 @@ def test_an_epoch_that_folds_takes_all_records(mode):
     )
 
     assert epochs[0] == 25
+
+
+@pytest.mark.parametrize("advance", [1, 7, 10])
+def test_a_range_without_the_start_of_a_window_is_known(advance):
+    """`has_start` says of any range of times whether a window begins in it, also before 1970 and for an endless range."""
+    window = Windowing(10, advance, 0, (0,), "store")
+    for first in range(-25, 25):
+        for last in range(first, first + 25):
+            assert window.has_start(first, last) == any(start % advance == 0 for start in range(first, last))
+    assert window.has_start(NO_TIME, -100)

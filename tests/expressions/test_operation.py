@@ -29,23 +29,24 @@ def entries() -> Iterator[None]:
     """What a test enters goes again."""
     operations, functions = dict(OPERATIONS), {name: list(rules) for name, rules in FUNCTIONS.items()}
     yield
-    for registry, before in ((OPERATIONS, operations), (FUNCTIONS, functions)):
-        registry.clear()  # type: ignore[attr-defined]
-        registry.update(before)  # type: ignore[attr-defined]
+    OPERATIONS.clear()
+    OPERATIONS.update(operations)
+    FUNCTIONS.clear()
+    FUNCTIONS.update(functions)
 
 
 @pytest.mark.usefixtures("entries")
 def test_a_function_is_one_entry() -> None:
     """Entered once, a function is typed, its arguments are cast, and it is evaluated under all its names."""
 
-    @operation("cube", takes="double", gives="double", functions=("third_power",))
-    def _cube(_: TypedExpression, value: Any) -> Any:
+    @operation("cubed", takes="double", gives="double", functions=("third_power",))
+    def _cubed(_: TypedExpression, value: Any) -> Any:
         return pc.power(value, 3)
 
-    for name in ("cube", "THIRD_POWER"):
+    for name in ("cubed", "THIRD_POWER"):
         expression = typed(f"{name}(a)")
         assert expression == TypedExpression(
-            "cube", "double", (TypedExpression("cast", "double", (TypedExpression("column", "int", (), "a"),)),)
+            "cubed", "double", (TypedExpression("cast", "double", (TypedExpression("column", "int", (), "a"),)),)
         )
         assert evaluate(expression, pa.record_batch({"a": pa.array([2, None], pa.int32())})).to_pylist() == [8.0, None]
 

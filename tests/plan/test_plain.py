@@ -47,6 +47,21 @@ def test_json_and_back():
     assert isinstance(from_plain(Outer, PLAIN).points[0], Point)
 
 
+@dataclass(frozen=True)
+class Nested:
+    """Holds values of its own kind."""
+
+    parts: tuple[Nested, ...] = ()
+    any_value: object = None
+
+
+def test_a_class_may_hold_itself():
+    """A tree is written and read; a list where the type says nothing becomes a tuple, however deep."""
+    tree = Nested((Nested(any_value=(1, (2, "a"))), Nested((Nested(),))))
+
+    assert from_plain(Nested, json.loads(json.dumps(to_plain(tree)))) == tree
+
+
 def test_a_missing_field_has_its_default():
     """What was written before there was a field is read; a field without a default must be there."""
     old = {name: value for name, value in PLAIN.items() if name not in ("pair", "later")}

@@ -19,6 +19,7 @@ from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
+from streamkit.plan.operators.peek import Foreach, Peek
 from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.table_join import TableJoin
@@ -99,12 +100,15 @@ def test_fingerprints_differ():
     assert len({one.fingerprint for one in [PROGRAM, *others]}) == 4
 
 
+CALL = TypedExpression("python", "void", (AMOUNT,), "look:0123")
 OTHERS = (
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
     Merge("u", 0, ("a", "b"), ("k",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
+    Peek("l", 0, ("x",), CALL),
+    Foreach("e", 1, ("x",), CALL),
 )
 
 

@@ -18,7 +18,6 @@ from tests.spark import faults
 from topologies import flight_data
 
 SORTED_BY = ["origin", "airline", "window_start"]
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts faster, and would run slower later on
 
 
 @cache

@@ -14,9 +14,11 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.options import AVAILABLE_NOW
 from streamkit.errors import ConfigError, CorruptionError, EvaluationError, FencedError
+from streamkit.launch.run import run
 from streamkit.log.opening import open_log
-from streamkit.spark.run import AVAILABLE_NOW, Run, run
+from streamkit.spark.run import SparkRun
 from tests.spark.conftest import assert_equals_pandas, flights_of
 from tests.spark.faults import wait_until
 from topologies import flight_delays
@@ -57,7 +59,7 @@ def wait_for_an_epoch(running):
 
 def interrupt_the_wait():
     """Ctrl-C as soon as the main thread waits for a run."""
-    wait_until(lambda: any(frame.f_code is Run._ended.__code__ for frame in frames_of_main_thread()), WAIT_SECONDS)
+    wait_until(lambda: any(frame.f_code is SparkRun._ended.__code__ for frame in frames_of_main_thread()), WAIT_SECONDS)
     os.kill(os.getpid(), signal.SIGINT)
 
 

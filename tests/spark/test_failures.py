@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from streamkit.spark.run import run, start_query
+from streamkit.engine.options import Options
+from streamkit.launch.run import run
+from streamkit.spark.run import start_query
 from tests.spark import faults
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of, orphans, staged
 from topologies import flight_delays
@@ -75,7 +77,7 @@ def test_zombie_of_a_cancelled_job(spark, few_flights, fault):
 def replay(running, spark, records_max=RECORDS_MAX):
     """Restart the query of the same generation on the same checkpoint, until nothing is left."""
     job = replace(running.job, records_max=records_max)
-    return start_query(spark, job, running.checkpoint, None, bounded=True).awaitTermination(WAIT_SECONDS)
+    return start_query(spark, job, running.checkpoint, Options(drain=True)).awaitTermination(WAIT_SECONDS)
 
 
 def test_checkpoint_that_knows_less(spark, few_flights, fault):

@@ -16,7 +16,7 @@ def app(monkeypatch):
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("streamkit.spark.run.get_or_create_session", started)
-    monkeypatch.setattr("streamkit.spark.main.get_or_create_session", started)
+    monkeypatch.setattr("streamkit.spark.command.get_or_create_session", started)
     app = sk.Topology("any")
     app.stream("orders").to("copies")
     return app

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.spark.main import main
+from streamkit.launch.main import main
 from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
-from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of
+from tests.spark.conftest import assert_equals_pandas, flights_of
 from topologies import flight_delays
 
 FILE = Path(flight_delays.__file__)
@@ -29,8 +29,7 @@ def started(tmp_path):
 
     def start(*command):
         with (tmp_path / "output.txt").open("a") as output:
-            environment = os.environ | {"JDK_JAVA_OPTIONS": QUICK_JVM}
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+            process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         processes.append(process)
         return process
 
@@ -58,7 +57,7 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         return get_or_create_session(name, spark_log)
 
-    monkeypatch.setattr("streamkit.spark.main.get_or_create_session", interrupted_start)
+    monkeypatch.setattr("streamkit.spark.command.get_or_create_session", interrupted_start)
     with pytest.raises(SystemExit) as end:
         main(flight_delays.app, ["--log", log.root, "--once"])
 
@@ -67,7 +66,7 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
 
 
 @pytest.mark.slow
-def test_signals(few_flights, started, tmp_path):
+def test_signals(spark, few_flights, started, tmp_path):
     """
     SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
 
@@ -83,14 +82,14 @@ def test_signals(few_flights, started, tmp_path):
         assert process.wait(WAIT_SECONDS) == 128 + number
         assert outliving(others, 20) == []
     assert "Traceback" not in (tmp_path / "output.txt").read_text()
-    assert started(sys.executable, str(FILE), "--log", log.root, "--drain").wait(WAIT_SECONDS) == 0
+    main(flight_delays.app, ["--log", log.root, "--drain"])
     assert_equals_pandas(log, flights_of(3))
 
 
 def test_progress_without_a_terminal(spark, few_flights, monkeypatch, capsys):
     """Where standard error is no terminal, a line now and then says how far the run is: epoch, records, rate, lag and late ones."""
     log = few_flights(days=3)
-    monkeypatch.setattr("streamkit.spark.main.LINE_SECONDS", 0.1)
+    monkeypatch.setattr("streamkit.launch.progress.LINE_SECONDS", 0.1)
     main(flight_delays.app, ["--log", log.root, "--drain", "--max-records-per-epoch", "600"])
 
     line = r"^\S+Z flight-delays: epoch (\d+), [\d,]+ records, [\d,]+ records/s, lag ([\d,]+), late [\d,]+$"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from streamkit.launch.run import run
 from streamkit.log.database.heartbeats import ENDED_MS
-from streamkit.spark.run import run
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of
 from topologies import flight_delays
 

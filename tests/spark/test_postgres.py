@@ -6,8 +6,8 @@ import json
 
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
+from streamkit.launch.run import run
 from streamkit.log.opening import open_log
-from streamkit.spark.run import run
 from tests.crash import sales
 from tests.crash.outcome import check, outcome_of
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from streamkit.engine.options import AVAILABLE_NOW
+from streamkit.launch.run import run
 from streamkit.log.opening import open_log
-from streamkit.spark.run import AVAILABLE_NOW, run
 from tests.oracle import flights as oracle
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of
 from topologies import flight_data, flight_delays

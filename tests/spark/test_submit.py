@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from tests.spark import faults
-from tests.spark.conftest import QUICK_JVM, assert_equals_pandas, flights_of, orphans
+from tests.spark.conftest import assert_equals_pandas, flights_of, orphans
 from tests.wheel.test_wheel import build_wheel
 from topologies import flight_delays
 
@@ -66,7 +66,7 @@ def environment_with(python):
     kept["STREAMKIT_MAINTENANCE_INTERVAL_MS"] = (
         "0"  # else the driver's maintenance collects the orphan when the run lasts a minute
     )
-    return kept | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python), "JDK_JAVA_OPTIONS": QUICK_JVM}
+    return kept | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
 
 
 def submit(archive, python, folder, *arguments, **settings):

@@ -123,6 +123,9 @@ class _Parser:
             return self._compared(column, sign, self._literal())
         other = self._column()
         types = (self._type(column), self._type(other))
+        if pa.types.is_nested(types[0]) or pa.types.is_nested(types[1]):
+            nested = column if pa.types.is_nested(types[0]) else other
+            raise ConfigError(f"--where compares {nested}, which is {self._type(nested)}; {_wanted(self._type(nested))}")
         if types[0] == types[1]:
             return Condition(COMPARISONS[sign](pc.field(column), pc.field(other)))
         if not all(_is_number(found) for found in types):

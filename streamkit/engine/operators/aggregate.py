@@ -254,7 +254,8 @@ def _expire(
     now = context.stream_time(window)[1]
     if updated.groups is not None and updated.groups.windows is not None:
         alive = updated.groups.windows + retention > now
-        keys, values, timestamps = keys.filter(pa.array(alive)), values.filter(pa.array(alive)), timestamps[alive]
+        if not alive.all():
+            keys, values, timestamps = keys.filter(pa.array(alive)), values.filter(pa.array(alive)), timestamps[alive]
     if not len(expired_keys):
         return keys, values, timestamps
     context.count("expired", operator.id, len(expired_keys))
@@ -274,6 +275,8 @@ def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int)
         return []
     first = NO_TIME if before == NO_TIME else before - wait + 1
     last = now - wait + 1
+    if not window.has_start(first, last):
+        return []
     return layout_of(context.store(operator.store)).ranges(number, context.groups, first, last)
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import of_live_rows, record_columns, rows_of
-from streamkit.expressions.arrow import evaluate
+from streamkit.engine.rows import columns_of_live_rows, record_columns, rows_of
+from streamkit.expressions.arrow import evaluate_all
 from streamkit.names import DELETED
 from streamkit.plan.operators.project import Project
 
@@ -19,13 +19,12 @@ def project(operator: Project, inputs: Sequence[Rows], context: Context) -> pa.R
     """The row's own columns replaced by the operator's; record columns stay. A deletion computes its key only."""
     (batch,) = inputs
     assert batch is not None
-    of_rows = of_live_rows if DELETED in batch.schema.names else _of_all_rows
-    columns = {}
-    for name, expression in operator.columns:
-        of = _of_all_rows if name in operator.key else of_rows
-        columns[name] = of(batch, lambda rows, wanted=expression: evaluate(wanted, rows))  # type: ignore[misc]
-    return rows_of({**columns, **record_columns(batch)})
+    key = [column for column in operator.columns if column[0] in operator.key]
+    values = [column for column in operator.columns if column[0] not in operator.key]
+    of_rows = columns_of_live_rows if DELETED in batch.schema.names else _of_all_rows
+    columns = {**evaluate_all(key, batch), **of_rows(batch, lambda rows: evaluate_all(values, rows))}
+    return rows_of({**{name: columns[name] for name, _ in operator.columns}, **record_columns(batch)})
 
 
-def _of_all_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], pa.Array]) -> pa.Array:
+def _of_all_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], dict[str, pa.Array]]) -> dict[str, pa.Array]:
     return compute(batch)

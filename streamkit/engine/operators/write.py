@@ -33,9 +33,11 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     if has_place(batch):
         batch = in_canonical_order(batch)
     labels = _partitions_of(batch, output.key, topic)
-    order = np.argsort(labels, kind="stable")
-    rows = _log_rows(output, batch).take(pa.array(order))
-    context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
+    rows = _log_rows(output, batch)
+    if (labels[1:] < labels[:-1]).any():
+        order = np.argsort(labels, kind="stable")
+        rows, labels = rows.take(pa.array(order)), labels[order]
+    context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels))
     context.count("written", output.topic, batch.num_rows)
 
 

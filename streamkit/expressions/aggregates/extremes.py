@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from streamkit.data_type import has_map, to_arrow
+from streamkit.data_type import has_map, is_nested, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, by_column, register
-from streamkit.expressions.operation import Invocation, RuleError, fitted
+from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
@@ -16,6 +16,8 @@ def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     (value,) = fitted(call, "any")
     if has_map(value.type):
         raise RuleError(f"{call.name}() takes values that have an order; found {value.type}")
+    if is_nested(value.type):
+        raise NoTranslationError(f"{call.name}() of {value.type} has no incremental state; expected a value that holds no others")
     return value, value.type
 
 

@@ -169,6 +169,14 @@ def get(transaction: Transaction, name: str) -> ApplicationState:
     )
 
 
+def turn(transaction: Transaction, name: str) -> tuple[int, int]:
+    """The newest generation of an application, and its last committed epoch; ConfigError as `get`."""
+    rows = transaction.execute("SELECT generation, epoch FROM application WHERE name = ?", (name,))
+    if not rows:
+        get(transaction, name)  # raises
+    return rows[0][0], rows[0][1]
+
+
 def program_of(transaction: Transaction, name: str) -> str:
     """The program of the newest generation, as JSON text; ConfigError as `get`."""
     rows = transaction.execute("SELECT program FROM application WHERE id = ?", (get(transaction, name).id,))

@@ -275,6 +275,10 @@ class Catalog:
         """The state of an application; ConfigError, which lists those that exist, if there is none of that name."""
         return self._read(lambda transaction: applications.get(transaction, name))
 
+    def application_turn(self, name: str) -> tuple[int, int]:
+        """The newest generation of an application, and its last committed epoch; ConfigError as `application`."""
+        return self._read(lambda transaction: applications.turn(transaction, name))
+
     def program(self, name: str) -> str:
         """The program of an application's newest generation, as JSON text."""
         return self._read(lambda transaction: applications.program_of(transaction, name))

@@ -182,6 +182,8 @@ def _forget(transaction: Transaction, application_id: int, epoch: int) -> None:
 
     One leaves with each commit, so that there are `HISTORY_EPOCHS` and one for each start of the application.
     """
+    if epoch < 1:
+        return
     before = "SELECT generation FROM epoch WHERE application_id = ? AND epoch < ? ORDER BY epoch DESC LIMIT 1"
     found = transaction.execute(before, (application_id, epoch))
     if found:

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -102,17 +102,13 @@ class SqliteDatabase:
             self._reconnect()
         _open_databases.add(self)
 
-    @contextmanager
-    def write(self) -> Iterator[SqliteTransaction]:
+    def write(self) -> AbstractContextManager[SqliteTransaction]:
         """A transaction that may write; waits for the writer before it."""
-        with self._transaction("BEGIN IMMEDIATE", is_write=True) as transaction:
-            yield transaction
+        return self._transaction("BEGIN IMMEDIATE", is_write=True)
 
-    @contextmanager
-    def read(self) -> Iterator[SqliteTransaction]:
+    def read(self) -> AbstractContextManager[SqliteTransaction]:
         """A transaction that sees one snapshot; never waits for a writer, nor for room on the disk."""
-        with self._transaction("BEGIN", is_write=False) as transaction:
-            yield transaction
+        return self._transaction("BEGIN", is_write=False)
 
     def settle(self) -> None:
         """

@@ -11,6 +11,7 @@ such columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -18,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import is_nested
 from streamkit.errors import SchemaError
+from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.validation import validate_column
 from streamkit.names import HEADERS
@@ -29,13 +32,17 @@ _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
 def convert_arrow(column: Column, values: pa.Array, first_row: int = 0) -> pa.Array:
-    """An Arrow array in the type of a column; SchemaError names the first row that does not fit."""
+    """An Arrow array in the type of a column; SchemaError names the first row that does not fit, and the path in a nested column."""
+    if is_nested(column.type):
+        return convert_nested(column, values, Conversion(convert_arrow, convert_arrow), first_row)
     target = column.arrow.type
     return _with_row(column, values, lambda part: _cast(_sound(part), target, is_loose=False), first_row)
 
 
 def convert_python(column: Column, values: Any) -> pa.Array:
-    """A pandas Series or a list in the type of a column, NaN of a Series as null; SchemaError names the first row that does not fit."""
+    """A pandas Series or a list in the type of a column, NaN of a Series as null; SchemaError as in `convert_arrow`."""
+    if is_nested(column.type):
+        return convert_nested(column, _objects(values), Conversion(convert_python, convert_python))
     target = column.arrow.type
     if not len(values):
         return pa.array([], target)  # whatever type pandas gives to nothing
@@ -118,6 +125,20 @@ def _reason(error: BaseException, expected: str) -> str:
     if isinstance(error, OverflowError) or "was truncated" in reason:
         return f"it is not an integer that fits {expected}"
     return reason
+
+
+def _objects(values: Any) -> Any:
+    """A Series as a list, what pandas takes for null as None; as an Arrow array if it is kept in one."""
+    if isinstance(values, list):
+        return values
+    if hasattr(values.dtype, "pyarrow_dtype"):
+        return _array(values)
+    return [None if _is_missing(value) else value for value in values]
+
+
+def _is_missing(value: Any) -> bool:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _array(values: Any) -> pa.Array:

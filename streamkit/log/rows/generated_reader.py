@@ -15,13 +15,16 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from streamkit.data_type import to_arrow
-from streamkit.log.rows.record_size import fixed_bytes
+from streamkit.data_type import element_of, entry_of, fields_of, is_nested, to_arrow
+from streamkit.log.rows.record_size import fixed_bytes, fixed_value_bytes
 from streamkit.log.topic.topic import Topic
 from streamkit.schema import Column
 
 Values: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
 Read: TypeAlias = Callable[[dict[str, Any], int], tuple[Values, int] | None]
+Size: TypeAlias = Callable[
+    [Any], int
+]  # what a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way
 
 _UNFIT = -(1 << 62)  # no row can make up for it
 _INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
@@ -38,7 +41,9 @@ _CONDITIONS = {  # of a value, for its column's type: nothing that fulfils them 
     "timestamp": "type({0}) is datetime",
     "timestamp_ntz": "type({0}) is datetime and {0}.tzinfo is None",
     "decimal": "type({0}) is Decimal and fits({0}, type_of_{0})",
+    "void": "{0} is None",
 }
+_PLAIN_KEYS = ("boolean", *_INTEGER_BITS, "string", "binary", "date")  # equal in a map if and only if they are equal in Python
 _TIMELY = "(earliest < {0} < latest if {0}.tzinfo is None else earliest_utc < {0} < latest_utc)"
 _LENGTHS = {"string": "len({0}) if {0}.isascii() else utf8_length({0})", "binary": "len({0})"}
 
@@ -55,12 +60,12 @@ def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> Read:
         return lambda row, time_ms: None
     values = {f"v{number}": column for number, column in enumerate(topic.schema)}
     namespace: dict[str, Any] = {
-        "date": dt.date, "datetime": dt.datetime, "Decimal": decimal.Decimal, "isfinite": math.isfinite,
-        "fits": _fits, "utf8_length": _utf8_length, "fixed": fixed_bytes(topic.schema), "limit": topic.max_message_bytes,
+        **_NAMES, "fixed": fixed_bytes(topic.schema), "limit": topic.max_message_bytes,
         "earliest": _moment(earliest_ms).replace(tzinfo=None), "earliest_utc": _moment(earliest_ms),
         "latest": _moment(latest_ms).replace(tzinfo=None), "latest_utc": _moment(latest_ms),
         **{f"name_of_{value}": column.name for value, column in values.items()},
         **{f"type_of_{value}": to_arrow(column.type) for value, column in values.items()},
+        **{f"size_of_{value}": nested_size(column.type) for value, column in values.items() if is_nested(column.type)},
     }  # fmt: skip
     exec(_source(topic, values), namespace)  # noqa: S102  its text has no more in it than numbers and names of our own types
     read: Read = namespace["read"]
@@ -87,20 +92,82 @@ def _source(topic: Topic, values: dict[str, Column]) -> str:
             f"    if not ({' and '.join(conditions)}):",
             "        return None",
             "    size = fixed",
-            *(_size(value, column, optional) for value, column in values.items() if column.type in _LENGTHS),
+            *(
+                _size(value, column, optional)
+                for value, column in values.items()
+                if column.type in _LENGTHS or is_nested(column.type)
+            ),
             f"    return (({', '.join(values)}, time_ms), size) if 0 < size <= limit else None",
         ]
     )
 
 
+def nested_size(type_name: str) -> Size:
+    """
+    A function from a plain value of a type to what it takes: a struct is a dict of just its fields, an array a list, a map a dict.
+
+    It gives a number far below 0 for a value that must go through `records_of`, as `generate_reader` says of rows.
+    """
+    if element := element_of(type_name):
+        return _array_size(nested_size(element), fixed_value_bytes(element))
+    if entry := entry_of(type_name):
+        fixed = sum(map(fixed_value_bytes, entry))
+        return _map_size(nested_size(entry[0]), nested_size(entry[1]), fixed, is_plain=entry[0] in _PLAIN_KEYS)
+    if fields := fields_of(type_name):
+        return _struct_size({name: nested_size(kind) for name, kind in fields})
+    return _atomic_size(type_name)
+
+
+def _array_size(element: Size, fixed: int) -> Size:
+    def size(value: Any) -> int:
+        if value is None:
+            return 0
+        return fixed * len(value) + sum(map(element, value)) if type(value) is list else _UNFIT
+
+    return size
+
+
+def _map_size(key: Size, item: Size, fixed: int, *, is_plain: bool) -> Size:
+    def size(value: Any) -> int:
+        if value is None:
+            return 0
+        if not is_plain or type(value) is not dict or None in value:
+            return _UNFIT
+        return fixed * len(value) + sum(map(key, value)) + sum(map(item, value.values()))
+
+    return size
+
+
+def _struct_size(fields: dict[str, Size]) -> Size:
+    def size(value: Any) -> int:
+        if value is None:
+            return 0
+        if type(value) is not dict or value.keys() != fields.keys():
+            return _UNFIT
+        return sum(field(value[name]) for name, field in fields.items())
+
+    return size
+
+
+def _atomic_size(type_name: str) -> Size:
+    condition = _CONDITIONS["decimal" if type_name.startswith("decimal") else type_name].format("value")
+    length = _LENGTHS.get(type_name, "0").format("value")
+    namespace = {**_NAMES, "type_of_value": to_arrow(type_name)}
+    source = f"lambda value: 0 if value is None else ({length}) if {condition} else {_UNFIT}"
+    size: Size = eval(source, namespace)  # noqa: S307  its text has no more in it than numbers and names of our own types
+    return size
+
+
 def _condition(value: str, column: Column, optional: Collection[str]) -> str:
+    if is_nested(column.type):  # its size says whether it fits
+        return "True" if value in optional else f"{value} is not None"
     name = "decimal" if column.type.startswith("decimal") else column.type
     condition = _CONDITIONS[name].format(value)
     return f"({condition} or {value} is None)" if value in optional else f"({condition})"
 
 
 def _size(value: str, column: Column, optional: Collection[str]) -> str:
-    length = _LENGTHS[column.type].format(value)
+    length = f"size_of_{value}({value})" if is_nested(column.type) else _LENGTHS[column.type].format(value)
     return f"    size += 0 if {value} is None else {length}" if value in optional else f"    size += {length}"
 
 
@@ -126,3 +193,9 @@ def _fits(value: Any, target: pa.DataType) -> bool:
     except (pa.ArrowException, ValueError, TypeError):
         return False
     return True
+
+
+_NAMES: dict[str, Any] = {  # in the texts of conditions and lengths
+    "date": dt.date, "datetime": dt.datetime, "Decimal": decimal.Decimal, "isfinite": math.isfinite,
+    "fits": _fits, "utf8_length": _utf8_length,
+}  # fmt: skip

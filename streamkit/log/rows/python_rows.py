@@ -14,11 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.data_type import to_arrow
+from streamkit.data_type import is_nested, to_arrow
 from streamkit.log.rows.event_time import TimeLimits
 from streamkit.log.rows.generated_reader import Read, Values, generate_reader
+from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.rows.records import TIME_MS_MAX, rows_of
 from streamkit.log.topic.topic import Topic
+from streamkit.schema import Column
 
 RENEWAL_MS = 1_000
 
@@ -55,8 +57,15 @@ class RowReader:
     def batch(self, rows: Sequence[Values], now_ms: int) -> pa.RecordBatch:
         """Rows that were read, with their event times in ms where no column has them, as a batch of the topic."""
         columns = {
-            column.name: pa.array(list(map(itemgetter(position), rows)), to_arrow(column.type))
+            column.name: _array(column, list(map(itemgetter(position), rows)))
             for position, column in enumerate(self.topic.schema)
         }
         times_ms = None if self.has_times else list(map(itemgetter(len(columns)), rows))
         return rows_of(self.topic, columns, times_ms, now_ms)
+
+
+def _array(column: Column, values: list[Any]) -> pa.Array:
+    """Values that were read as a column, in its type."""
+    if is_nested(column.type):
+        return convert_nested(column, values, Conversion(_array, _array))
+    return pa.array(values, to_arrow(column.type))

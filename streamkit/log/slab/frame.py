@@ -15,7 +15,6 @@ from typing import NoReturn, Protocol
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.data_type import from_arrow
 from streamkit.errors import ConfigError, CorruptionError, SchemaError
@@ -39,6 +38,7 @@ TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool_(), HEADERS: HEADERS_TYPE, OFFSET: pa.int64()}
 
+WRITING = pa.ipc.IpcWriteOptions()  # without options Arrow asks the environment about formats of old, for every frame
 _HEADER = struct.Struct("<4sHHIIIIQQQqq16sI40s")
 _CHECKSUM = struct.Struct("<I")
 
@@ -133,7 +133,7 @@ def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: st
     least, greatest = _timestamp_range(batch)
     batch = with_dictionaries(batch)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=WRITING) as writer:
         writer.write_batch(batch)
     raw = sink.getvalue()
     compression, data = _compressed(raw, compression)
@@ -165,8 +165,8 @@ def _timestamp_range(batch: pa.RecordBatch) -> tuple[int, int]:
         raise SchemaError(
             f"a frame needs at least one row and a time in each; found {len(times)} rows, {times.null_count} without"
         )
-    bounds = pc.min_max(times.view(pa.int64())).as_py()
-    return bounds["min"], bounds["max"]
+    milliseconds = times.view(pa.int64()).to_numpy()
+    return int(milliseconds.min()), int(milliseconds.max())
 
 
 def header(payload: Payload, ordinal: int, position: int, token: bytes) -> FrameHeader:

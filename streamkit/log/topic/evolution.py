@@ -25,7 +25,7 @@ _LADDERS = tuple(
 )
 _RULE = (
     "allowed are new columns that may be null, and wider types: tinyint to smallint to int to bigint, float to double, date to "
-    "timestamp_ntz, decimal to one with no fewer digits on either side of the point"
+    "timestamp_ntz, decimal to one with no fewer digits on either side of the point; what is inside nested types stays as it is"
 )
 
 

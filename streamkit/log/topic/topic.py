@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from streamkit.data_type import key_complaint
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.html_table import html_table
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, Format
@@ -195,6 +196,9 @@ def _check_columns(name: str, schema: Schema, what: str, columns: str | Sequence
     for column in chosen:
         if column not in schema:
             raise SchemaError(f"topic {name}: the {what} column {column!r} does not exist; the schema has {schema}")
+        complaint = key_complaint(column, schema[column].type)
+        if complaint is not None:
+            raise SchemaError(f"topic {name}: {complaint}; found {what}={list(chosen)}")
     if len(set(chosen)) < len(chosen):
         raise SchemaError(f"topic {name}: {what} names a column twice: {list(chosen)}")
     return chosen

@@ -7,6 +7,7 @@ docs/log-format.md states the bytes. A null is its tag byte alone. -0.0 is kept 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import CorruptionError
+from streamkit.data_type import from_arrow, is_nested
+from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.columns import (
     BYTES_TYPES,
     DECIMAL,
@@ -35,6 +37,9 @@ _REST_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)  # by the number 
 _REST_FACTORS = np.array([1, MURMUR_FACTOR, MURMUR_FACTOR, MURMUR_FACTOR], np.uint32)
 _ORDERED_DECIMAL = np.dtype([("high", ">u8"), ("low", ">u8")])
 _SIGN = np.uint64(1 << 63)
+_UINT32 = (1 << 32) - 1
+_WORD = struct.Struct("<I")
+FEW_ROWS = 8  # so many are hashed one by one
 _PADDING = 16  # bytes after the last key, so that any fixed value can be read before it is known to be there
 
 
@@ -138,7 +143,7 @@ def key_groups(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]
 def _column_parts(column: pa.Array) -> list[Part]:
     if _is_small_dictionary(column):
         return [Slices.of(encode_keys([_with_null(column.dictionary)])).take(_codes(column))]
-    column, type_name = canonical(column)
+    column, type_name = _canonical_key(column)
     if type_name == "void":
         return [np.zeros(len(column), np.uint8)]
     body: list[Part]
@@ -150,6 +155,13 @@ def _column_parts(column: pa.Array) -> list[Part]:
     if valid is None:
         return [np.ones(len(column), np.uint8), *body]
     return [valid.view(np.uint8), *(unless(part, valid) for part in body)]
+
+
+def _canonical_key(column: pa.Array) -> tuple[pa.Array, str]:
+    """As `canonical`, of a type that keys can have."""
+    if is_nested(from_arrow(column.type)):
+        raise SchemaError(f"a key cannot have values of the type {from_arrow(column.type)}; expected no array, map or struct")
+    return canonical(column)
 
 
 def _is_small_dictionary(column: pa.Array) -> bool:
@@ -290,7 +302,7 @@ def _not_all_null(columns: Sequence[pa.Array]) -> Mask | None:
 
 def _kafka_parts(column: pa.Array) -> list[Part] | None:
     """What Kafka's own serialiser makes of a column; None if it has none for the type."""
-    column, type_name = canonical(column)
+    column, type_name = _canonical_key(column)
     if type_name not in KAFKA_TYPES:
         return None
     if type_name in BYTES_TYPES:
@@ -300,6 +312,8 @@ def _kafka_parts(column: pa.Array) -> list[Part] | None:
 
 
 def _murmur2(rows: Slices) -> npt.NDArray[np.uint32]:
+    if len(rows) <= FEW_ROWS:
+        return np.array([_murmur2_alone(rows.row(number)) for number in range(len(rows))], np.uint32)
     word_counts = rows.lengths >> 2
     if len(rows) == 0 or word_counts.min() == word_counts.max():
         return _murmur2_sorted(rows, word_counts)
@@ -308,6 +322,19 @@ def _murmur2(rows: Slices) -> npt.NDArray[np.uint32]:
     hashes = np.empty(len(rows), np.uint32)
     hashes[order] = _murmur2_sorted(rows.take(order), word_counts[order])
     return hashes
+
+
+def _murmur2_alone(value: bytes) -> int:
+    """The hash of one value; numpy would take twenty steps a word."""
+    factor, shift, whole = int(MURMUR_FACTOR), int(MURMUR_SHIFT), len(value) & ~3
+    found = len(value) ^ int(MURMUR_SEED)
+    for (word,) in _WORD.iter_unpack(value[:whole]):
+        mixed = word * factor & _UINT32
+        found = (found * factor & _UINT32) ^ ((mixed ^ mixed >> shift) * factor & _UINT32)
+    if rest := value[whole:]:
+        found = (found ^ int.from_bytes(rest, "little")) * factor & _UINT32
+    found = (found ^ found >> 13) * factor & _UINT32
+    return found ^ found >> 15
 
 
 def _murmur2_sorted(rows: Slices, word_counts: Positions) -> npt.NDArray[np.uint32]:

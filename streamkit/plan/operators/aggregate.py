@@ -12,7 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
 from streamkit.plan.expression_text import aggregates_text, named_text
-from streamkit.plan.keys import check_columns, make_schema, typed
+from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
 from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, STREAM, TABLE, Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
@@ -236,6 +236,7 @@ def _grouped(node: AggregateNode, rows: Step, building: Building) -> tuple[Step,
         return rows, rows.key
     plain = [name for name, expression in node.key if expression == Reference(name)]
     check_columns(plain, rows.schema, node.at)
+    check_key_types(plain, rows.schema, node.at)
     key = tuple(name for name, _ in node.key)
     if len(plain) == len(key):
         return rows, key

@@ -6,7 +6,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import ConfigError
-from streamkit.spark.run import run
+from streamkit.launch.run import run
 from tests.places import open_postgres
 
 PASSWORD = "secret%2F"

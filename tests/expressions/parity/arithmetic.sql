@@ -80,3 +80,15 @@ i32 + NULL
 i64 % 0
 f64 / 0
 -(-small)
+dec % 3
+dec % ced
+pmod(dec, small)
+pmod(dec, -2.5)
+ced % dec
+dec DIV 3
+ced DIV dec
+ced * ced
+ced * big
+big % 7
+mod(dec, 0)
+big DIV small

@@ -1,10 +1,25 @@
-"""What Spark makes of expressions: the type of each, whether it can be null, and its value or failure in every row."""
+"""
+What Spark makes of expressions: the type of each, whether it can be null, and its value or failure in every row.
+
+Analysis is one plan for all texts. Only what Spark's rules throw at is looked for, by halves.
+
+We compute constants at compile time, Spark's optimizer does so later. So each text has two nullabilities, as analysed and with constants
+computed by Spark's own `ConstantFolding`, and ours may be either. Without constants there is one.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
 
 from streamkit.data_type import normalise_type
 from tests.expressions.parity.cells import FAILED, cells
@@ -21,31 +36,160 @@ RULES = ",".join(
 
 @dataclass(frozen=True)
 class Expected:
-    """What Spark says of an expression; `refused` is its reason if it does not analyse it; all else is empty then."""
+    """
+    What Spark says of an expression; `refused` is its reason if it does not analyse it; all else is empty then.
+
+    `nullable` holds whether it can be null as analysed, and with constants computed.
+    """
 
     type: str = ""
-    nullable: bool = True
+    nullable: frozenset[bool] = frozenset()
     cells: tuple[str, ...] = ()
     refused: str = ""
 
 
 def in_spark(spark, batch, texts, zone="UTC"):
     """For each text what Spark makes of it, in a session whose time zone is `zone`."""
-    session = _session(spark, zone)
-    frame = session.createDataFrame(pa.Table.from_batches([batch.drop_columns(["nothing"])])).selectExpr("*", "NULL AS nothing")
-    found = {}
-    analysed = {}
-    for text in texts:
+    texts = list(dict.fromkeys(texts))
+    oracle = Oracle(spark, batch, zone)
+    analysed = oracle.analysed(texts)
+    sound = [text for text in texts if not analysed[text].refused]
+    return analysed | {
+        text: Expected(analysed[text].type, analysed[text].nullable, found)
+        for text, found in zip(sound, oracle.cells(sound), strict=True)
+    }
+
+
+class _OtherRowsError(ValueError):
+    """An expression that is not one value a row."""
+
+
+REFUSALS = (_OtherRowsError, PySparkException, Py4JJavaError)
+
+
+class Oracle:
+    """Spark, with the rows of a batch as its one table: NOT NULL columns stay so, and timestamps without zone too."""
+
+    def __init__(self, spark, batch, zone="UTC"):
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # a refusal is an expected answer here
+            PySparkLogger.getLogger(name).disabled = True
+        self._session = _session(spark, zone)
+        self._jvm = self._session._jvm
+        self._state = self._session._jsparkSession.sessionState()
+        self._frame = _frame(spark, self._session, batch)
+        self._expressions = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
+
+    def analysed(self, texts: Sequence[str]) -> dict[str, Expected]:
+        """Type and nullability of each text, or why Spark refuses it; no cells."""
+        found: dict[str, Expected] = {}
+        parsed = {}
+        for text in texts:
+            try:
+                parsed[text] = self._state.sqlParser().parseExpression(f"({text}\n) AS r")
+            except REFUSALS as error:
+                found[text] = Expected(refused=_reason(error))
+        for group, plan, error in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+            found |= {group[0]: Expected(refused=_reason(error))} if plan is None else self._fields(group, plan)
+        return found
+
+    def parsed(self, text: str):
+        """What Spark's parser makes of a text alone; None if it cannot read it."""
         try:
-            field = frame.selectExpr(f"{text} AS r").schema["r"]
-            analysed[text] = (normalise_type(field.dataType.simpleString()), field.nullable)
-        except Exception as error:
-            found[text] = Expected(refused=str(error).splitlines()[0])
-    columns = [_tried(session, text).alias(f"r{place}") for place, text in enumerate(analysed)]
-    table = frame.select(*columns).toArrow().combine_chunks()
-    for place, (text, (type, nullable)) in enumerate(analysed.items()):
-        found[text] = Expected(type, nullable, tuple(_spark_cells(table.column(place).combine_chunks())))
-    return found
+            return self._state.sqlParser().parseExpression(text)
+        except REFUSALS:
+            return None
+
+    def folded(self, texts: Sequence[str]) -> dict[str, str]:
+        """Each text's expression after analysis, with constants computed, as Spark writes it, without ids; or why Spark refuses it."""
+        parsed = {text: self._state.sqlParser().parseExpression(f"({text}\n) AS r") for text in texts}
+        found = {}
+        for group, plan, error in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+            for place, text in enumerate(group):
+                found[text] = _reason(error).split("]")[0] if plan is None else self._folded_text(plan.projectList().apply(place))
+        return found
+
+    def _folded_text(self, field) -> str:
+        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
+        with suppress(*REFUSALS):  # a constant that fails stays
+            replaced = optimizer.ReplaceExpressions.apply(self._project([field]))
+            field = optimizer.ConstantFolding.apply(replaced).projectList().apply(0)
+        type = field.dataType().sql() if field.resolved() else "unresolved"
+        return f"{type} {_without_ids(field.child().toString())}"
+
+    def _fields(self, texts, plan) -> dict[str, Expected]:
+        found = {}
+        fields = [plan.projectList().apply(place) for place in range(len(texts))]
+        for text, field in zip(texts, fields):
+            if not field.resolved():
+                found[text] = Expected(refused="it stays unresolved")
+        sound = [(text, field) for text, field in zip(texts, fields) if text not in found]
+        folded = self._folded([field for _, field in sound])
+        for (text, field), later in zip(sound, folded, strict=True):
+            type = field.dataType().simpleString() if "interval" in field.dataType().simpleString() else self._type(field)
+            found[text] = Expected(type, frozenset((field.nullable(), later)))
+        return found
+
+    def _type(self, field) -> str:
+        return normalise_type(field.dataType().sql())
+
+    def _folded(self, fields) -> list[bool]:
+        """Whether each can be null once constants are computed; as before where that fails."""
+        folding = self._jvm.org.apache.spark.sql.catalyst.optimizer.ConstantFolding
+        found = []
+        for group, plan, _ in _by_halves(fields, lambda group: folding.apply(self._project(group))):
+            found += (
+                [plan.projectList().apply(place).nullable() for place in range(len(group))] if plan else [group[0].nullable()]
+            )
+        return found
+
+    def _plan(self, expressions):
+        """The analysed projection; _OtherRowsError where an expression makes something else of it: an aggregate, a window, more rows."""
+        plan = self._state.analyzer().execute(self._project(expressions))
+        if plan.getClass().getSimpleName() != "Project" or not plan.child().children().isEmpty():
+            raise _OtherRowsError("it is not one value a row")
+        return plan
+
+    def _project(self, fields):
+        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project(
+            self._jvm.PythonUtils.toSeq(fields), self._frame._jdf.queryExecution().analyzed()
+        )
+
+    def cells(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """For each text its value in every row as a text, FAILED where it fails."""
+        if not texts:
+            return []
+        tried = [self._tried(place, text) for place, text in enumerate(texts)]
+        table = DataFrame(self._frame._jdf.select(self._jvm.PythonUtils.toSeq(tried)), self._session).toArrow().combine_chunks()
+        return [tuple(_spark_cells(column.combine_chunks())) for column in table.columns]
+
+    def _tried(self, place, text):
+        """The value in an array of one; null instead of the array where it fails."""
+        wrapped = self._state.sqlParser().parseExpression(f"array({text}\n)")
+        return self._expressions.column(self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(wrapped)).alias(f"r{place}")
+
+
+def _without_ids(tree: str) -> str:
+    return re.sub(r"#\d+L?|CommonExpressionId\(\d+", "", tree)
+
+
+def _by_halves(items: list, compute: Callable):
+    """Each part of the items with what `compute` gives for it, and an item by itself with None and the error where it throws."""
+    if not items:
+        return
+    try:
+        yield items, compute(items), None
+    except REFUSALS as error:
+        if len(items) == 1:
+            yield items, None, error
+            return
+        middle = len(items) // 2
+        yield from _by_halves(items[:middle], compute)
+        yield from _by_halves(items[middle:], compute)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    return next(filter(None, text.splitlines()), type(error).__name__)
 
 
 def _session(spark, zone):
@@ -62,14 +206,33 @@ def _session(spark, zone):
     return session
 
 
-def _tried(session, text):
-    """The value in an array of one; null instead of the array where it fails."""
-    from pyspark.sql import Column, functions
+def _frame(spark, session, batch):
+    """The rows in Spark under exactly their schema; Spark's own way from Arrow makes every column nullable and gives every time a zone."""
+    utc = _session(spark, "UTC")
+    without_zone = [field.name for field in batch.schema if field.type == pa.timestamp("us")]
+    table = pa.Table.from_batches([_readable(batch)])
+    frame = utc.createDataFrame(table)
+    frame = frame.selectExpr(*(_as_it_was(field, without_zone) for field in batch.schema))
+    rows = frame._jdf.queryExecution().toRdd()
+    schema = StructType([
+        StructField(field.name, field.dataType, given.nullable) for field, given in zip(frame.schema, batch.schema, strict=True)
+    ])  # fmt: skip
+    exact = session._jsparkSession.parseDataType(schema.json())
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, exact, False), session)
 
-    jvm = session._jvm
-    expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    wrapped = functions.array(functions.expr(text))
-    return Column(expressions.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expressions.expression(wrapped._jc))))
+
+def _readable(batch):
+    """The batch without columns of nulls alone, and with UTC as the zone of times that have none."""
+    for place, field in enumerate(batch.schema):
+        if field.type == pa.timestamp("us"):
+            batch = batch.set_column(place, field.name, batch.column(place).cast(pa.timestamp("us", "UTC")))
+    return batch.drop_columns([field.name for field in batch.schema if field.type == pa.null()])
+
+
+def _as_it_was(field, without_zone):
+    if field.type == pa.null():
+        return f"NULL AS {field.name}"
+    return f"CAST({field.name} AS timestamp_ntz) AS {field.name}" if field.name in without_zone else field.name
 
 
 def _spark_cells(tried):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -204,6 +205,24 @@ def test_a_server_that_crashes_and_starts_again(postgres, url):
             postgres.crash()
             postgres.start()
         assert log.read("t")["n"].to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("place", ["postgres.PostgresTransaction.execute", "postgres.PostgresDatabase._commit"])
+def test_a_server_that_crashes_while_a_log_is_opened(postgres, url, monkeypatch, place):
+    """Whether the crash comes before the first statement or in the first commit, the log is opened when the server is back."""
+    place = f"streamkit.log.database.{place}"
+    original, crashes = pkgutil.resolve_name(place), [postgres.crash]
+
+    def crash_first(*arguments):
+        if crashes:
+            crashes.pop()()
+            postgres.start()
+        return original(*arguments)
+
+    monkeypatch.setattr(place, crash_first)
+    with open_log(url) as log:
+        log.create_topic("t", "n bigint", partitions=1)
+        assert (crashes, log.topics()) == ([], ["t"])
 
 
 def test_a_server_that_is_gone_is_named(postgres, database, monkeypatch):

@@ -17,6 +17,7 @@ import pytest
 from streamkit.errors import FencedError, OutcomeUnknownError, StorageFullError, StreamKitError
 from streamkit.log.opening import open_log
 from streamkit.testing.faults import SYNC, FaultyVfs
+from tests.waiting import WAIT_SECONDS
 
 VFS = "streamkit-producer-outcomes"
 
@@ -274,7 +275,7 @@ def test_a_paused_transaction_never_becomes_visible(log):
         before = numbers_on_disk(log)
         successor.send("t", {"n": -1})
     os.kill(child.pid, signal.SIGCONT)
-    *more, last = child.communicate(timeout=60)[0].split()
+    *more, last = child.communicate(timeout=WAIT_SECONDS)[0].split()
     assert last == "fenced" and child.returncode == 0
     acknowledged += [int(line) for line in more]
     found = numbers_on_disk(log)

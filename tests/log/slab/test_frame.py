@@ -257,3 +257,33 @@ def test_rows_of_every_type_come_back(case, compression, lines):
     times = np.array(batch.column("_timestamp").view(pa.int64()))
     assert found.equals(batch)
     assert (extent.min_timestamp, extent.max_timestamp) == (times.min(), times.max())
+
+
+def unchecked(offsets, content):
+    buffers = [None, pa.py_buffer(np.array(offsets, np.int32))]
+    return pa.Array.from_buffers(pa.list_(content.type), len(offsets) - 1, buffers, children=[content])
+
+
+TEXTS = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"a\xff")])
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (unchecked([0, 1, 2], TEXTS), "columns are not sound: .*UTF8"),
+        (unchecked([0, 2, 1], pa.array(["a", "b"])), "columns are not sound"),
+        (pa.array([[1], [2]]), "holds a column v of type list<item: int64>; the topic has v array<string>"),
+        (
+            pa.array([["a"], []]).cast(pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+            "holds a column v of type list<item: dictionary",
+        ),
+        (pa.array([{"a": 1}, None]), "holds a column v of type struct"),
+    ],
+    ids=["text", "offsets", "elements", "dictionary", "kind"],
+)
+def test_frames_with_other_nested_columns_are_refused(column, reason):
+    """A frame whose checksums are right and whose nested columns are not is damage, not a crash."""
+    batch = pa.RecordBatch.from_arrays([column, TIMES], names=["v", "_timestamp"])
+    data, extent = frame_of(batch)
+    with pytest.raises(CorruptionError, match=reason):
+        read(data, extent, topic=declare_topic("t", "v array<string>").with_id(7))

@@ -185,9 +185,12 @@ def test_arrow_types_outside_the_schema_are_widened() -> None:
 
 
 def test_a_nested_column_is_no_key() -> None:
-    """Lists have no key encoding."""
-    with pytest.raises(SchemaError, match="list"):
-        encode_keys([pa.array([[1]])])
+    """Arrays, maps and structs have no key encoding, and no hash."""
+    for column in (pa.array([[1]]), pa.array([{"a": 1}]), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32()))):
+        with pytest.raises(SchemaError, match=r"a key cannot have values of the type (array|struct|map)<"):
+            encode_keys([column])
+        with pytest.raises(SchemaError, match="a key cannot have"):
+            partition_bytes([column])
 
 
 def test_a_key_has_columns() -> None:

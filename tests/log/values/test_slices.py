@@ -43,6 +43,8 @@ def test_a_slice_outside_its_buffer_is_refused() -> None:
     """A length that was not checked raises IndexError instead of reading what lies behind."""
     with pytest.raises(IndexError):
         gather(Slices(np.zeros(4, np.uint8), np.array([1]), np.array([4])))
+    with pytest.raises(IndexError):
+        join([Slices(np.zeros(4, np.uint8), np.array([1]), np.array([4]))])
 
 
 def test_more_than_a_binary_array_holds_is_refused() -> None:

@@ -1,0 +1,144 @@
+"""A guess of what a file of records holds: columns and types, which of them is the key, and which the event time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from streamkit.connectors.files.record_file import Format
+from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.names import RESERVED_COLUMNS
+from streamkit.schema import Column, Schema, check_user_schema
+
+BLOCK_BYTES = 16 << 20  # types are guessed from the first block
+_ID = re.compile(r"(?i)^(id|key|uuid|.*_(id|key|no|number)|.*[a-z]Id)$")
+_TIME = re.compile(r"(?i)^(ts|time|timestamp|datetime|date|.*_(at|ts|time|timestamp|date)|.*(At|Time))$")
+_TIMES = ("timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a file seems to hold: the schema of a topic, its key and timestamp column, and the first rows in those types."""
+
+    schema: Schema
+    key: tuple[str, ...]
+    timestamp: str | None
+    sample: pa.Table
+
+    @property
+    def group(self) -> str | None:
+        """A column to count by: of those with few different values the one with most; None if there is none."""
+        counts = {name: pc.count_distinct(self.sample[name]).as_py() for name in self._countable()}
+        few = [name for name, count in counts.items() if 1 < count <= self.sample.num_rows // 2]
+        return max(few, key=lambda name: counts[name], default=None)
+
+    @property
+    def measure(self) -> str | None:
+        """A column of numbers to take the mean of; None if there is none."""
+        numbers = [column.name for column in self.schema if column.type in (*INTEGERS, "float", "double")]
+        others = [name for name in numbers if name not in self.key and not _ID.match(name) and name != self.group]
+        return others[0] if others else None
+
+    def _countable(self) -> list[str]:
+        return [column.name for column in self.schema if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key]
+
+
+def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), timestamp: str | None = None) -> Guess:
+    """
+    Guess what a file holds from its first rows; `key` and `timestamp` are columns that are known.
+
+    ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
+    """
+    table = _read(path, form, rows_max)
+    if not table.num_rows:
+        raise ConfigError(f"{path} has no records; expected at least one to guess from")
+    table = table.rename_columns([_renamed(name) for name in table.schema.names])
+    schema = check_user_schema(Schema(tuple(Column(field.name, _type(field), True) for field in table.schema)))
+    table = table.cast(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in schema]))
+    for name in (*key, *([timestamp] if timestamp else [])):
+        if name not in schema:
+            raise ConfigError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
+    return Guess(schema, key or _guessed_key(schema, table), timestamp or _guessed_timestamp(schema, table), table)
+
+
+def _read(path: Path, form: Format, rows_max: int) -> pa.Table:
+    try:
+        return _READERS[form](path, rows_max)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
+
+
+def _read_csv(path: Path, rows_max: int) -> pa.Table:
+    reading = pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES)
+    nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
+    with pyarrow.csv.open_csv(path, read_options=reading, convert_options=nulls) as reader:
+        return _first_rows(reader, reader.schema, rows_max)
+
+
+def _read_json(path: Path, rows_max: int) -> pa.Table:
+    options = pyarrow.json.ReadOptions(block_size=BLOCK_BYTES)
+    with pyarrow.json.open_json(path, read_options=options) as reader:
+        return _first_rows(reader, reader.schema, rows_max)
+
+
+def _read_parquet(path: Path, rows_max: int) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        return _first_rows(file.iter_batches(min(rows_max, 65_536)), file.schema_arrow, rows_max)
+
+
+def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:
+    taken, rows = [], 0
+    for batch in islice(batches, rows_max):  # type: ignore[call-overload]
+        taken.append(batch)
+        rows += batch.num_rows
+        if rows >= rows_max:
+            break
+    return pa.Table.from_batches(taken, schema).slice(0, rows_max)
+
+
+_READERS: dict[Format, Callable[[Path, int], pa.Table]] = {
+    Format.CSV: _read_csv,
+    Format.JSON: _read_json,
+    Format.PARQUET: _read_parquet,
+}
+
+
+def _renamed(name: str) -> str:
+    """A name that a column can have: one of StreamKit's own gets an underscore at its end."""
+    return f"{name}_" if name.lower() in RESERVED_COLUMNS else name
+
+
+def _type(field: pa.Field) -> str:
+    """The type of a column; of a column without any value a text, and a time without zone is taken as UTC."""
+    if pa.types.is_null(field.type):
+        return "string"
+    if pa.types.is_time(field.type) or pa.types.is_duration(field.type):
+        return "string"
+    type = from_arrow(field.type)
+    return "timestamp" if type == "timestamp_ntz" else type
+
+
+def _guessed_key(schema: Schema, table: pa.Table) -> tuple[str, ...]:
+    """The first column that is called as an identifier and is never null; no key if there is none."""
+    for column in schema:
+        if _ID.match(column.name) and not is_nested(column.type) and not table[column.name].null_count:
+            return (column.name,)
+    return ()
+
+
+def _guessed_timestamp(schema: Schema, table: pa.Table) -> str | None:
+    """The first column of times that is called as one, else the first column of times, if it is never null."""
+    times = [column.name for column in schema if column.type in _TIMES and not table[column.name].null_count]
+    return next((name for name in times if _TIME.match(name)), times[0] if times else None)

@@ -1,0 +1,65 @@
+"""Nested values as JSON has them, in the types of a topic: structs and maps are objects, arrays are arrays; in CSV as text in a cell."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.connectors.files.json_numbers import json_numbers, parse_number
+from streamkit.connectors.files.record_text import is_text_in_json, json_texts, parse_texts
+from streamkit.errors import SchemaError
+from streamkit.log.rows.conversion import convert_python
+from streamkit.log.rows.nested_conversion import Conversion, convert_nested
+from streamkit.schema import Column
+
+
+def json_values(column: Column, values: Sequence[Any]) -> pa.Array:
+    """
+    Values from JSON in the nested type of a column; SchemaError names the first row that does not fit, and the path in it.
+
+    What JSON has no value for is text, as in columns: times, decimals, bytes in base 64. So are the keys of maps; a map whose
+    keys are nested is an array of pairs.
+    """
+    return convert_nested(column, list(values), Conversion(_values, _keys))
+
+
+def nested_texts(column: Column, texts: pa.Array) -> pa.Array:
+    """Texts that are JSON as values of a nested type; SchemaError as in `json_values`."""
+    return json_values(column, [None if text is None else _read(column, row, text) for row, text in enumerate(texts.to_pylist())])
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, each of whose names comes once; else SchemaError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        raise SchemaError(f"the name {names.most_common(1)[0][0]!r} comes twice in an object")
+    return found
+
+
+def _read(column: Column, row: int, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_float=parse_number)
+    except (ValueError, RecursionError, SchemaError) as error:
+        raise SchemaError(
+            f"row {row}, column {column.name!r}: found {text[:80]!r}, expected {column.type}, as JSON: {error}", (row,)
+        ) from None
+
+
+def _values(column: Column, values: Sequence[Any]) -> pa.Array:
+    """Atomic values from JSON as a column."""
+    if not is_text_in_json(column):
+        return convert_python(column, json_numbers(column, list(values)))
+    texts = json_texts(column, values)
+    return texts if column.type == "string" else parse_texts(column, texts)
+
+
+def _keys(column: Column, values: Sequence[Any]) -> pa.Array:
+    """Keys of maps: texts, however they are spelled in a column."""
+    texts = [value if isinstance(value, str) or value is None else json.dumps(value) for value in values]
+    found = convert_python(Column(column.name, "string"), texts)
+    return found if column.type == "string" else parse_texts(column, found)

@@ -1,0 +1,32 @@
+"""Peek and foreach: call a user's function with each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import has_place, in_canonical_order
+from streamkit.engine.rows import without_deletions
+from streamkit.expressions.arrow import evaluate
+from streamkit.plan.operators.peek import Foreach, Peek
+
+
+@kernel(Peek)
+def peek(operator: Peek, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """The rows as they came; a deletion has no values to look at, and is not shown."""
+    (batch,) = inputs
+    assert batch is not None
+    evaluate(operator.call, without_deletions(batch)[0])
+    return batch
+
+
+@kernel(Foreach)
+def foreach(operator: Foreach, inputs: Sequence[Rows], context: Context) -> None:
+    """Nothing; the function has seen the rows in their order."""
+    (batch,) = inputs
+    assert batch is not None
+    rows = in_canonical_order(batch) if has_place(batch) else batch
+    evaluate(operator.call, without_deletions(rows)[0])

@@ -1,0 +1,166 @@
+"""A run of an application as its log knows it: the half of the handle that is the same on Spark and in one process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamkit.engine.commit import check_generation
+from streamkit.engine.epoch import Application
+from streamkit.engine.options import Options
+from streamkit.engine.planner import Planner
+from streamkit.engine.start import start
+from streamkit.errors import EpochFailedError, FencedError, StreamKitError
+from streamkit.html_table import html_table
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.log import Log
+from streamkit.log.statistics import lag_of
+from streamkit.plan.program import Program
+
+if TYPE_CHECKING:
+    from streamkit.state.view import StoreView
+
+ATTEMPTS_PER_EPOCH = 4
+
+
+class Run(ABC):
+    """
+    A running topology. Made by `streamkit.run`; usable in notebooks; several handles of one application fence each other.
+
+    What it tells comes from the catalog. An engine adds how the run goes on and how it ends.
+    """
+
+    application: Application
+
+    def __init__(self, log: Log, program: Program, options: Options, cores: int) -> None:
+        self.log = log
+        self.program = program
+        self._options = options
+        self._cores = cores
+        self._failed_at: list[int] = []
+        self._backlog = 0
+        self._records_before: int | None = None
+
+    @abstractmethod
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
+
+        Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
+        An epoch whose attempts did not agree is run again, a few times. An interrupt of the wait stops the run.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop now: the epoch under way is finished or leaves no trace."""
+
+    @property
+    @abstractmethod
+    def is_active(self) -> bool:
+        """Whether the run goes on."""
+
+    def __repr__(self) -> str:
+        return f"Run({self.program.application!r}, {self._situation()}, generation {self.application.generation})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"state": self._situation()}
+        with suppress(StreamKitError, OSError):  # the log may be closed by now
+            status = self.status()
+            time_ms = status.pop("stream_time_ms")
+            facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
+            facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
+        return html_table(f"run of {self.program.application}", facts.items())
+
+    def _situation(self) -> str:
+        return "running" if self.is_active else "ended"
+
+    def status(self) -> dict[str, Any]:
+        """Where the application stands in the catalog, and whether this run is active."""
+        state = self._state()
+        return {
+            "application": state.name,
+            "active": self.is_active,
+            "generation": state.generation,
+            "epoch": state.epoch,
+            "stream_time_ms": state.stream_time_ms,
+            "tasks": state.tasks,
+            "drained": state.drained,
+        }
+
+    def progress(self) -> list[Mapping[str, Any]]:
+        """The last epochs, oldest first: records, late and dropped ones, what was written, when."""
+        state = self._state()
+        return [
+            {"epoch": epoch.epoch, "timestamp_ms": epoch.timestamp_ms, "stream_time_ms": epoch.stream_time_ms, **epoch.metrics}
+            for epoch in self.log.catalog.epochs(state.id)
+        ]
+
+    def records(self) -> int:
+        """How many input records this run has committed."""
+        return self._records_ever() - (self._records_before or 0)
+
+    def lag(self) -> int:
+        """How many input records wait now."""
+        state = self._state()
+        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics()}).values())
+
+    def backlog(self) -> int:
+        """How many input records waited when the run started."""
+        return self._backlog
+
+    def total(self, metric: str) -> dict[str, int]:
+        """A metric of the application since its first start, by operator, topic or store: late, null_key, written, changes …"""
+        return dict(self._state().metrics.get(metric, {}))
+
+    def store(self, name: str) -> StoreView:
+        """A committed, consistent view of a store, as of now."""
+        return self.log.store(self.program.application, name)
+
+    def _begin(self) -> Planner:
+        """Begin a generation, which fences all older ones."""
+        options, settings = self._options, self.log.settings
+        records_max = options.max_records_per_epoch
+        planner = start(
+            self.log.catalog,
+            self.log.storage,
+            self.program,
+            tasks=options.tasks,
+            default_tasks=min(self._cores, self.program.key_groups),
+            records_max=settings.max_records_per_epoch if records_max is None else records_max,
+            settings=settings,
+        )
+        self.application = planner.application
+        if self._records_before is None:
+            self._records_before, self._backlog = self._records_ever(), planner.backlog()
+        return planner
+
+    def _cause(self, error: Exception) -> Exception:
+        """The error that ended an epoch; FencedError if a newer run has fenced this one, whatever was raised."""
+        try:
+            check_generation(self.log.catalog, self.application)
+        except FencedError as fenced:
+            return fenced
+        return error
+
+    def _may_run_again(self, error: Exception) -> bool:
+        """Whether to try an epoch again; failures of epochs that were committed since do not count."""
+        if not isinstance(error, EpochFailedError):
+            return False
+        epoch = self._state().epoch
+        self._failed_at = [*(failed for failed in self._failed_at if failed == epoch), epoch]
+        return len(self._failed_at) < ATTEMPTS_PER_EPOCH
+
+    def _records_ever(self) -> int:
+        return int(self._state().metrics.get("records", 0))
+
+    def _state(self) -> ApplicationState:
+        return self.log.catalog.application(self.program.application)
+
+
+def _utc(time_ms: int | None) -> str | None:
+    """An event time as text; numpy can write every year."""
+    return None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"

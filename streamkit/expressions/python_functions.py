@@ -1,0 +1,218 @@
+"""
+Calls of users' functions, in the process that knows them.
+
+A plan names a function by its id. The process that compiled the plan knows it; to other processes of a query it travels with the job
+(`with_functions` in `streamkit.spark.job`), never with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.data_type import fields_of, to_arrow
+from streamkit.errors import EvaluationError
+from streamkit.expressions.operation import always, always_nullable, operation
+from streamkit.expressions.rows import Rows, broadcast
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.plan.python_function import ARRAY, BATCH, EFFECT, RECORD, ROW, SERIES, PythonFunction, type_name
+
+PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
+_is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
+
+
+def registered(function: PythonFunction) -> str:
+    """The id under which this process knows a function; two that only their captured objects tell apart have two ids."""
+    name = function.id
+    for number in count(2):
+        known = PYTHON_FUNCTIONS.setdefault(name, function)
+        if not function.is_known_by_identity or known.call == function.call:
+            return name
+        name = f"{function.id}~{number}"
+    raise AssertionError("numbers do not end")
+
+
+@contextmanager
+def called_twice() -> Iterator[None]:
+    """Call every function twice within the block; EvaluationError if the results differ, because it is not deterministic."""
+    token = _is_checked.set(True)
+    try:
+        yield
+    finally:
+        _is_checked.reset(token)
+
+
+def functions_in(value: Any) -> set[str]:
+    """The ids of the functions that a plan, or a part of one, calls."""
+    if isinstance(value, TypedExpression):
+        own = {value.value} if value.name == "python" else set()
+        return own.union(*map(functions_in, value.arguments))
+    if is_dataclass(value):
+        return set().union(*(functions_in(getattr(value, one.name)) for one in fields(value)))
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(functions_in, value))
+    return set().union(*map(functions_in, value.values())) if isinstance(value, dict) else set()
+
+
+@operation("python", lazy=True, fails=always, nullable=always_nullable, once=True)
+def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
+    """The function's results; EvaluationError if it raises, or gives what its declared type does not hold."""
+    function = PYTHON_FUNCTIONS.get(expression.value)
+    if function is None:
+        raise EvaluationError(
+            f"the function {expression.value!r} is not known to this process; expected the program to come from the topology that has it"
+        )
+    arguments = [broadcast(rows.value(argument), rows.count) for argument in expression.arguments]
+    call = _Call(function, expression, arguments, rows.count)
+    found = call.results()
+    if _is_checked.get() and function.style != EFFECT and not _is_same(found, call.results()):
+        raise EvaluationError(f"{typed_text(expression)} gave two results for the same values; expected a deterministic function")
+    return found
+
+
+def _is_same(one: pa.Array, other: pa.Array) -> bool:
+    return [repr(value) for value in one.to_pylist()] == [repr(value) for value in other.to_pylist()]
+
+
+class _Call:
+    """One call of a function on a batch of rows."""
+
+    def __init__(self, function: PythonFunction, expression: TypedExpression, arguments: Sequence[pa.Array], count: int) -> None:
+        self.function = function
+        self.expression = expression
+        self.arguments = arguments
+        self.count = count
+        self.type = to_arrow(function.type)
+
+    def results(self) -> pa.Array:
+        """One value a row."""
+        return _STYLES[self.function.style](self)
+
+    def by_row(self) -> pa.Array:
+        rows = zip(*(argument.to_pylist() for argument in self.arguments)) if self.arguments else [()] * self.count
+        return self._converted([self._called(row, *row) for row in rows])
+
+    def by_record(self) -> pa.Array:
+        names = self.function.parameters
+        columns = [argument.to_pylist() for argument in self.arguments]
+        values = [self._called(row, dict(zip(names, row))) for row in zip(*columns)]
+        for value, row in zip(values, zip(*columns)):
+            self._check_names(value, row)
+        return self._converted(values)
+
+    def by_effect(self) -> pa.Array:
+        """Nulls, whatever the function gives."""
+        names = self.function.parameters
+        for row in zip(*(argument.to_pylist() for argument in self.arguments)):
+            self._called(row, dict(zip(names, row)))
+        return pa.nulls(self.count)
+
+    def by_series(self) -> pa.Array:
+        import pandas as pd
+
+        found = self._called((), *(argument.to_pandas() for argument in self.arguments))
+        if isinstance(found, pd.DataFrame):
+            found = pa.StructArray.from_arrays(
+                [self._from_pandas(found[name], field.type) for name, field in zip(found.columns, self.type)],
+                fields=list(self.type),
+            )
+            return self._checked_length(found)
+        if not isinstance(found, pd.Series):
+            raise self._wrong(f"gave a {type_name(found)}; expected a pandas Series")
+        return self._checked_length(self._from_pandas(found, self.type))
+
+    def by_array(self) -> pa.Array:
+        return self._from_arrow(self._called((), *self.arguments))
+
+    def by_batch(self) -> pa.Array:
+        """Of a record batch, one of the same length with the declared columns."""
+        batch = pa.RecordBatch.from_arrays(list(self.arguments), names=list(self.function.parameters))
+        found = self._called((), batch)
+        if isinstance(found, dict):
+            found = pa.table(found)
+        if isinstance(found, pa.Table):
+            found = found.combine_chunks()
+        if not isinstance(found, (pa.Table, pa.RecordBatch)):
+            raise self._wrong(f"gave a {type_name(found)}; expected a RecordBatch, a Table or a dict of arrays")
+        declared = [name for name, _ in fields_of(self.function.type) or ()]
+        if sorted(found.schema.names) != sorted(declared):
+            raise self._wrong(f"gave the columns {', '.join(found.schema.names)}; declared are {', '.join(declared)}")
+        columns = [self._from_arrow(found.column(field.name), field.type) for field in self.type]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def _called(self, row: Sequence[Any], *arguments: Any) -> Any:
+        try:
+            return self.function.call(*arguments)
+        except Exception as error:
+            raise self._wrong(f"raised {type_name(error)}: {error}", row) from error
+
+    def _converted(self, values: list[Any]) -> pa.Array:
+        """Python values as an array of the declared type."""
+        try:
+            return pa.array(values, self.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass
+        for place, value in enumerate(values):
+            try:
+                pa.array([value], self.type)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                row = [argument[place].as_py() for argument in self.arguments]
+                raise self._wrong(f"gave {value!r} ({type_name(value)}); declared is {self.function.type}", row) from None
+        raise self._wrong(f"gave values that together are no array of {self.function.type}")
+
+    def _check_names(self, value: Any, row: Sequence[Any]) -> None:
+        declared = {name for name, _ in fields_of(self.function.type) or ()}
+        if not isinstance(value, dict):
+            raise self._wrong(f"gave {value!r}; expected a dict of the columns {', '.join(sorted(declared))}", row)
+        if unknown := sorted(map(str, set(value) - declared)):
+            raise self._wrong(f"gave the column {unknown[0]!r}; declared are {', '.join(sorted(declared))}", row)
+
+    def _from_pandas(self, series: Any, type: pa.DataType) -> pa.Array:
+        try:
+            return _one_chunk(pa.Array.from_pandas(series, type=type))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
+
+    def _from_arrow(self, found: Any, type: pa.DataType | None = None) -> pa.Array:
+        if not isinstance(found, (pa.Array, pa.ChunkedArray)):
+            raise self._wrong(f"gave a {type_name(found)}; expected an Arrow array")
+        try:
+            return self._checked_length(_one_chunk(found.cast(type or self.type)))
+        except pa.ArrowException as error:
+            raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
+
+    def _checked_length(self, found: pa.Array) -> pa.Array:
+        if len(found) != self.count:
+            raise self._wrong(f"gave {len(found)} values for {self.count} rows; expected one a row")
+        return found
+
+    def _wrong(self, what: str, row: Sequence[Any] = ()) -> EvaluationError:
+        names = self.function.parameters or [typed_text(argument) for argument in self.expression.arguments]
+        given = ", ".join(f"{name} = {value!r}" for name, value in zip(names, row))
+        return EvaluationError(f"the function {self.function.name} {what}{f', called with {given}' if given else ''}")
+
+
+def _one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
+
+
+_STYLES: dict[str, Callable[[_Call], pa.Array]] = {
+    ROW: _Call.by_row,
+    RECORD: _Call.by_record,
+    SERIES: _Call.by_series,
+    ARRAY: _Call.by_array,
+    BATCH: _Call.by_batch,
+    EFFECT: _Call.by_effect,
+}
+
+
+def known_functions(ids: Iterable[str]) -> dict[str, PythonFunction]:
+    """The functions of these ids that this process knows."""
+    return {name: PYTHON_FUNCTIONS[name] for name in sorted(ids) if name in PYTHON_FUNCTIONS}

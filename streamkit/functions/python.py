@@ -1,0 +1,95 @@
+"""Users' own functions as columns: run as the Python they are, once a row, or on whole pandas Series or Arrow arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.data_type import normalise_type
+from streamkit.dsl.column import Column, to_expression, type_text
+from streamkit.errors import SchemaError, TopologyError, UnsupportedExpressionError
+from streamkit.plan.expression import PythonCall
+from streamkit.plan.location import user_location
+from streamkit.plan.python_function import ARRAY, ROW, SERIES, PythonFunction, python_function
+
+__all__ = ["arrow_udf", "pandas_udf", "udf"]
+
+_Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class UserDefinedFunction:
+    """A user's function that takes columns and gives a column; `function` is the value behind it."""
+
+    function: PythonFunction
+
+    def __call__(self, *columns: Column | str) -> Column:
+        """The function over these columns; a text is a column's name."""
+        return Column(PythonCall(self.function, tuple(to_expression(column) for column in columns)))
+
+    @property
+    def returnType(self) -> str:  # noqa: N802 - pyspark's name
+        """The declared type of the result."""
+        return self.function.type
+
+    def asNondeterministic(self) -> UserDefinedFunction:  # noqa: N802 - pyspark's name
+        """Raise UnsupportedExpressionError: the same input must give the same output, or recovery would change results."""
+        raise UnsupportedExpressionError(
+            f"the function {self.function.name} cannot be nondeterministic: the same input must give the same output",
+            user_location(),
+        )
+
+
+def udf(f: Any = None, returnType: object = "string") -> Any:  # noqa: N803
+    """
+    A Python function as a function of columns, called once a row; a null is None, and times are datetimes in UTC.
+
+    `returnType` is a type such as "int" or "array<string>"; a value that it does not hold is an error with the record it is about.
+    The function must be deterministic, and should have no effects: after a fault it runs again.
+
+        shout = F.udf(lambda text: text.upper() + "!")
+        @F.udf("int")
+        def length(text): ...
+    """
+    return _declared(f, returnType, ROW)
+
+
+def pandas_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
+    """
+    A function of pandas Series as a function of columns: it is given batches, and gives a Series of the same length.
+
+    For a struct type it gives a DataFrame. How many rows a batch has is not fixed, so each result must depend on its own row only.
+
+        @F.pandas_udf("double")
+        def celsius(fahrenheit: pd.Series) -> pd.Series:
+            return (fahrenheit - 32) / 1.8
+    """
+    return _declared(f, returnType, SERIES)
+
+
+def arrow_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
+    """As `pandas_udf`, of Arrow arrays: the fastest way to run Python."""
+    return _declared(f, returnType, ARRAY)
+
+
+def _declared(f: Any, type: object, style: str) -> Any:
+    """The function, or the decorator that takes it: `udf(f, type)`, `@udf`, `@udf(type)`, `@udf(returnType=type)`."""
+    if callable(f) and not hasattr(f, "simpleString"):
+        return _defined(f, type, style)
+    return functools.partial(_defined, type=type if f is None else f, style=style)
+
+
+def _defined(f: Any, type: object, style: str) -> UserDefinedFunction:
+    if not callable(f):
+        raise TopologyError(f"found {f!r}; expected a function", user_location())
+    if type is None:
+        raise TopologyError(
+            f"the function {getattr(f, '__name__', f)!s} has no type; expected returnType, such as 'double'", user_location()
+        )
+    try:
+        wanted = normalise_type(type_text(type))
+    except SchemaError as error:
+        raise TopologyError(str(error), user_location()) from None
+    return UserDefinedFunction(python_function(f, wanted, style))

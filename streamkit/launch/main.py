@@ -1,0 +1,102 @@
+"""`sk.main(topology)`: the command line of a topology file, under python and spark-submit alike."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkit.dsl.handover import hand_over
+from streamkit.dsl.topology import Topology
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from streamkit.engine.run import Run
+    from streamkit.launch.arguments import Arguments
+    from streamkit.log.log import Log
+    from streamkit.stop_signals import StopSignals
+
+
+def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
+    """
+    Run a topology with the options of its command line, until it ends or is interrupted.
+
+    On Spark, or with `--local` in this process. A StreamKitError prints its message and exits with 1. An interrupt or SIGTERM stops
+    cleanly and exits with 130 or 143; a second one does not wait for a local epoch. In a file that `streamkit run` or
+    `streamkit explain` loads it only hands the topology over, and returns.
+    """
+    if not hand_over(topology) and (code := _exit_code(topology, arguments)):
+        sys.exit(code)
+
+
+def _exit_code(topology: Topology, words: Sequence[str] | None) -> int:
+    """Run as the command line says; imports come first here, for a file that is only loaded pays for none."""
+    from rich.console import Console
+
+    from streamkit.launch.arguments import parse_arguments
+    from streamkit.launch.progress import follow, summarise
+    from streamkit.log.opening import open_existing_log
+    from streamkit.stop_signals import stop_signals
+
+    arguments, console = parse_arguments(topology, words), Console(stderr=True)
+    spark_log = None
+    try:
+        with stop_signals() as stopped, open_existing_log(arguments.log) as log:
+            spark_log = _spark_log(topology, arguments, log)
+            with _started(topology, arguments, log, stopped, spark_log) as running:
+                if running is not None:
+                    follow(running, console, stopped, is_bounded=arguments.options.is_bounded)
+                    summarise(running, console)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except Exception as error:
+        if not _is_for_users(error):
+            raise
+        _show_error(error, console, spark_log)
+        return 1
+    return 128 + stopped.arrived[0] if stopped.arrived else 0
+
+
+@contextmanager
+def _started(
+    topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None
+) -> Iterator[Run | None]:
+    """The run; None if a signal came before it."""
+    if arguments.is_local:
+        from streamkit.engine.local_run import run_locally
+
+        stopped.is_impatient = True  # an epoch that does not come to its end can be left: it was not committed
+        yield run_locally(topology, log, arguments.options)
+    else:
+        from streamkit.spark.command import run_with_session
+
+        with run_with_session(topology, log, arguments.options, stopped, spark_log) as running:
+            yield running
+
+
+def _spark_log(topology: Topology, arguments: Arguments, log: Log) -> Path | None:
+    """The file for what Spark says; None if it is to be shown, or says nothing."""
+    from streamkit.names import spark_log_path
+
+    return None if arguments.is_verbose or arguments.is_local else Path(log.root, spark_log_path(topology.name))
+
+
+def _is_for_users(error: Exception) -> bool:
+    """Whether the message of an error says all; of other errors a developer wants the traceback."""
+    from streamkit.errors import StreamKitError
+
+    return isinstance(error, StreamKitError) or type(error).__name__ == "StreamingQueryException"  # whose module is Spark's
+
+
+def _show_error(error: Exception, console: Console, spark_log: Path | None) -> None:
+    """Print what ended the run, without the JVM's frames, and where to find those."""
+    from streamkit.spark.failure import without_jvm_frames
+
+    if spark_log is not None and spark_log.exists():
+        console.print(f"what Spark said is in {spark_log}; --verbose shows it", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
+    console.print(without_jvm_frames(str(error)), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,82 @@
+"""What a command shows of a run: how far it is, and what came of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from streamkit.engine.run import Run
+from streamkit.stop_signals import StopSignals
+
+POLL_SECONDS = 0.3
+LINE_SECONDS = 10.0
+
+
+def follow(running: Run, console: Console, stopped: StopSignals, *, is_bounded: bool) -> None:
+    """Show progress until the run ends, as a bar on a terminal, else as a line now and then; at a stop signal, end it."""
+    if not console.is_terminal:
+        _follow_in_lines(running, console, stopped)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=False) as progress:
+        shown = progress.add_task(running.program.application, total=running.backlog() if is_bounded else None, rate="")
+        while not _has_ended(running, stopped):
+            _show(running, progress, shown)
+        _show(running, progress, shown)
+
+
+def _follow_in_lines(running: Run, console: Console, stopped: StopSignals) -> None:
+    before, records = time.monotonic(), 0
+    while not _has_ended(running, stopped):
+        now = time.monotonic()
+        if now - before >= LINE_SECONDS:
+            more = running.records() - records
+            console.print(_progress_line(running, more / (now - before)), markup=False, highlight=False, soft_wrap=True)
+            before, records = now, records + more
+
+
+def _progress_line(running: Run, per_second: float) -> str:
+    """Where a run stands, for a file that is read later."""
+    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    status = running.status()
+    lag = running.lag() if status["epoch"] else running.backlog()
+    return (
+        f"{now} {status['application']}: epoch {status['epoch']}, {running.records():,} records, {per_second:,.0f} records/s, "
+        f"lag {lag:,}, late {sum(running.total('late').values()):,}"
+    )
+
+
+def _has_ended(running: Run, stopped: StopSignals) -> bool:
+    """Whether the run has ended, by itself or because a signal said so."""
+    try:
+        if not stopped.arrived:
+            return running.wait(POLL_SECONDS)
+        running.stop()
+    except Exception:
+        if not stopped.arrived:  # Ctrl-C reaches all processes of a terminal; their deaths are expected
+            raise
+    return True
+
+
+def _show(running: Run, progress: Progress, shown: int) -> None:
+    records = running.records()
+    task = next(task for task in progress.tasks if task.id == shown)
+    rate = f"{records / task.elapsed:,.0f} records/s" if task.elapsed and records else "starting"
+    progress.update(shown, completed=records, rate=rate)  # type: ignore[arg-type]
+
+
+def summarise(running: Run, console: Console) -> None:
+    status = running.status()
+    dropped = {name: sum(running.total(name).values()) for name in ("late", "null_key")}
+    parts = [f"{running.records():,} records", f"epoch {status['epoch']}", f"{status['tasks']} tasks"]
+    parts += [f"{count:,} {name.replace('_', ' ')}" for name, count in dropped.items()]
+    console.print(f"{status['application']}: {', '.join(parts)}")

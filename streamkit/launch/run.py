@@ -1,0 +1,88 @@
+"""`sk.run(topology)`: start a topology on Spark, or in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, overload
+
+from streamkit.dsl.topology import Topology
+from streamkit.engine.options import Options, Trigger
+from streamkit.errors import ConfigError
+from streamkit.log.log import Log
+from streamkit.plan.program import Program
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streamkit.engine.local_run import LocalRun
+    from streamkit.spark.run import SparkRun
+
+ENGINES = ("spark", "local")
+
+
+@overload
+def run(
+    topology: Topology | Program,
+    spark: SparkSession | None = None,
+    log: Log | str | None = None,
+    tasks: int | None = None,
+    trigger: Trigger = None,
+    max_records_per_epoch: int | None = None,
+    *,
+    drain: bool = False,
+    engine: Literal["spark"] = "spark",
+) -> SparkRun: ...
+
+
+@overload
+def run(
+    topology: Topology | Program,
+    spark: None = None,
+    log: Log | str | None = None,
+    tasks: int | None = None,
+    trigger: Trigger = None,
+    max_records_per_epoch: int | None = None,
+    *,
+    drain: bool = False,
+    engine: Literal["local"],
+) -> LocalRun: ...
+
+
+def run(
+    topology: Topology | Program,
+    spark: SparkSession | None = None,
+    log: Log | str | None = None,
+    tasks: int | None = None,
+    trigger: Trigger = None,
+    max_records_per_epoch: int | None = None,
+    *,
+    drain: bool = False,
+    engine: Literal["spark", "local"] = "spark",
+) -> SparkRun | LocalRun:
+    """
+    Start a topology and return its handle.
+
+    Args:
+        topology: what to run, or a program compiled before.
+        spark: the session; the active one, or a new one, if None.
+        log: an open log or its location; `STREAMKIT_LOG`, else `.streamkit`, if None.
+        tasks: kernel tasks per stage; at the first start the cores, later what it was.
+        trigger: None for as fast as possible, an interval, or "available_now".
+        max_records_per_epoch: admission bound of an epoch; the setting of that name if None.
+        drain: process what is there, then close all windows and stop.
+        engine: "spark" for one Structured Streaming query; "local" for threads of this process, without Spark.
+
+    Raises:
+        StreamKitError: a subclass whose message says what to fix.
+    """
+    options = Options(tasks, trigger, max_records_per_epoch, drain)
+    if engine not in ENGINES:
+        raise ConfigError(f"engine={engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
+    if engine == "spark":
+        from streamkit.spark.run import run_on_spark  # it loads pyspark
+
+        return run_on_spark(topology, spark, log, options)
+    if spark is not None:
+        raise ConfigError("engine='local' runs without Spark, and a session was given: leave one of the two out")
+    from streamkit.engine.local_run import run_locally
+
+    return run_locally(topology, log, options)

@@ -1,0 +1,94 @@
+"""Explode: a row for each element of an array, or each entry of a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from streamkit.data_type import element_of, entry_of
+from streamkit.errors import TopologyError
+from streamkit.plan.analysis import Analyzer
+from streamkit.plan.expression import Expression, TypedExpression
+from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.plan.keys import make_schema
+from streamkit.plan.node import STREAM
+from streamkit.plan.operator import Names, Operator, listed, referenced
+from streamkit.plan.stateless import StatelessStep
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.schema import Column, Schema
+
+POSITION = "pos"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplodeNode(StatelessStep):
+    """
+    The columns so far, with those of an element: `names`, or else `col` of an array, `key` and `value` of a map.
+
+    `outer` keeps a record without elements, as one row with nulls. `position` adds the index of the element, from 0, in front.
+    """
+
+    kind: ClassVar[str] = "flat_map"
+    expression: Expression
+    names: tuple[str, ...] = ()
+    outer: bool = False
+    position: bool = False
+
+    def text(self) -> str:
+        return f"flat map {expression_text(self.expression)}{' AS ' + listed(self.names) if self.names else ''}"
+
+    def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
+        if self.relation != STREAM or rows.table:
+            raise TopologyError(
+                f"flat_map() takes a stream of records, and {self.child.text()!r} has rows that delete their key; "
+                "expected flat_map() on a stream of a topic, or of emit('final')",
+                self.at,
+            )
+        ((_, value),) = analyzer.project(rows.schema, [("value", self.expression)], self.at)
+        types = self._types(value)
+        names = self.names or self._default_names(len(types))
+        if len(names) != len(types):
+            raise TopologyError(f"flat_map() makes {len(types)} columns; found names for {len(names)}: {listed(names)}", self.at)
+        if replaced := [name for name in names if name in (*rows.key, *rows.partition_by)]:
+            raise TopologyError(f"flat_map() would replace the key column {replaced[0]!r}; expected another name", self.at)
+        columns = {column.name: column for column in rows.schema}
+        columns |= {name: Column(name, type, True) for name, type in zip(names, types)}
+        operator = Explode(step_id, UNSTAGED, (rows.id,), value, names, self.outer, self.position)
+        return replace(rows, operator=operator, schema=make_schema(tuple(columns.values()), self.at), at=self.at)
+
+    def _types(self, value: TypedExpression) -> list[str]:
+        """The types of the columns that an element makes."""
+        element = element_of(value.type)
+        inner = (element,) if element else entry_of(value.type)
+        if inner is None or "void" in inner:
+            raise TopologyError(
+                f"flat_map() takes an array or a map; {expression_text(self.expression)!r} is {value.type}", self.at
+            )
+        return [*(["int"] if self.position else []), *inner]
+
+    def _default_names(self, count: int) -> tuple[str, ...]:
+        position = (POSITION,) if self.position else ()
+        return (*position, *(("col",) if count - len(position) == 1 else ("key", "value")))
+
+
+@dataclass(frozen=True)
+class Explode(Operator):
+    """Repeat a row for each element of an array or map, with the element in `columns`; rows without elements go, unless `outer`."""
+
+    kind: ClassVar[str] = "explode"
+    expression: TypedExpression
+    columns: tuple[str, ...]
+    outer: bool = False
+    position: bool = False
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return needed.difference(self.columns) | referenced(self.expression)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        assert rows is not None, f"{step.id} has no input"
+        kept = (name for name in step.schema.names if name in rows or name in self.columns)
+        return replace(step, schema=step.schema.select(kept))
+
+    def text(self) -> str:
+        function = f"{'pos' if self.position else ''}explode{'_outer' if self.outer else ''}"
+        return f"{function}: {listed(self.columns)} of {typed_text(self.expression)}"

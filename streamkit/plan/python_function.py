@@ -1,0 +1,93 @@
+"""Functions of users as values: two are equal if name, code, captured values and declared type are."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT = "row", "series", "array", "record", "batch", "effect"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_SOMEWHERE = " at an address"
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """
+    A user's function, its declared result type, and how it is called.
+
+    `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
+    `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row,
+    of which nothing is wanted back). `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only
+    its address tells from others.
+    """
+
+    name: str
+    type: str
+    style: str
+    digest: str
+    parameters: tuple[str, ...] = ()
+    is_known_by_identity: bool = False
+    call: Callable[..., Any] = field(default=print, compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        """What plans call it: its name, and enough of a digest to tell it from others of that name."""
+        key = repr((self.type, self.style, self.digest, self.parameters))
+        return f"{self.name}:{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def python_function(call: Callable[..., Any], type: str, style: str, parameters: tuple[str, ...] = ()) -> PythonFunction:
+    """The value of a function."""
+    name = str(getattr(call, "__name__", None) or type_name(call))
+    parts = list(_parts(call, frozenset()))
+    by_identity = any(_SOMEWHERE in part for part in parts)
+    return PythonFunction("lambda" if name == "<lambda>" else name, type, style, _digest(parts), parameters, by_identity, call)
+
+
+def type_name(value: object) -> str:
+    """The name of a value's class."""
+    return value.__class__.__name__
+
+
+def digest_of(call: Callable[..., Any]) -> str:
+    """
+    A digest of what a function does: its code, its defaults and the values it captured, but not where it stands.
+
+    It holds within one version of Python, since it is made of the code that Python compiled.
+    """
+    return _digest(_parts(call, frozenset()))
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
+    """Texts that tell a value apart from others, the same in every process."""
+    if id(value) in seen:
+        return
+    seen |= {id(value)}
+    if isinstance(value, CodeType):
+        yield repr((value.co_code, value.co_names, value.co_varnames, value.co_argcount, value.co_flags))
+        for constant in value.co_consts:
+            yield from _parts(constant, seen)
+    elif getattr(value, "__func__", None) is not None:  # a method and its object
+        yield from _parts((value.__func__, value.__self__), seen)
+    elif isinstance(getattr(value, "__code__", None), CodeType):
+        yield from _parts(value.__code__, seen)
+        yield from _parts((value.__defaults__, value.__kwdefaults__), seen)
+        for cell in value.__closure__ or ():
+            yield from _parts(cell.cell_contents, seen)
+    elif isinstance(value, (set, frozenset)):
+        yield repr(sorted(map(repr, value)))
+    elif hasattr(value, "func") and hasattr(value, "keywords"):  # functools.partial
+        yield from _parts((value.func, value.args, sorted(value.keywords.items())), seen)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _parts(item, seen)
+    else:
+        yield f"{type_name(value)} {_ADDRESS.sub(_SOMEWHERE, repr(value))}"

@@ -1,0 +1,1 @@
+"""A folder on the PYTHONPATH of the Python processes that Spark starts."""

@@ -1,0 +1,451 @@
+"""A test of a topology in one process: rows go in, the clock moves, outputs and stores are looked at."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import pyarrow as pa
+
+from streamkit.clock import HandClock
+from streamkit.dsl.topology import Topology
+from streamkit.engine.compile import compile
+from streamkit.engine.planner import EVERYTHING
+from streamkit.errors import ConfigError, TopologyError
+from streamkit.log.consume.reader import milliseconds
+from streamkit.log.database.sqlite import IN_MEMORY
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.log.produce.receipt import Receipt
+from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, UNLIMITED
+from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.duration import duration_ms
+from streamkit.plan.inputs import sources_of
+from streamkit.state.view import StoreView, open_views
+from streamkit.testing.comparison import store_difference, topic_difference
+from streamkit.testing.run import SteppedRun
+from streamkit.testing.script import Drained, Piped, Processed, Restarted, Script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streamkit.plan.analysis import Analyzer
+    from streamkit.schema import Schema
+
+Moment: TypeAlias = int | str | dt.datetime
+Declared: TypeAlias = "str | Schema | pa.Schema | Mapping[str, Any]"
+EACH, ONE, ALL = "each", "one", "all"
+START = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
+PATIENT = {RETENTION_MS: "-1", TIMESTAMP_AFTER_MAX_MS: UNLIMITED}  # a test's times have nothing to do with the clock's
+
+
+@final
+class TopologyTestDriver:
+    """
+    Runs a topology in this process, without Spark and without a disk, and compares it with Spark on request.
+
+        app = Topology("delays")
+        flights = app.stream("flights", schema="origin string, delay int", key="origin")
+        flights.group_by("origin").agg(flights=F.count("*"), store="flights_per_origin").emit("every").to("counts")
+
+        with TopologyTestDriver(app) as driver:
+            driver.pipe("flights", {"origin": "JFK", "delay": 20}, timestamp="2013-01-01 05:00")
+            assert driver.read("counts", "origin", "flights") == [{"origin": "JFK", "flights": 1}]
+            assert driver.store("flights_per_origin").get("JFK")["flights"] == 1
+
+    It is the engine itself: planner, readers, exchange, kernels, transactions. Only the places are others: the catalog, the files
+    of the log and the stores are in memory, and the clock stands still until it is moved.
+
+    Args:
+        topology: what to test.
+        topics: what the inputs hold that have no `schema=`: SQL text or a schema, or a dict of the arguments of
+            `log.create_topic`, such as `{"schema": "origin string, delay int", "key": "origin", "partitions": 4}`.
+        log: a log whose declarations of topics are taken instead; its rows are not.
+        tasks: how many tasks each kernel has.
+        partitions: of input topics that do not say.
+        batching: which records an epoch takes.
+            "each": those of one call of `pipe`. "one": a single one. "all": nothing runs until something is looked at, and
+            then all that waits is one epoch. A number, or a `random.Random`: epochs are cut at random, and begin at random.
+        max_records_per_epoch: a bound for each epoch, as in `streamkit.run`.
+        start_time: what the clock shows at the beginning; 2020-01-01 unless given.
+        analyzer: what types the expressions; see `streamkit.compile`.
+
+    Final states, and what `emit("every")` and `emit("final")` give, do not depend on tasks or batching, as long as rows are piped
+    in the order of their times, or there is one topic of one partition. Rows that are piped later, with a time before others that
+    were processed already, come late, as they would on Spark. What `emit("latest")` gives is the newest result of each key in each
+    epoch, so the records in between depend on the batching; the newest one of each key does not.
+
+    Raises what `streamkit.compile` raises, and ConfigError for options out of range.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        topics: Mapping[str, Declared] | None = None,
+        log: Log | None = None,
+        tasks: int = 1,
+        partitions: int = 1,
+        batching: str | int | random.Random = EACH,
+        max_records_per_epoch: int | None = None,
+        start_time: Moment = START,
+        analyzer: Analyzer | None = None,
+    ) -> None:
+        self.topology = topology
+        self._batching = _checked_batching(batching)
+        self._clock = HandClock(_moment_ms(start_time))
+        self._start_ms = self._clock.now_ms()
+        self._log = open_log(IN_MEMORY, self._clock)
+        try:
+            self._script = Script(tuple(self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)))
+            self.program = compile(topology, self._log, analyzer)
+            self._tested = topology if analyzer is None else self.program
+            self._run = SteppedRun(self._log, self.program, max_records_per_epoch)
+            self._tasks = tasks
+            self._begin()
+        except BaseException:
+            self._log.close()
+            raise
+        self._producer = self._log.producer()
+        self._waiting = 0
+        self._read_up_to: dict[str, dict[int, int]] = {}
+
+    def __repr__(self) -> str:
+        state = "running" if self.is_running else "crashed"
+        return f"TopologyTestDriver({self.topology.name!r}, tasks={self._tasks}: {state}, epoch {self.epoch})"
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget everything; a second call does nothing."""
+        self._run.die()
+        self._log.close()
+
+    @property
+    def log(self) -> Log:
+        """The log in memory, with all that was committed; what waits under `batching` is processed first."""
+        self._process_all()
+        return self._log
+
+    # Rows in
+
+    def pipe(
+        self, topic: str, rows: Any, *, timestamp: Moment | None = None, headers: Mapping[str, bytes | str | None] | None = None
+    ) -> None:
+        """
+        Append rows to a topic, and process them as `batching` says.
+
+        `rows` is a dict, a list of them, an Arrow table or batch, or a DataFrame. A row may have `_timestamp`, `_deleted` and
+        `_headers` beside its columns. `timestamp` is the time of rows without one: milliseconds since 1970, a datetime or ISO
+        8601 text, UTC unless it has a zone; else they have the time of the clock. `headers` are those of every row. SchemaError
+        for rows that do not fit, of which none is taken.
+        """
+        sent = _with_headers(rows, headers)
+        time_ms = None if timestamp is None else _moment_ms(timestamp)
+        if isinstance(sent, list) and len(sent) == 1 and isinstance(sent[0], dict):
+            self._send(topic, sent, time_ms, self._producer.send(topic, sent[0], timestamp_ms=time_ms))
+        elif len(sent):
+            self._send(topic, sent, time_ms, self._producer.send_batch(topic, sent, timestamp_ms=time_ms))
+
+    def delete(self, topic: str, key: Mapping[str, Any], *, timestamp: Moment | None = None) -> None:
+        """Append the tombstone of a key, given as key columns and values; the row of a table goes with it."""
+        time_ms = None if timestamp is None else _moment_ms(timestamp)
+        receipt = self._producer.delete(topic, key, timestamp_ms=time_ms)
+        self._send(topic, dict(key), time_ms, receipt, is_deletion=True)
+
+    def _send(self, topic: str, rows: Any, time_ms: int | None, receipt: Receipt, *, is_deletion: bool = False) -> None:
+        self._producer.flush()
+        self._script.steps.append(Piped(topic, rows, time_ms, self._clock.now_ms(), receipt, is_deletion))
+        self._waiting += 1 if is_deletion else len(rows)
+        self._process_some()
+
+    # Time
+
+    @property
+    def now(self) -> dt.datetime:
+        """What the clock shows."""
+        return dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.timezone.utc)
+
+    def advance_wall_clock(self, length: str | dt.timedelta | None = None, **parts: float) -> None:
+        """
+        Move the clock on by "5 minutes", a timedelta, or `minutes=5`, and run the ticks that operators asked for.
+
+        Stream time, by which windows close, does not move: records move that.
+        """
+        self._process_all()
+        self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "step of the clock"))
+        self._run.process()
+        self._script.steps.append(Processed())
+
+    def drain(self) -> None:
+        """Process what waits, and close all windows, as at the end of a run with `drain=True`."""
+        self._process_all()
+        self._run.drain()
+        self._script.steps.append(Drained())
+
+    # Rows out
+
+    def read(self, topic: str, *columns: str) -> list[dict[str, Any]]:
+        """
+        The rows appended to a topic since the last call, by partition and offset.
+
+        With `columns` they have these alone, `_headers` too if it is named; without, all columns of the topic, then `_timestamp`,
+        `_partition`, `_offset` and `_deleted`.
+        """
+        return _dicts(self._log, topic, self.read_arrow(topic, *columns), columns)
+
+    def read_arrow(self, topic: str, *columns: str) -> pa.Table:
+        """As `read`, as a table."""
+        self._process_all()
+        before = self._read_up_to.get(topic, {})
+        self._read_up_to[topic] = end = self._log.end_offsets(topic)
+        return _with_deleted(self._log.read(topic, _stored(columns), start=before, end=end))
+
+    def read_all(self, topic: str, *columns: str) -> list[dict[str, Any]]:
+        """All rows of a topic, whatever was read before; otherwise as `read`."""
+        self._process_all()
+        return _dicts(self._log, topic, _with_deleted(self._log.read(topic, _stored(columns))), columns)
+
+    def newest(self, topic: str) -> dict[Any, dict[str, Any]]:
+        """The newest row of each key of a topic that is not deleted, by its key: a value, or a tuple if there are several columns."""
+        key = self._log.topic(topic).key
+        if not key:
+            raise ConfigError(f"the topic {topic!r} has no key; read_all() gives its rows")
+        found: dict[Any, dict[str, Any]] = {}
+        for row in self.read_all(topic):
+            place = row[key[0]] if len(key) == 1 else tuple(row[name] for name in key)
+            found.pop(place, None)
+            if not row[DELETED]:
+                found[place] = {name: value for name, value in row.items() if name not in (PARTITION, OFFSET, DELETED)}
+        return found
+
+    def store(self, name: str) -> StoreView:
+        """A view of a store, with `get`, `range`, `to_arrow` and `to_pandas`; StoreNotFoundError lists those there are."""
+        self._process_all()
+        return self._log.store(self.topology.name, name)
+
+    def metrics(self) -> Counter[str]:
+        """What was counted since the beginning, over all operators: `records`, `written`, `late`, `null_key` …; 0 for any other."""
+        self._process_all()
+        counted: Counter[str] = Counter()
+        for name, value in self._log.catalog.application(self.topology.name).metrics.items():
+            numbers = value.values() if isinstance(value, dict) else [value]
+            if all(isinstance(number, int) for number in numbers):
+                counted[name] = sum(numbers)
+        return counted
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs were committed."""
+        return self._log.catalog.application(self.topology.name).epoch
+
+    # Crashes
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the application runs: it does until `crash`, and again from `restore` on."""
+        return self._run.is_alive
+
+    def crash(self, at: str | None = None) -> None:
+        """
+        Let the application die now, or when it reaches the fail point `at` (see `streamkit.failpoints`).
+
+        What it had not committed is lost, and so are its stores. Rows can be piped and outputs read meanwhile; nothing is
+        processed until `restore`.
+        """
+        if at is None:
+            self._run.die()
+        else:
+            self._check_running()
+            self._run.die_at(at)
+
+    def restore(self, tasks: int | None = None) -> None:
+        """Start the application again, from what is committed; with another number of tasks, if given."""
+        self._run.die()
+        self._tasks = self._tasks if tasks is None else tasks
+        self._begin()
+        self._process_some()
+
+    def restart(self, tasks: int | None = None) -> None:
+        """Process what waits, then stop and start the application, with another number of tasks, if given."""
+        self._process_all()
+        self.restore(tasks)
+
+    def _begin(self) -> None:
+        self._run.start(self._tasks)
+        self._script.steps.append(Restarted(self._tasks))
+
+    def _check_running(self) -> None:
+        if not self.is_running:
+            raise ConfigError("the application has crashed; call restore() first")
+
+    # Epochs
+
+    def _process_some(self) -> None:
+        """Run the epochs that `batching` wants now."""
+        if self._batching == ALL or not self._waiting:
+            return
+        if isinstance(self._batching, random.Random) and (epochs := self._batching.randrange(3)) < 2:
+            self._waiting -= self._run.process(self._cut, epochs=epochs)
+            return
+        self._process_all()
+
+    def _process_all(self) -> None:
+        """Run epochs until nothing waits, unless the application has crashed."""
+        if not self._waiting or not self.is_running:
+            return
+        self._run.process(self._cut, waiting=self._waiting)
+        if self.is_running:
+            self._waiting = 0
+            self._script.steps.append(Processed())
+
+    def _cut(self) -> int:
+        """How many records the next epoch takes at most."""
+        if isinstance(self._batching, random.Random):
+            return self._batching.randint(1, max(1, self._waiting))
+        return 1 if self._batching == ONE else EVERYTHING
+
+    # Topics
+
+    def _created(self, topic: Topic) -> Topic:
+        return self._log.catalog.create_topic(
+            replace(topic.declaration, config=tuple(sorted({**dict(topic.config), **PATIENT}.items())))
+        )
+
+    # Spark
+
+    def run_on_spark(self, session: SparkSession | None = None) -> None:
+        """
+        Do all that was done to this driver again on Spark, with a log on disk, and compare every output topic and store.
+
+        AssertionError tells the first difference. Of topics with newest results (`emit("latest")`) the newest row of each key is
+        compared. Sums of doubles may differ in their last bits. Crashes are not repeated. It takes seconds: Spark runs as few
+        epochs as the order of the rows allows, and is started if `session` is None and none is active.
+        """
+        self._process_all()
+        self._check_running()
+        if any(operator.tick_ms is not None for operator in self.program.operators):
+            raise ConfigError(
+                "the topology asks for ticks of the wall clock, which cannot be moved on Spark; compare without them"
+            )
+        from streamkit.engine.options import AVAILABLE_NOW
+        from streamkit.launch.run import run
+
+        clock = HandClock(self._start_ms)
+        with tempfile.TemporaryDirectory(prefix="streamkit-") as folder, open_log(folder, clock) as twin:
+            twin.settings = replace(twin.settings, maintenance_interval_ms=0)
+
+            def process(tasks: int, drain: bool) -> None:
+                run(self._tested, session, twin, tasks, None if drain else AVAILABLE_NOW, drain=drain).wait()
+
+            self._script.play(twin, clock, self._time_bounds, process)
+            self._compare(twin)
+
+    def _compare(self, twin: Log) -> None:
+        """AssertionError with the first difference from the log of another run."""
+        name = self.topology.name
+        cut_dependent = {sink.topic for sink in self.topology.outputs if sink.child.depends_on_cut}
+        outputs = sorted({output.topic for output in self.program.outputs})
+        differences = [
+            *(topic_difference(topic, self._log, twin, newest_only=topic in cut_dependent) for topic in outputs),
+            *(store_difference(name, view.store.name, self._log, twin) for view in open_views(self._log, name)),
+        ]
+        found = [difference for difference in differences if difference is not None]
+        if found:
+            raise AssertionError(found[0])
+
+    def _time_bounds(self, piped: Piped) -> tuple[int, int]:
+        """The least and the greatest event time of rows that were piped."""
+        offsets = piped.receipt.result() or {}
+        start = {partition: first for partition, (first, _) in offsets.items()}
+        end = {partition: following for partition, (_, following) in offsets.items()}
+        rows = self._log.read(piped.topic, [], partitions=list(offsets), start=start, end=end)
+        times = rows[TIMESTAMP].cast(pa.int64()).to_pylist()
+        return min(times), max(times)
+
+
+def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | None, partitions: int) -> list[Topic]:
+    """The topics that a driver makes: those given, else those of the log, else those that the sources describe."""
+    declared = {name: _given(name, given, partitions) for name, given in topics.items()}
+    for source in sources_of(topology.roots):
+        if source.topic in declared:
+            continue
+        if log is not None:
+            declared[source.topic] = log.topic(source.topic)
+        elif source.schema is None:
+            raise TopologyError(
+                f"what the topic {source.topic!r} holds is unknown; expected schema= and key= where it is read, or "
+                f'topics={{"{source.topic}": {{"schema": …, "key": …}}}}',
+                source.at,
+            )
+        else:
+            declared[source.topic] = declare_topic(source.topic, source.schema, source.key, None, partitions)
+    existing = [] if log is None else log.topics()
+    outputs = [log.topic(sink.topic) for sink in topology.outputs if log is not None and sink.topic in existing]
+    return [*declared.values(), *(topic for topic in outputs if topic.name not in declared)]
+
+
+def _given(name: str, given: Declared, partitions: int) -> Topic:
+    if isinstance(given, Mapping):
+        return declare_topic(name, **{"partitions": partitions, **given})
+    return declare_topic(name, given, partitions=partitions)
+
+
+def _checked_batching(batching: str | int | random.Random) -> str | random.Random:
+    if isinstance(batching, random.Random):
+        return batching
+    if isinstance(batching, int) and not isinstance(batching, bool):
+        return random.Random(batching)  # noqa: S311  not for secrets
+    if batching in (EACH, ONE, ALL):
+        return str(batching)
+    raise ConfigError(f"batching={batching!r}; expected {EACH!r}, {ONE!r}, {ALL!r}, a seed or a random.Random")
+
+
+def _moment_ms(moment: Moment) -> int:
+    """A moment in milliseconds since 1970; UTC unless it has a zone."""
+    if isinstance(moment, str):
+        try:
+            moment = dt.datetime.fromisoformat(moment.replace("Z", "+00:00"))
+        except ValueError:
+            raise ConfigError(f"found the time {moment!r}; expected ISO 8601 text such as '2013-01-01 05:00'") from None
+    if isinstance(moment, dt.datetime) and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.timezone.utc)
+    return milliseconds(moment)
+
+
+def _with_headers(rows: Any, headers: Mapping[str, bytes | str | None] | None) -> Any:
+    """The rows as they are sent: dicts copied, each with the headers."""
+    if isinstance(rows, Mapping):
+        rows = [rows]
+    is_python = isinstance(rows, Sequence) and not isinstance(rows, str | bytes)
+    if headers is None:
+        return [dict(row) for row in rows] if is_python else rows
+    if not is_python:
+        raise ConfigError("headers= goes with dicts; expected a column _headers in a table or DataFrame")
+    pairs = [(name, value.encode() if isinstance(value, str) else value) for name, value in headers.items()]
+    return [{**row, HEADERS: pairs} for row in rows]
+
+
+def _stored(columns: Sequence[str]) -> list[str] | None:
+    """The columns to ask a topic for; those of a record are there unasked."""
+    return [name for name in columns if name not in (TIMESTAMP, PARTITION, OFFSET, DELETED)] if columns else None
+
+
+def _with_deleted(table: pa.Table) -> pa.Table:
+    return table if DELETED in table.column_names else table.append_column(DELETED, pa.repeat(False, table.num_rows))
+
+
+def _dicts(log: Log, topic: str, table: pa.Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+    rows = log.decode(topic, table)
+    return [{name: row[name] for name in columns} for row in rows] if columns else rows

@@ -1,0 +1,129 @@
+"""`streamkit init`: from a file to a topic, a topology that runs and a test that passes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import streamkit as sk
+from streamkit.errors import ConfigError, SchemaError, TopicExistsError
+
+CSV = """order_id,status,amount,created_at,note
+1,paid,10.5,2024-01-01T10:00:00,first
+2,open,3.25,2024-01-01T10:20:00,
+3,paid,7,2024-01-01T11:00:00,x
+4,paid,1,2024-01-01T12:00:00,
+"""
+JSON = """{"user": {"id": 1, "name": "ann"}, "page": "/a", "tags": ["x", "y"], "ms": 12}
+{"user": {"id": 2, "name": "bob"}, "page": "/b", "tags": [], "ms": 3}
+{"user": {"id": 1, "name": "ann"}, "page": "/a", "tags": null, "ms": 7}
+{"user": null, "page": "/b", "tags": [null], "ms": null}
+"""
+
+
+@pytest.fixture
+def begin(streamkit, tmp_path):
+    """Write a file and call `streamkit init` on it."""
+
+    def call(name, content, *options):
+        file = tmp_path / name
+        file.write_text(content) if isinstance(content, str) else pq.write_table(content, file)
+        return streamkit("init", str(file), "--folder", str(tmp_path), "--log", str(tmp_path / "mine"), *options)
+
+    return call
+
+
+def runs(tmp_path, name):
+    """Run the topology as its line says, and its test; returns the rows of its output."""
+    module = tmp_path / f"{name}_counts.py"
+    for words in (
+        ["-m", "streamkit.cli", "run", str(module), "--local", "--drain", "--log", str(tmp_path / "mine")],
+        ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / f"test_{name}_counts.py")],
+    ):
+        done = subprocess.run([sys.executable, *words], check=False, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with sk.open_log(tmp_path / "mine") as log:
+        return log.read(f"{name}_counts").to_pylist()
+
+
+def test_csv_becomes_a_running_topology(begin, tmp_path):
+    """Types, key and event time are guessed, the rows are loaded, the counts are per status and hour, and the test passes."""
+    output = begin("orders.csv", CSV)
+    assert "4 records loaded, key order_id, event time created_at" in output
+    assert "order_id bigint, status string, amount double, created_at timestamp, note string" in output
+    counts = runs(tmp_path, "orders")
+    assert sorted((row["status"], row["window_start"].hour, row["records"]) for row in counts) == [
+        ("open", 10, 1), ("paid", 10, 1), ("paid", 11, 1), ("paid", 12, 1),
+    ]  # fmt: skip
+    with sk.open_log(tmp_path / "mine") as log:
+        assert log.read("orders")["note"].to_pylist().count(None) == 2
+        assert log.topic("orders").timestamp == "created_at"
+
+
+def test_json_lines_keep_nested_values(begin, tmp_path):
+    """Structs and arrays are columns; without times the counts are not per hour."""
+    begin("clicks.jsonl", JSON)
+    assert {row["page"]: row["records"] for row in runs(tmp_path, "clicks")} == {"/a": 2, "/b": 2}
+    with sk.open_log(tmp_path / "mine") as log:
+        assert log.read("clicks")["user"].to_pylist()[:1] == [{"id": 1, "name": "ann"}]
+
+
+def test_parquet_keeps_its_types(begin, tmp_path):
+    """Decimals, dates and bytes of a Parquet file are as they were, also in the test's rows; names may be any."""
+    table = pa.table({
+        "the day": [dt.date(2024, 1, day) for day in (1, 2, 3, 4)],
+        "price": pa.array([decimal.Decimal("1.50")] * 4, pa.decimal128(10, 2)),
+        "raw": [b"\x00", None, b"a", b"b"],
+        "kind": ["a", "b", "a", "b"],
+        "_offset": [1, 2, 3, 4],
+    })  # fmt: skip
+    begin("My Prices.parquet", table)
+    assert {row["kind"]: row["records"] for row in runs(tmp_path, "my_prices")} == {"a": 2, "b": 2}
+    with sk.open_log(tmp_path / "mine") as log:
+        assert str(log.topic("my_prices").schema) == (
+            "the day date, price decimal(10,2), raw binary, kind string, _offset_ bigint"
+        )
+
+
+def test_what_is_known_need_not_be_guessed(begin, tmp_path):
+    """Topic, key, time and the number of rows can be said."""
+    output = begin("orders.csv", CSV, "--topic", "sales", "--key", "status,order_id", "--rows", "2", "--timestamp", "created_at")
+    assert "topic sales: 2 records loaded, key status, order_id" in output
+    assert (tmp_path / "sales_counts.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "error", "message"),
+    [
+        ("a.txt", CSV, (), ConfigError, "does not say how its records lie in it"),
+        ("a.csv", CSV, ("--key", "nope"), ConfigError, "has no column 'nope'; it has order_id, status"),
+        ("a.csv", "a,b\n", (), ConfigError, "has no records"),
+        ("a.jsonl", "{", (), SchemaError, "cannot be read as json"),
+        ("a.csv", "a,a\n1,2\n", (), SchemaError, "the same name"),
+    ],
+)
+def test_what_cannot_begin_says_why(begin, tmp_path, name, content, options, error, message):
+    """Nothing is made then."""
+    with pytest.raises(error, match=message):
+        begin(name, content, *options)
+    assert not list(tmp_path.glob("*.py"))
+
+
+def test_nothing_is_overwritten(begin, tmp_path):
+    """A topic or a file that is there stays as it is."""
+    begin("orders.csv", CSV)
+    (tmp_path / "orders_counts.py").write_text("mine")
+    with pytest.raises(ConfigError, match="there is a file"):
+        begin("orders.csv", CSV)
+    assert (tmp_path / "orders_counts.py").read_text() == "mine"
+    (tmp_path / "orders_counts.py").unlink()
+    (tmp_path / "test_orders_counts.py").unlink()
+    with pytest.raises(TopicExistsError):
+        begin("orders.csv", CSV)
+    assert not (tmp_path / "orders_counts.py").exists()

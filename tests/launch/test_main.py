@@ -1,0 +1,150 @@
+"""A topology file with `--local`: a process without Spark, its output, its signals, its codes; and how long a newcomer waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamkit.launch.main import main
+from streamkit.log.opening import open_log
+from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of, load_few
+from tests.waiting import wait_until
+from topologies import flight_delays
+
+ROOT = Path(__file__).parents[2]
+FILE = Path(flight_delays.__file__)
+CLI = (sys.executable, "-m", "streamkit.cli")
+WAIT_SECONDS = 100
+PLANES = 3_322
+NO_SPARK = "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; "  # importing them fails from now on
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A log with the flights of two days."""
+    load_few(tmp_path / "log", 2, 2)
+    return str(tmp_path / "log")
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts commands in process groups of their own; none outlives the test."""
+    processes = []
+
+    def start(*command):
+        with (tmp_path / "output.txt").open("a") as output:
+            processes.append(subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def finished(*command):
+    """What a command printed to standard error; it must end with 0."""
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stderr
+
+
+def epoch(folder):
+    with open_log(folder) as log:
+        states = log.catalog.applications()
+    return states[0].epoch if states else 0
+
+
+def test_a_file_runs_where_there_is_no_spark(folder):
+    """`python FILE --local` and `streamkit run FILE --local` need no pyspark, and give what pandas gives."""
+    words = ["--local", "--drain", "--log", folder]
+    run_file = f"{NO_SPARK}import runpy; sys.argv[1:] = {words!r}; runpy.run_path({str(FILE)!r}, run_name='__main__')"
+    run_command = f"{NO_SPARK}from streamkit.cli.main import main; sys.argv[1:] = {['run', str(FILE), *words]!r}; main()"
+    said = finished(sys.executable, "-c", run_file)
+    with open_log(folder) as log:
+        assert_equals_pandas(log, flights_of(2))
+        append_flights(log, flights_of(3).iloc[len(flights_of(2)) :])
+    again = finished(sys.executable, "-c", run_command)
+
+    summary = r"^flight-delays: ([\d,]+) records, epoch (\d), \d+ tasks, (\d+) late, 0 null key$"
+    assert re.findall(summary, said, re.MULTILINE) == [(f"{len(flights_of(2)) + PLANES:,}", "2", "0")]
+    assert re.search(summary, again, re.MULTILINE)
+
+
+def test_explain_needs_no_spark(folder):
+    """`streamkit explain FILE` shows every pass without pyspark; Spark's plan is for who asks for it."""
+    command = f"{NO_SPARK}from streamkit.cli.main import main; sys.argv[1:] = ['explain', {str(FILE)!r}, '--json', '--log', {folder!r}]; main()"
+    answer = subprocess.run(
+        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
+    )
+    shown = json.loads(answer.stdout)
+
+    assert list(shown) == ["program", "fingerprint", "passes"]
+    assert "== infer_types ==" in shown["passes"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals(folder, started, tmp_path, number):
+    """A signal ends a local run without a traceback, with the code that shells expect; whole epochs are left, and the next goes on."""
+    process = started(sys.executable, str(FILE), "--local", "--log", folder, "--max-records-per-epoch", "100")
+    wait_until(lambda: epoch(folder) or process.poll() is not None, WAIT_SECONDS)
+    os.killpg(process.pid, number)
+
+    assert process.wait(WAIT_SECONDS) == 128 + number
+    output = (tmp_path / "output.txt").read_text()
+    assert "Traceback" not in output and "flight-delays: " in output
+    finished(*CLI, "run", str(FILE), "--local", "--drain", "--log", folder)
+    with open_log(folder) as log:
+        assert_equals_pandas(log, flights_of(2))
+
+
+HANGS = """
+import pathlib, runpy, sys, time
+from streamkit import failpoints
+
+def hang():
+    pathlib.Path(sys.argv[-1], "hangs").touch()
+    time.sleep(1000)
+
+failpoints._armed["kernel.in_operator"] = hang
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def test_a_second_signal_leaves_the_epoch(folder, started):
+    """Where an epoch does not come to its end, a second signal ends the process at once, and nothing is committed."""
+    process = started(sys.executable, "-c", HANGS, str(FILE), "--local", "--log", folder)
+    wait_until(Path(folder, "hangs").exists, WAIT_SECONDS)
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(WAIT_SECONDS) == 130
+    assert epoch(folder) == 0
+
+
+def test_errors_end_it_with_1(folder, capsys):
+    """An error is one message without a traceback, and the code 1; a log that does not exist is one."""
+    with open_log(folder) as log:
+        log.delete_topic("planes")
+    for words, message in ((["--log", folder], "'planes'"), (["--log", f"{folder}/none"], "there is no log at")):
+        with pytest.raises(SystemExit) as end:
+            main(flight_delays.app, ["--local", "--drain", *words])
+        said = capsys.readouterr().err
+
+        assert end.value.code == 1
+        assert message in said and "Traceback" not in said and "Spark" not in said
+
+
+def test_it_returns_where_nothing_was_wrong(folder, capsys):
+    """In a file or a notebook, `sk.main` returns when the run has ended, so that code behind it goes on."""
+    main(flight_delays.app, ["--local", "--drain", "--log", folder])
+    assert "flight-delays: " in capsys.readouterr().err
