@@ -67,7 +67,7 @@ def test_count_of_every_row():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: F.soundex("a"), "Spark has F.soundex; StreamKit cannot evaluate it yet"),
+        (lambda: F.sentences("a"), "Spark has F.sentences; StreamKit cannot evaluate it yet"),
         (
             lambda: F.date_format("a", "yyyy"),
             "Spark has F.date_format; StreamKit cannot evaluate it yet; expected one that it can, such as F.date_",

@@ -24,7 +24,7 @@ _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 @operation("url_encode", takes="string", gives="string", nullable=always_nullable)
 @on_arrays
 def _url_encode(_: TypedExpression, text: pa.Array) -> pa.Array:
-    """As forms are sent: a space is +, what is no letter, digit, or one of .-*_ is % and two digits a byte."""
+    """As forms are sent: a space becomes +, any byte but letters, digits, and .-*_ becomes % and two digits."""
     rows = bytes_of(text)
     data = rows.data[rows.offsets[0] : rows.offsets[-1]]
     kept = _KEPT[data]
