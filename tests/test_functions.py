@@ -34,7 +34,12 @@ def test_what_completes_in_an_editor_is_evaluated():
     known = {*FUNCTIONS, *(name for one in AGGREGATES.values() for name in (one.name, *one.functions))}
     written = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf"}
     of_rows = {"explode", "explode_outer", "posexplode", "posexplode_outer"}
-    assert {name for name in dir(F) if name.lower() not in known} <= {*written, *of_rows, "struct", "create_map"}  # the last is map() in SQL
+    assert {name for name in dir(F) if name.lower() not in known} <= {
+        *written,
+        *of_rows,
+        "struct",
+        "create_map",
+    }  # the last is map() in SQL
 
 
 def test_a_name_pyspark_lacks_is_an_attribute_error():
@@ -62,7 +67,7 @@ def test_count_of_every_row():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: F.soundex("a"), "Spark has F.soundex; StreamKit cannot evaluate it yet"),
+        (lambda: F.sentences("a"), "Spark has F.sentences; StreamKit cannot evaluate it yet"),
         (
             lambda: F.to_time("a"),
             "Spark has F.to_time; StreamKit cannot evaluate it yet; expected one that it can, such as F.to_",

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, reduce
+from unicodedata import category
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import (
-    Datum,
-    Invocation,
-    NoTranslationError,
-    RuleError,
-    fitted,
-    function,
-    needs_literals,
-    operation,
+from streamkit.data_type import element_of
+from streamkit.expressions.characters import (
+    Characters,
+    characters_of,
+    null_with,
+    numbers_of,
+    offsets_of,
+    sliced,
+    texts_of,
+    validity,
 )
-from streamkit.expressions.patterns import like_pattern, re2_pattern
+from streamkit.expressions.literals import literal
+from streamkit.expressions.mapping import each_constant, each_value, on_arrays
+from streamkit.expressions.operation import Datum, Invocation, RuleError, always_nullable, fitted, operation, signature_rule
 from streamkit.plan.expression import TypedExpression
 
 # Characters whose upper or lower case is several characters or depends on their place; Arrow maps one to one.
@@ -31,7 +36,7 @@ _SPECIAL_LOWER = r"[\x{130}\x{3a3}]"
 
 
 @cache
-def _empty(type: str) -> pa.Scalar:
+def empty_value(type: str) -> pa.Scalar:
     """The empty text, or the empty bytes."""
     return pa.scalar("" if type == "string" else b"", pa.string() if type == "string" else pa.binary())
 
@@ -67,57 +72,25 @@ def _length(expression: TypedExpression, value: Datum) -> Datum:
     return pc.utf8_length(value) if expression.arguments[0].type == "string" else pc.binary_length(value)
 
 
-@operation("trim", takes="string, [string]", gives="string", functions=("btrim",), refuse=needs_literals(1))
-def _trim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
-    return pc.utf8_trim(text, characters=_trimmed(characters))
+@operation("trim", takes="string, [string]", gives="string", functions=("btrim",))
+def _trim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
+    return _trimmed(pc.utf8_trim, text, *characters)
 
 
-@operation("ltrim", takes="string, [string]", gives="string", refuse=needs_literals(1))
-def _ltrim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
-    return pc.utf8_ltrim(text, characters=_trimmed(characters))
+@operation("ltrim", takes="string, [string]", gives="string")
+def _ltrim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
+    return _trimmed(pc.utf8_ltrim, text, *characters)
 
 
-@operation("rtrim", takes="string, [string]", gives="string", refuse=needs_literals(1))
-def _rtrim(_: TypedExpression, text: Datum, characters: Datum | None = None) -> Datum:
-    return pc.utf8_rtrim(text, characters=_trimmed(characters))
+@operation("rtrim", takes="string, [string]", gives="string")
+def _rtrim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
+    return _trimmed(pc.utf8_rtrim, text, *characters)
 
 
-def _trimmed(characters: Datum | None) -> str:
-    return " " if characters is None else str(characters.as_py())
-
-
-def _substring_rule(call: Invocation) -> TypedExpression:
-    arguments = fitted(call, "string|binary, int, [int]")
-    rest = arguments if len(arguments) == 3 else (*arguments, literal(2**31 - 1, "int"))
-    return TypedExpression("substring", arguments[0].type, rest)
-
-
-@operation("substring", rule=_substring_rule, functions=("substr",), refuse=needs_literals(1, 2))
-def _substring(expression: TypedExpression, value: Datum, position: pa.Scalar, length: pa.Scalar) -> Datum:
-    """From a position counted from 1, or from the end if negative; positions before the start hold no characters."""
-    start, count = position.as_py(), length.as_py()
-    if count <= 0:
-        return pc.if_else(pc.is_valid(value), _empty(expression.type), pa.scalar(None, value.type))
-    cut = pc.utf8_slice_codeunits if expression.type == "string" else pc.binary_slice
-    if start >= 0:
-        first = max(start - 1, 0)
-        return cut(value, first, first + count)
-    return cut(value, start, start + count) if start + count < 0 else cut(value, start)
-
-
-@function("left")
-def _left_rule(call: Invocation) -> TypedExpression:
-    text, length = fitted(call, "string|binary, int")
-    return TypedExpression("substring", text.type, (text, literal(1, "int"), length))
-
-
-@function("right")
-def _right_rule(call: Invocation) -> TypedExpression:
-    text, length = fitted(call, "string, int")
-    if length.name != "literal":
-        raise NoTranslationError("its length must be a constant")
-    start = None if length.value is None else -max(length.value, 0)
-    return TypedExpression("substring", text.type, (text, literal(start, "int"), length))
+def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum | None = None) -> Datum:
+    if characters is None:
+        return trim(text, characters=" ")
+    return each_constant(lambda value, some: trim(value, characters=some.as_py()), pa.string(), (text, characters), (1,))
 
 
 @operation("repeat", takes="string, int", gives="string")
@@ -136,78 +109,318 @@ def _concat_rule(call: Invocation) -> TypedExpression:
 
 @operation("concat", rule=_concat_rule, strict=False)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
-    return pc.binary_join_element_wise(*parts, _empty(expression.type))
+    return pc.binary_join_element_wise(*parts, empty_value(expression.type))
 
 
-@operation("concat_ws", takes="string, string*", gives="string", strict=False, nullable=lambda _, nullable: nullable[0])
+def _concat_ws_rule(call: Invocation) -> TypedExpression:
+    """A separator, then texts and arrays of texts."""
+    values = fitted(call, "string, any*")
+    parts = [call.cast(value, "array<string>" if element_of(value.type) else "string") for value in values[1:]]
+    return TypedExpression("concat_ws", "string", (values[0], *parts))
+
+
+@operation("concat_ws", rule=_concat_ws_rule, strict=False, nullable=lambda _, nullable: nullable[0])
 def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> Datum:
-    """Nulls are left out; a null separator gives null."""
+    """Nulls are left out, also those in arrays; a null separator gives null."""
     if not parts:
-        return pc.if_else(pc.is_valid(separator), _empty("string"), pa.scalar(None, pa.string()))
-    return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+        return pc.if_else(pc.is_valid(separator), empty_value("string"), pa.scalar(None, pa.string()))
+    texts = [_joined(part, separator) if pa.types.is_list(part.type) else part for part in parts]
+    nothing = reduce(pc.and_, map(pc.is_null, texts))
+    texts[0] = pc.if_else(nothing, "", texts[0])  # Arrow leaves rows out in which all are null
+    return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
 
 
-@operation("startswith", takes="string, string", gives="boolean", refuse=needs_literals(1))
-def _startswith(_: TypedExpression, text: Datum, prefix: pa.Scalar) -> Datum:
-    return pc.starts_with(text, prefix.as_py())
+def _joined(lists: Datum, separator: Datum) -> Datum:
+    """The texts of each list that are not null with the separator between them; null, which is left out, if there are none."""
+    if isinstance(lists, pa.Scalar):
+        return (
+            _joined(pa.array([lists], lists.type), separator)[0]
+            if isinstance(separator, pa.Scalar)
+            else _joined(pa.repeat(lists, len(separator)), separator)
+        )
+    rows, texts = pc.list_parent_indices(lists), pc.list_flatten(lists)
+    present = pc.is_valid(texts)
+    counts = np.bincount(numbers_of(rows.filter(present)), minlength=len(lists))
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets_of(counts), pa.int32()), texts.filter(present)), separator)
+    return pc.if_else(pa.array(counts > 0), joined, pa.scalar(None, pa.string()))
 
 
-@operation("endswith", takes="string, string", gives="boolean", refuse=needs_literals(1))
-def _endswith(_: TypedExpression, text: Datum, suffix: pa.Scalar) -> Datum:
-    return pc.ends_with(text, suffix.as_py())
+def _is_binary(expression: TypedExpression) -> bool:
+    """A negative length is an error for binary values, and nothing for texts."""
+    return expression.type == "binary"
 
 
-@operation("contains", takes="string, string", gives="boolean", refuse=needs_literals(1))
-def _contains(_: TypedExpression, text: Datum, part: pa.Scalar) -> Datum:
-    return pc.match_substring(text, part.as_py())
+def _pad_rule(call: Invocation) -> TypedExpression:
+    """Binary values are padded with zero bytes, texts with spaces, if nothing else is given."""
+    values = call.values
+    if values and all(value.type == "binary" for value in (values[0], *values[2:])):
+        padding = literal("00", "binary")
+        return TypedExpression(call.name, "binary", (*fitted(call, "binary, int, [binary]"), padding)[:3])
+    return TypedExpression(call.name, "string", (*fitted(call, "string, int, [string]"), literal(" ", "string"))[:3])
 
 
-def _refuse_like(expression: TypedExpression) -> str | None:
-    if reason := needs_literals(1)(expression):
-        return reason
-    pattern, escape = (argument.value for argument in expression.arguments[1:])
-    return None if pattern is None else _reason(lambda: like_pattern(pattern, escape))
+@operation("lpad", rule=_pad_rule, fails=_is_binary)
+def _lpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
+    return _padded(text, length, padding, pc.utf8_lpad, lambda text, fill: (fill, text))
 
 
-def _refuse_rlike(expression: TypedExpression) -> str | None:
-    if reason := needs_literals(1)(expression):
-        return reason
-    pattern = expression.arguments[1].value
-    return None if pattern is None else _reason(lambda: re2_pattern(pattern))
+@operation("rpad", rule=_pad_rule, fails=_is_binary)
+def _rpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
+    return _padded(text, length, padding, pc.utf8_rpad, lambda text, fill: (text, fill))
 
 
-def _reason(attempt: object) -> str | None:
-    try:
-        attempt()  # type: ignore[operator]
-    except ValueError as error:
-        return str(error)
-    return None
+def _padded(
+    text: Datum, length: Datum, padding: Datum, pad: Callable[..., Datum], order: Callable[..., tuple[Datum, Datum]]
+) -> Datum:
+    """Cut where it is longer; as long as it is shorter, with the padding again and again."""
+    simple = isinstance(length, pa.Scalar) and isinstance(padding, pa.Scalar) and pa.types.is_string(text.type)
+    if simple and len(padding.as_py()) == 1:
+        width = max(length.as_py(), 0)
+        return pc.utf8_slice_codeunits(pad(text, width, padding.as_py()), 0, width)
+    return on_arrays(lambda _, *arrays: _padded_arrays(arrays[0], arrays[1], arrays[2], order))(None, text, length, padding)
 
 
-def _like_rule(call: Invocation) -> TypedExpression:
-    arguments = fitted(call, "string, string, [string]")
-    escape = arguments[2] if len(arguments) == 3 else literal("\\", "string")
-    if escape.name != "literal" or len(escape.value or "") != 1:
-        raise RuleError(f"{call.name}() takes one character as escape; found {escape.value!r}")
-    return TypedExpression("like", "boolean", (*arguments[:2], escape))
+def _padded_arrays(text: pa.Array, length: pa.Array, padding: pa.Array, order: Callable[..., tuple[Datum, Datum]]) -> pa.Array:
+    if pa.types.is_binary(text.type) and pc.any(pc.and_(pc.is_valid(text), pc.less(length, 0))).as_py():
+        raise pa.ArrowInvalid("a length is negative")
+    sizes, pads = (numbers_of(size_of(value)) for value in (text, padding))
+    width = np.where(pads > 0, np.maximum(numbers_of(length), 0), np.minimum(sizes, np.maximum(numbers_of(length), 0)))
+    spaces = np.maximum(width - sizes, 0)
+    times = -(-spaces // np.maximum(pads, 1))
+    if (times * pads).sum() > 2**31 - 1:
+        raise pa.ArrowInvalid("the padding of one batch has more than 2 GiB")
+    fill = sliced(pc.binary_repeat(padding, pa.array(times)), np.zeros_like(spaces), spaces)
+    cut = sliced(text, np.zeros_like(width), width)
+    return null_with(
+        pc.binary_join_element_wise(*order(cut, fill), empty_value("string" if pa.types.is_string(text.type) else "binary")),
+        length,
+    )
 
 
-@function("ilike")
-def _ilike_rule(call: Invocation) -> TypedExpression:
-    typed = _like_rule(call)
-    lowered = [call.of("lower", argument) for argument in typed.arguments[:2]]
-    return TypedExpression("like", "boolean", (*lowered, typed.arguments[2]))
+def size_of(value: Datum) -> Datum:
+    """How many characters a text has, or bytes a binary value."""
+    return pc.utf8_length(value) if pa.types.is_string(value.type) else pc.binary_length(value)
 
 
-@operation("like", rule=_like_rule, refuse=_refuse_like)
-def _like(_: TypedExpression, text: Datum, pattern: pa.Scalar, escape: pa.Scalar) -> Datum:
-    wanted = like_pattern(pattern.as_py(), escape.as_py())
-    if wanted.kind == "equal":
-        return pc.equal(text, wanted.text)
-    search = {"prefix": pc.starts_with, "suffix": pc.ends_with, "part": pc.match_substring, "regex": pc.match_substring_regex}
-    return search[wanted.kind](text, wanted.text)
+@operation("bit_length", takes="string|binary", gives="int")
+def _bit_length(_: TypedExpression, value: Datum) -> Datum:
+    return pc.multiply(pc.binary_length(value), pa.scalar(8, pa.int32()))
 
 
-@operation("rlike", takes="string, string", gives="boolean", functions=("regexp", "regexp_like"), refuse=_refuse_rlike)
-def _rlike(_: TypedExpression, text: Datum, pattern: pa.Scalar) -> Datum:
-    return pc.match_substring_regex(text, re2_pattern(pattern.as_py()))
+@operation("octet_length", takes="string|binary", gives="int")
+def _octet_length(_: TypedExpression, value: Datum) -> Datum:
+    return pc.binary_length(value)
+
+
+def _reverse_rule(call: Invocation) -> TypedExpression | None:
+    """Of texts; arrays have a rule of their own."""
+    if len(call.arguments) == 1 and element_of(call.typed(0).type):
+        return None
+    return signature_rule("reverse", "string", "string")(call)
+
+
+@operation("reverse", rule=_reverse_rule)
+def _reverse(_: TypedExpression, text: Datum) -> Datum:
+    return pc.utf8_reverse(text)
+
+
+@operation("initcap", takes="string", gives="string")
+@on_arrays
+def _initcap(_: TypedExpression, text: pa.Array) -> pa.Array:
+    """Lower case, but for the first character and those behind a space."""
+    characters = characters_of(pc.utf8_lower(text))
+    if len(characters.codes) and characters.codes.max() >= 128:
+        return each_value(_title_cased, pa.string(), text)
+    codes = characters.codes.copy()
+    first = np.zeros(len(codes), bool)
+    first[characters.offsets[:-1][characters.sizes > 0]] = True
+    first[1:] |= codes[:-1] == ord(" ")
+    codes[first & (codes >= ord("a")) & (codes <= ord("z"))] -= 32
+    return texts_of(codes, characters.offsets, text)
+
+
+def _title_cased(text: str) -> str:
+    return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
+
+
+@operation("translate", takes="string, string, string", gives="string")
+def _translate(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum:
+    """Each character of `old` becomes the one at its place in `new`, or nothing if there is none."""
+    return each_constant(lambda *values: on_arrays(_translated)(None, *values), pa.string(), (text, old, new), (1, 2))
+
+
+def _translated(_: TypedExpression, text: pa.Array, old: pa.Array, new: pa.Array) -> pa.Array:
+    if not len(text):
+        return text
+    wanted = dict.fromkeys(old[0].as_py())
+    fresh = new[0].as_py()
+    for place, character in reversed(list(enumerate(old[0].as_py()))):
+        wanted[character] = fresh[place] if place < len(fresh) else None
+    characters = characters_of(text)
+    codes, kept = characters.codes.copy(), np.ones(len(characters.codes), bool)
+    for character, replacement in wanted.items():
+        found = characters.codes == ord(character)
+        if replacement is None:
+            kept &= ~found
+        else:
+            codes[found] = ord(replacement)
+    return texts_of(codes[kept], _kept_offsets(kept, characters.offsets), text)
+
+
+def _kept_offsets(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    return np.asarray(offsets_of(kept)[offsets])
+
+
+def _mask_rule(call: Invocation) -> TypedExpression:
+    """What upper-case letters, lower-case letters, digits and others become; null keeps them."""
+    given = fitted(call, "string, [string], [string], [string], [string]")
+    standard = (literal("X", "string"), literal("x", "string"), literal("n", "string"), literal(None, "string"))
+    masks = (*given[1:], *standard[len(given) - 1 :])
+    for mask in masks:
+        if mask.name != "literal" or (mask.value is not None and not (len(mask.value) == 1 and mask.value <= "\uffff")):
+            raise RuleError(
+                f"mask() takes one constant character of one UTF-16 unit, or null, for each kind; found {mask.value!r}"
+            )
+    return TypedExpression("mask", "string", (given[0], *masks))
+
+
+_MASKED = {"Lu": 0, "Ll": 1, "Nd": 2}
+
+
+@operation("mask", rule=_mask_rule, strict=False, nullable=always_nullable)
+def _mask(_: TypedExpression, text: Datum, *masks: pa.Scalar) -> Datum:
+    """By the kind of each UTF-16 unit, as Java's."""
+    wanted = tuple(mask.as_py() for mask in masks)
+    return on_arrays(lambda _, values: _masked(values, wanted))(None, text)
+
+
+def _masked(text: pa.Array, masks: tuple[str | None, ...]) -> pa.Array:
+    characters = characters_of(text)
+    kinds, places = np.unique(characters.codes, return_inverse=True)
+    changed = np.array([_masked_code(int(code), masks) for code in kinds], np.uint32)[places] if len(kinds) else characters.codes
+    units = np.where((characters.codes >= 0x10000) & (masks[3] is not None), 2, 1)
+    return texts_of(np.repeat(changed, units), offsets_of(units)[characters.offsets], text)
+
+
+def _masked_code(code: int, masks: tuple[str | None, ...]) -> int:
+    mask = masks[_MASKED.get(category(chr(code)), 3) if code < 0x10000 else 3]
+    return code if mask is None else ord(mask)
+
+
+@operation("levenshtein", takes="string, string, [int]", gives="int", strict=False)
+@on_arrays
+def _levenshtein(_: TypedExpression, left: pa.Array, right: pa.Array, threshold: pa.Array | None = None) -> pa.Array:
+    """How many characters must be put in, left out or changed; -1 if they are more than the threshold, which is 0 if it is null."""
+    distances = _distances(left, right)
+    if threshold is not None:
+        distances = np.where(distances > numbers_of(threshold), -1, distances)
+    return null_with(pa.array(distances, pa.int32()), left, right)
+
+
+_CELLS_MAX = 4_000_000  # of the tables that are filled at once
+
+
+def _distances(left: pa.Array, right: pa.Array) -> np.ndarray:
+    """Rows of like length together, so that little is padded."""
+    one, other = characters_of(left), characters_of(right)
+    found = np.zeros(len(left), np.int64)
+    order = np.argsort(np.maximum(one.sizes, other.sizes), kind="stable")
+    start = 0
+    while start < len(order):
+        step = max(_CELLS_MAX // (int(np.maximum(one.sizes, other.sizes)[order[min(start + 4096, len(order)) - 1]]) + 2), 1)
+        rows = order[start : start + min(step, 4096)]
+        found[rows] = _distances_together(_matrix(one, rows, 0), one.sizes[rows], _matrix(other, rows, 1), other.sizes[rows])
+        start += len(rows)
+    return found
+
+
+def _matrix(characters: Characters, rows: np.ndarray, above: int) -> np.ndarray:
+    """One row of code points a text, filled up with a number that is none."""
+    sizes = characters.sizes[rows]
+    places = np.arange(int(sizes.max(initial=0)))
+    inside = places < sizes[:, None]
+    matrix = np.full(inside.shape, 0x110000 + above, np.uint32)
+    matrix[inside] = characters.codes[(characters.offsets[rows][:, None] + places)[inside]]
+    return matrix
+
+
+def _distances_together(one: np.ndarray, ones: np.ndarray, other: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The table of distances of all starts, line by line, for all rows at once."""
+    places = np.arange(other.shape[1] + 1)
+    line = np.broadcast_to(places, (len(one), len(places))).astype(np.int64)
+    found = line[np.arange(len(one)), others]
+    for row in range(one.shape[1]):
+        fresh = line + 1
+        np.minimum(fresh[:, 1:], line[:, :-1] + (other != one[:, row : row + 1]), out=fresh[:, 1:])
+        line = np.minimum.accumulate(fresh - places, axis=1) + places
+        done = ones == row + 1
+        found[done] = line[done, others[done]]
+    return np.asarray(found)
+
+
+_SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202"))
+
+
+@operation("soundex", takes="string", gives="string")
+def _soundex(_: TypedExpression, text: Datum) -> Datum:
+    return each_value(_sound, pa.string(), text)
+
+
+def _sound(text: str) -> str:
+    """A letter and three digits; 7 stands for H and W, which do not part like sounds. A text that starts otherwise stays."""
+    upper = "".join(character.upper() if "a" <= character <= "z" else character for character in text)
+    if not upper or upper[0] not in _SOUNDS:
+        return text
+    found, last = upper[0], _SOUNDS[upper[0]]
+    for character in upper[1:]:
+        code = _SOUNDS.get(character, "0")
+        if code not in "07" and code != last:
+            found += code
+            if len(found) == 4:
+                return found
+        if code != "7":
+            last = code
+    return found.ljust(4, "0")
+
+
+@operation("luhn_check", takes="string", gives="boolean", nullable=always_nullable)
+def _luhn_check(_: TypedExpression, text: Datum) -> Datum:
+    return each_value(_has_luhn_digit, pa.bool_(), text)
+
+
+def _has_luhn_digit(text: str) -> bool:
+    if not text or not (text.isascii() and text.isdigit()):
+        return False
+    doubled = [sum(divmod(2 * int(digit), 10)) for digit in text[-2::-2]]
+    return (sum(doubled) + sum(map(int, text[::-2]))) % 10 == 0
+
+
+@operation("quote", takes="string", gives="string", nullable=always_nullable)
+def _quote(_: TypedExpression, text: Datum) -> Datum:
+    """Between single quotes; a backslash stands before those within."""
+    escaped = pc.replace_substring(text, "'", "\\'")
+    return pc.binary_join_element_wise("'", escaped, "'", "")
+
+
+@operation("ascii", takes="string", gives="int")
+@on_arrays
+def _ascii(_: TypedExpression, text: pa.Array) -> pa.Array:
+    """The number of the first character; 0 of the empty text."""
+    characters = characters_of(text)
+    full = characters.sizes > 0
+    numbers = np.zeros(len(text), np.int32)
+    numbers[full] = characters.codes[characters.offsets[:-1][full]]
+    return pa.Array.from_buffers(pa.int32(), len(text), [validity(text), pa.py_buffer(numbers)])
+
+
+@cache
+def _first_characters() -> pa.Array:
+    return pa.array([*map(chr, range(256)), ""])
+
+
+@operation("char", takes="bigint", gives="string", functions=("chr",))
+def _char(_: TypedExpression, number: Datum) -> Datum:
+    """The character with the number modulo 256; the empty text for a negative one."""
+    place = pc.if_else(pc.less(number, 0), 256, pc.bit_wise_and(number, 255))
+    known = _first_characters()
+    return known[place.as_py()] if isinstance(place, pa.Scalar) else known.take(place)

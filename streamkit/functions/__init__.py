@@ -17,11 +17,16 @@ from streamkit.functions.aggregates import *  # noqa: F403
 from streamkit.functions.collections import *  # noqa: F403
 from streamkit.functions.columns import *  # noqa: F403
 from streamkit.functions.conditions import *  # noqa: F403
+from streamkit.functions.encodings import *  # noqa: F403
+from streamkit.functions.hashes import *  # noqa: F403
 from streamkit.functions.json import *  # noqa: F403
 from streamkit.functions.numbers import *  # noqa: F403
 from streamkit.functions.python import *  # noqa: F403
+from streamkit.functions.regular_expressions import *  # noqa: F403
 from streamkit.functions.strings import *  # noqa: F403
+from streamkit.functions.substrings import *  # noqa: F403
 from streamkit.functions.times import *  # noqa: F403
+from streamkit.functions.urls import *  # noqa: F403
 from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES
 from streamkit.plan.location import user_location
 

@@ -24,3 +24,8 @@ def given(value: object | None) -> tuple[object, ...]:
 def given_constant(value: object | None) -> tuple[Expression, ...]:
     """The argument as a constant, if there is one."""
     return () if value is None else (constant(value),)
+
+
+def given_text(value: object) -> object:
+    """A parameter that is a plain value unless it is a column."""
+    return value if isinstance(value, Column) else constant(value)

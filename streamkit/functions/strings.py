@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from streamkit.dsl.column import Column
-from streamkit.functions.recording import constant, given, recorded
+from streamkit.functions.recording import constant, given, given_text, recorded
 
 __all__ = [
+    "ascii",
+    "bit_length",
     "btrim",
+    "char",
     "char_length",
     "character_length",
+    "chr",
     "concat",
     "concat_ws",
-    "contains",
-    "endswith",
+    "initcap",
     "lcase",
     "length",
-    "like",
+    "levenshtein",
     "lower",
+    "lpad",
     "ltrim",
-    "regexp",
-    "regexp_like",
-    "rlike",
+    "mask",
+    "octet_length",
+    "quote",
+    "repeat",
+    "reverse",
+    "rpad",
     "rtrim",
-    "startswith",
-    "substr",
-    "substring",
+    "soundex",
+    "translate",
     "trim",
     "ucase",
     "upper",
@@ -61,16 +67,6 @@ def rtrim(text: Column | str, characters: Column | str | None = None) -> Column:
     return recorded("rtrim", text, *given(characters))
 
 
-def substring(text: Column | str, start: Column | str | int, length: Column | str | int) -> Column:
-    """`length` characters from `start`, counted from 1, or from the end if negative."""
-    return recorded("substring", text, start, length)
-
-
-def substr(text: Column | str, start: Column | str | int, length: Column | str | int | None = None) -> Column:
-    """As `substring`; without `length`, up to the end."""
-    return recorded("substr", text, start, *given(length))
-
-
 def concat(*columns: Column | str) -> Column:
     """The texts one after the other; null if one is null."""
     return recorded("concat", *columns)
@@ -81,29 +77,87 @@ def concat_ws(separator: str, *columns: Column | str) -> Column:
     return recorded("concat_ws", constant(separator), *columns)
 
 
-def startswith(text: Column | str, prefix: Column | str) -> Column:
-    """True where the text starts with the other."""
-    return recorded("startswith", text, prefix)
+def lpad(text: Column | str, length: Column | int, padding: Column | str = " ") -> Column:
+    """The text cut to `length` characters, or filled up at its start."""
+    return recorded("lpad", text, length, given_text(padding))
 
 
-def endswith(text: Column | str, suffix: Column | str) -> Column:
-    """True where the text ends with the other."""
-    return recorded("endswith", text, suffix)
+def rpad(text: Column | str, length: Column | int, padding: Column | str = " ") -> Column:
+    """The text cut to `length` characters, or filled up at its end."""
+    return recorded("rpad", text, length, given_text(padding))
 
 
-def contains(text: Column | str, part: Column | str) -> Column:
-    """True where the text contains the other."""
-    return recorded("contains", text, part)
+def repeat(text: Column | str, times: Column | str | int) -> Column:
+    """The text so many times."""
+    return recorded("repeat", text, times)
 
 
-def like(text: Column | str, pattern: Column | str, escape: Column | None = None) -> Column:
-    """True where the text matches an SQL pattern of % and _; a constant pattern is `lit(...)`."""
-    return recorded("like", text, pattern, *given(escape))
+def reverse(column: Column | str) -> Column:
+    """The text backwards."""
+    return recorded("reverse", column)
 
 
-def rlike(text: Column | str, pattern: Column | str) -> Column:
-    """True where the regular expression matches some part of the text; a constant pattern is `lit(...)`."""
-    return recorded("rlike", text, pattern)
+def initcap(text: Column | str) -> Column:
+    """Lower case, but upper case at the start of each word."""
+    return recorded("initcap", text)
+
+
+def translate(text: Column | str, old: str, new: str) -> Column:
+    """Each character of `old` becomes the one at its place in `new`, or nothing if there is none."""
+    return recorded("translate", text, constant(old), constant(new))
+
+
+def mask(
+    text: Column | str,
+    upper: Column | str | None = None,
+    lower: Column | str | None = None,
+    digit: Column | str | None = None,
+    other: Column | str | None = None,
+) -> Column:
+    """X for upper-case letters, x for lower-case ones, n for digits, or what is given as `lit(...)`."""
+    return recorded("mask", text, *_masks(upper, lower, digit, other))
+
+
+def ascii(text: Column | str) -> Column:
+    """The number of the first character."""
+    return recorded("ascii", text)
+
+
+def char(number: Column | str) -> Column:
+    """The character with a number."""
+    return recorded("char", number)
+
+
+def bit_length(column: Column | str) -> Column:
+    """How many bits a text or binary has."""
+    return recorded("bit_length", column)
+
+
+def octet_length(column: Column | str) -> Column:
+    """How many bytes a text or binary has."""
+    return recorded("octet_length", column)
+
+
+def levenshtein(left: Column | str, right: Column | str, threshold: int | None = None) -> Column:
+    """How many characters differ; -1 if they are more than the threshold."""
+    return recorded("levenshtein", left, right, *given(threshold))
+
+
+def soundex(text: Column | str) -> Column:
+    """How the text sounds in English."""
+    return recorded("soundex", text)
+
+
+def quote(text: Column | str) -> Column:
+    """The text between single quotes."""
+    return recorded("quote", text)
+
+
+def _masks(*characters: Column | str | None) -> tuple[object, ...]:
+    """What is given, and what stands for it where only later ones are."""
+    standard = (constant("X"), constant("x"), constant("n"), constant(None))
+    count = max((place + 1 for place, character in enumerate(characters) if character is not None), default=0)
+    return tuple(usual if given is None else given for given, usual in zip(characters[:count], standard))
 
 
 ucase = upper
@@ -111,5 +165,4 @@ lcase = lower
 btrim = trim
 char_length = length
 character_length = length
-regexp = rlike
-regexp_like = rlike
+chr = char
