@@ -12,7 +12,7 @@ from tests.expressions.parity.oracle import in_spark
 from tests.expressions.parity.random_calls import random_calls
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-COUNT = 20_000 if "STREAMKIT_TORTURE" in os.environ else 1_000
+COUNT = 20_000 if "STREAMKIT_TORTURE" in os.environ else 500
 PART = 500  # expressions of one query
 
 
