@@ -19,7 +19,17 @@ LEFT_OUT = (
     {  # they differ from Spark as it is: in nullability, in the last digits, in what they refuse, how long a text may be, or how many rows come back
         name for name, (_, gives) in SIGNATURES.items() if gives == "double"
     }
-    | {"width_bucket", "get_json_object", "repeat", "concat_ws", "unix_seconds", "unix_millis", "unix_micros"}
+    | {
+        "width_bucket",
+        "get_json_object",
+        "repeat",
+        "concat_ws",
+        "unix_seconds",
+        "unix_millis",
+        "unix_micros",
+        "trunc",
+        "date_trunc",
+    }
 )
 NAMES = sorted(set(SIGNATURES) - LEFT_OUT)
 INFIX = {
