@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, is_nested, to_arrow
+from streamkit.expressions.coercion import decimal_for
 from streamkit.expressions.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.numbers import WIDEST, fit_decimal, values_of, whole_longs, with_validity
 from streamkit.expressions.operation import Datum, operation
@@ -58,7 +59,27 @@ def _can_fail(source: str, target: str) -> bool:
     return (family_of(source), family_of(target)) not in NEVER_FAIL
 
 
-@operation("cast", fails=_fails, refuse=_refuse)
+def _nullable(expression: TypedExpression, nullable: Sequence[bool]) -> bool:
+    """By Spark's rule a cast that may not fit can be null, though under ANSI rules it fails instead."""
+    return any(nullable) or _may_not_fit(expression.arguments[0].type, expression.type)
+
+
+def _may_not_fit(source: str, target: str) -> bool:
+    if source in (target, "void") or target == "string" or is_nested(source):
+        return False
+    if source == "string":
+        return target != "binary"
+    if decimal := decimal_of(target):
+        held = (1, 0) if source == "boolean" else None if source in FLOATS or source == "timestamp" else decimal_for(source)
+        return held is None or decimal[0] - decimal[1] < held[0] - held[1] or decimal[1] < held[1]
+    if source == "timestamp":
+        return target in ("tinyint", "smallint", "int")
+    if source in FLOATS or decimal_of(source):
+        return target in INTEGERS or (target == "timestamp" and source in FLOATS)
+    return False
+
+
+@operation("cast", fails=_fails, refuse=_refuse, nullable=_nullable)
 def _cast(expression: TypedExpression, value: Datum) -> Datum:
     source = expression.arguments[0].type
     if isinstance(value, pa.Scalar):

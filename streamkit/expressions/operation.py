@@ -106,6 +106,7 @@ class Invocation:
 Rule = Callable[[Invocation], "TypedExpression | None"]
 
 OPERATIONS: dict[str, Operation] = {}
+SIGNATURES: dict[str, tuple[str, Gives]] = {}  # what functions with a fixed signature take and give
 FUNCTIONS: dict[str, list[Rule]] = {}  # by the name that people write, in lower case
 
 
@@ -158,6 +159,7 @@ def operation(
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
         OPERATIONS[name] = Operation(compute, fails, refuse, strict and not lazy, lazy, right_first, nullable, once)
         if takes is not None and gives is not None:
+            SIGNATURES.update(dict.fromkeys((name, *functions), (takes, gives)))
             function(name, *functions)(signature_rule(name, takes, gives))
         elif rule is not None:
             function(name, *functions)(rule)

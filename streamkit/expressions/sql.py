@@ -69,6 +69,7 @@ LEVELS: tuple[dict[str, str], ...] = (  # from loose to tight; all are left-asso
 _EMPTY_ROW = pa.record_batch([pa.array([0])], names=["_"])
 UNARY = {"-": "negate", "+": "positive", "~": "bitwise_not"}
 RANGES = {"": (-(2**63), 2**63), "bigint": (-(2**63), 2**63), "smallint": (-(2**15), 2**15), "tinyint": (-(2**7), 2**7)}
+ALSO_FUNCTIONS = ("ANY", "SOME", "EXISTS", "LIKE", "ILIKE", "RLIKE", "REGEXP")  # keywords that may be called
 LITERAL_TYPES = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
 UNITS = "YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split()  # noqa: SIM905
 INTERVAL_UNITS = "NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH YEAR".split()  # noqa: SIM905
@@ -386,7 +387,7 @@ class _Reader:
             return _typed_literal(LITERAL_TYPES[keyword], self._next())
         if following.kind == "text" and keyword == "TIME":
             raise _RefusedError("a time of day cannot be used")
-        if keyword in RESERVED and not (keyword in ("ANY", "SOME", "EXISTS") and following.text == "("):
+        if keyword in RESERVED and not (keyword in ALSO_FUNCTIONS and following.text == "("):
             raise self._unexpected("a value")
         return None
 

@@ -19,6 +19,8 @@ from streamkit.engine.epoch import Application
 from streamkit.engine.options import Options
 from streamkit.engine.run import Run
 from streamkit.errors import ConfigError, EpochFailedError
+from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.catalyst import Recorder, confirm
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
 from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
@@ -146,7 +148,7 @@ def run_on_spark(topology: Topology | Program, session: SparkSession | None, log
     chosen = session or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
     prepare_session(chosen)
     warm_up(chosen)
-    program = topology if isinstance(topology, Program) else compile_with_settings(topology, opened)
+    program = topology if isinstance(topology, Program) else _compiled(topology, opened, chosen)
     return SparkRun(chosen, opened, program, options)
 
 
@@ -194,3 +196,20 @@ def rows_for_sink(session: SparkSession, job: Job) -> DataFrame:
 def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
     """The one place that decides how rows reach their task."""
     return rows.repartitionById(tasks, rows["task"])
+
+
+def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
+    """The program of a topology, once Spark has confirmed its types; one that the catalog knows was confirmed when it first started."""
+    recorder = Recorder(ExpressionAnalyzer())
+    program = compile_with_settings(topology, log, recorder)
+    if _known_hash(log, program.application) != program.fingerprint:
+        confirm(recorder.analysed, session)
+    return program
+
+
+def _known_hash(log: Log, application: str) -> str | None:
+    """The hash of the program that the application started with last; None if it never did."""
+    try:
+        return log.catalog.application(application).program_hash
+    except ConfigError:
+        return None

@@ -174,3 +174,6 @@ i32 div j32
 mod(i32, 7)
 i32::bigint < j32
 i32::bigint > j32
+rlike(s, 'a')
+like(s, 'a%')
+regexp(s, 'a') AND NOT ilike(s, 'b')
