@@ -38,7 +38,13 @@ from streamkit.expressions.reading import READERS
 
 _NONE = type(None)
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
-_CLEAN: dict[str, set[type]] = {"boolean": {bool}, "float": {float}, "double": {float}, "string": {str}, **{name: {int} for name in INTEGERS}}
+_CLEAN: dict[str, set[type]] = {
+    "boolean": {bool},
+    "float": {float},
+    "double": {float},
+    "string": {str},
+    **{name: {int} for name in INTEGERS},
+}
 _FLOAT_NAMES = {
     "NaN": "nan",
     "Infinity": "inf",
