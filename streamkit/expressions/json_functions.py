@@ -22,6 +22,7 @@ from streamkit.expressions.json_documents import (
     read_document,
     read_exact_document,
     storable,
+    write_double,
 )
 from streamkit.expressions.json_paths import Step, found, read_path
 from streamkit.expressions.json_schemas import BrokenError, as_array, converter, is_clean
@@ -39,6 +40,13 @@ from streamkit.plan.expression import TypedExpression
 
 CORRUPT_RECORD = "_corrupt_record"
 _SPACE = " \t\n\r"
+_WHOLE_MAX = 1e18  # the fast reader makes larger whole numbers doubles
+_QUICK: dict[type, Callable[[Any], str | None]] = {  # bool is not among them: it stands for what must be read exactly
+    str: lambda value: value,
+    int: str,
+    float: write_double,
+    type(None): lambda value: None,
+}
 
 
 def _document(text: str | None) -> Any:
@@ -76,11 +84,10 @@ def _by_names(texts: pa.Array, steps: tuple[Any, ...]) -> pa.Array:
     quoted = [f'"{name}"' for name in steps]
     results: list[str | None] = []
     for text in texts.to_pylist():
-        value = _read_quickly(text, steps, quoted) if text is not None else None
-        kind = type(value)
-        results.append(
-            value if kind is str or value is None else str(value) if kind is int else _got(text, steps)  # bool is not int here
-        )
+        value: Any = _read_quickly(text, steps, quoted) if text is not None else None
+        write = _QUICK.get(type(value))
+        is_quick = write is not None and not (write is write_double and abs(value) >= _WHOLE_MAX)
+        results.append(write(value) if write is not None and is_quick else _got(text, steps))
     return pa.array(results, pa.string())
 
 

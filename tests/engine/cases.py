@@ -511,6 +511,11 @@ def exploded() -> sk.Topology:
     parts.group_by("customer").agg(n=F.count("*"), total=F.sum("part"), store="per_customer").emit("every").to("parts_every")
     windows = parts.group_by("part").windowed_by(sk.hopping("10 ms", "4 ms", grace="3 ms"))
     windows.agg(n=F.count("*"), last=F.max("item"), store="per_part").emit("every").to("windows_every")
+    by_part = (
+        parts.filter("part IS NOT NULL").group_by("part").agg(n=F.count("*"), store="by_part").emit("every")
+    )  # elements of a record part here …
+    by_sign = by_part.group_by(positive=F.col("part") > 0).agg(total=F.sum("n"), store="by_sign")
+    by_sign.emit("every").to("signs_every")  # … and meet again here
     positive = F.filter(F.array("amount", F.lit(-1), F.col("amount") * 2), lambda x: x > 0)
     kept = orders.flat_map(F.posexplode_outer(positive), as_=("place", "amount"))
     kept.select("place", "amount").flat_map(F.explode(F.create_map(F.lit("a"), F.col("amount"), F.lit("b"), F.col("place")))).to(
@@ -524,7 +529,9 @@ class Exploded(Interpreter):
         super().__init__()
         self.per_customer = Aggregation(("customer",), {"n": count, "total": of("sum", "part")})
         self.per_part = Aggregation(("part",), {"n": count, "last": of("max", "item")}, Windows(10, 4, 3))
-        self.aggregations = [self.per_customer, self.per_part]
+        self.by_part = Aggregation(("part",), {"n": count})
+        self.by_sign = Aggregation(("positive",), {"total": of("sum", "n")})
+        self.aggregations = [self.per_customer, self.per_part, self.by_part, self.by_sign]
 
     def process(self, record: Record) -> None:
         row, amount = record.row, record.row["amount"]
@@ -533,6 +540,9 @@ class Exploded(Interpreter):
             self.write("parts", [Emitted(piece, record.timestamp)])
             self.write("parts_every", self.per_customer.add(piece, record.timestamp, record.order))
             self.write("windows_every", self.per_part.add(piece, record.timestamp, record.order))
+            for result in self.by_part.add(piece, record.timestamp, record.order) if part is not None else []:
+                signed = {**result.row, "positive": result.row["part"] > 0}
+                self.write("signs_every", self.by_sign.add(signed, result.timestamp, record.order))
         positive = [] if amount is None else [value for value in (amount, amount * 2) if value > 0]
         for place, value in enumerate(positive) if positive else [(None, None)]:
             one = {"customer": row["customer"], "place": place, "amount": value}

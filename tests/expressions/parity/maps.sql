@@ -9,7 +9,7 @@ try_element_at(counts, 'b')
 element_at(counts, NULL)
 map(1, 'a', 2, 'b')[small]
 map(array(1), 'a')[ints]
-map(f64, 'x')[g64]
+map(coalesce(f64, 0.0D), 'x')[g64]
 map('a', small)
 map(1, 'a', 2L, s)
 map('a', ints, 'b', NULL)
