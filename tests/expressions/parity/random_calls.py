@@ -27,8 +27,14 @@ LEFT_OUT = (
         "unix_seconds",
         "unix_millis",
         "unix_micros",
+        "timestamp_micros",
+        "timestamp_millis",
+        "timestamp_seconds",
         "trunc",
         "date_trunc",
+        "timestamp_micros",
+        "timestamp_millis",
+        "timestamp_seconds",
     }
 )
 NAMES = sorted(set(SIGNATURES) - LEFT_OUT)
