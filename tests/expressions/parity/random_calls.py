@@ -32,9 +32,6 @@ LEFT_OUT = (
         "timestamp_seconds",
         "trunc",
         "date_trunc",
-        "timestamp_micros",
-        "timestamp_millis",
-        "timestamp_seconds",
     }
 )
 NAMES = sorted(set(SIGNATURES) - LEFT_OUT)
