@@ -27,6 +27,9 @@ LEFT_OUT = (
         "unix_seconds",
         "unix_millis",
         "unix_micros",
+        "timestamp_micros",
+        "timestamp_millis",
+        "timestamp_seconds",
         "trunc",
         "date_trunc",
     }
