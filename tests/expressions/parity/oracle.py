@@ -164,7 +164,7 @@ class Oracle:
 
     def _tried(self, place, text):
         """The value in an array of one; null instead of the array where it fails."""
-        wrapped = self._state.sqlParser().parseExpression(f"array({text}\n)")
+        wrapped = self._state.sqlParser().parseExpression(f"array(({text}\n))")
         return self._expressions.column(self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(wrapped)).alias(f"r{place}")
 
 
