@@ -215,37 +215,31 @@ def _sum_of(terms: Sequence[tuple[Datum, int]]) -> Datum:
     return total
 
 
-@function("add", "subtract", "try_add", "try_subtract")
+@function("add", "subtract")
 def _shift_rule(call: Invocation) -> TypedExpression | None:
     """A date or a time and an interval, a date and a number of days, or two intervals; None of anything else."""
     if len(call.arguments) != 2:
         return None
     left, right = call.values
-    adds = call.name.lower().endswith("add")
+    adds = call.name.lower() == "add"
     if adds and (left.type in INTERVALS or (right.type == "date" and is_numeric(left.type))) and right.type not in INTERVALS:
         left, right = right, left
     if left.type in TIMES and right.type == "void":
         return literal(None, left.type if adds or left.type == "date" else "interval day to second")
     if left.type == "date" and is_numeric(right.type):
-        return _tried(call, call.of("date_add" if adds else "date_sub", left, right))
+        return call.of("date_add" if adds else "date_sub", left, right)
     if right.type not in INTERVALS:
         return _difference_rule(call, left, right) if not adds else None
     shift = right if adds else call.build(TypedExpression("negate_interval", right.type, (right,)))
     if left.type in INTERVALS:
-        return _tried(call, _sum_of_intervals(call, left, shift))
+        return _sum_of_intervals(call, left, shift)
     if left.type == "string" and right.type not in MONTH_INTERVALS:
-        return _tried(call, call.cast(shifted(call, call.cast(left, "timestamp"), shift), "string"))
+        return call.cast(shifted(call, call.cast(left, "timestamp"), shift), "string")
     if left.type not in TIMES:
         if left.type == "void":
             return call.cast(left, right.type)
         raise RuleError(f"an interval can be added to a date, a time or an interval; found {left.type}")
-    return _tried(call, shifted(call, left, shift))
-
-
-def _tried(call: Invocation, expression: TypedExpression) -> TypedExpression:
-    if call.name.lower().startswith("try_"):
-        raise NoTranslationError("try_add and try_subtract of dates and times are not there yet; use + and -")
-    return expression
+    return shifted(call, left, shift)
 
 
 def shifted(call: Invocation, start: TypedExpression, interval: TypedExpression) -> TypedExpression:
@@ -343,12 +337,12 @@ def _difference_rule(call: Invocation, left: TypedExpression, right: TypedExpres
         return None
     if types <= {"date", "string", "void"}:
         left, right = (value if value.type == "date" else call.cast(value, "date") for value in (left, right))
-        return _tried(call, TypedExpression("subtract_dates", "interval day", (left, right)))
+        return TypedExpression("subtract_dates", "interval day", (left, right))
     common = "timestamp" if types != {"timestamp_ntz"} and types & {"timestamp", "string", "void"} else "timestamp_ntz"
     if "timestamp_ntz" in types and types <= {"timestamp_ntz", "date"}:
         common = "timestamp_ntz"
     left, right = call.cast(left, common), call.cast(right, common)
-    return _tried(call, TypedExpression("subtract_timestamps", "interval day to second", (left, right)))
+    return TypedExpression("subtract_timestamps", "interval day to second", (left, right))
 
 
 @operation("subtract_dates")

@@ -266,7 +266,13 @@ def _pmod(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
 
 
 @operation(
-    "integral_divide", rule=_integral_divide_rule, functions=("div",), fails=always, refuse=_needs_numbers, right_first=True
+    "integral_divide",
+    rule=_integral_divide_rule,
+    functions=("div",),
+    fails=always,
+    refuse=_needs_numbers,
+    right_first=True,
+    nullable=always_nullable,
 )
 def _integral_divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if decimal_of(expression.arguments[0].type):

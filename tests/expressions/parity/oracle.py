@@ -18,7 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import StructField, StructType
 
 from streamkit.data_type import normalise_type
@@ -164,7 +164,8 @@ class Oracle:
 
     def _tried(self, place, text):
         """The value in an array of one; null instead of the array where it fails."""
-        wrapped = self._state.sqlParser().parseExpression(f"array(({text}\n))")
+        parsed = self._expressions.column(self._state.sqlParser().parseExpression(text))
+        wrapped = self._expressions.expression(functions.array(Column(parsed))._jc)
         return self._expressions.column(self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(wrapped)).alias(f"r{place}")
 
 
