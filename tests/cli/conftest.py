@@ -71,7 +71,7 @@ def as_program(monkeypatch, capsys, root):
 
 
 @pytest.fixture
-def application(root, spark):
+def application(root):
     """An application that has run on the log: orders counted per customer, and per customer and hour."""
     app = sk.Topology("order-counts")
     orders = app.stream("orders")

@@ -91,7 +91,7 @@ def test_stats_show_such_times(streamkit, far):
     assert "+55840-11-08 22:13:20" in streamkit("stats", "orders")
 
 
-def test_applications_show_such_times(streamkit, far, spark):
+def test_applications_show_such_times(streamkit, far):
     """Stream times and windows in such years are shown, with the row of a key and with those of all windows."""
     app = sk.Topology("counts")
     windows = app.stream("orders").group_by("number").windowed_by(sk.tumbling("1 hour", grace="0 seconds", retention="10 days"))

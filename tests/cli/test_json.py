@@ -64,7 +64,7 @@ ARGUMENTS = {
     ("backup",): ["{folder}/backup"],
     ("rebuild",): [],
 }
-WITH_SPARK = {("explain",), ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get")}
+WITH_APPLICATION = {("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get")}
 
 
 def strict(text):
@@ -101,13 +101,13 @@ def test_every_command_has_the_option(words):
 
 @pytest.mark.parametrize(
     "words",
-    [pytest.param(words, marks=pytest.mark.spark if words in WITH_SPARK else ()) for words in sorted(ARGUMENTS)],
+    sorted(ARGUMENTS),
     ids=" ".join,
 )
 def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words):
     """What is printed with --json is one document, or one a line; nothing is beside it."""
-    if words in WITH_SPARK:
-        request.getfixturevalue("spark" if words == ("explain",) else "application")
+    if words in WITH_APPLICATION:
+        request.getfixturevalue("application")
     if words == ("storage", "repair"):
         streamkit("storage", "set", str(tmp_path / "second"))
     if words == ("rebuild",):
@@ -123,7 +123,6 @@ def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words
     assert all(strict(line) is not None for line in output.splitlines())
 
 
-@pytest.mark.spark
 def test_questions_are_no_part_of_the_data(root, application):
     """A question that is asked before goes to the error stream."""
     for words in (("topics", "delete", "orders"), ("apps", "reset", application)):

@@ -62,7 +62,6 @@ def test_lag_of_groups(streamkit, root):
     assert group == {"group": "billing", "state": "Empty", "members": 0, "lag": {"orders": 2}}
 
 
-@pytest.mark.spark
 def test_lag_of_applications(streamkit, root, application):
     """An application is shown with the records that wait for it; one that does not read the topic is left out."""
     append(root, "orders", 4)

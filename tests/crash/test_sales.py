@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from streamkit.plan.operator import port_of
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.operators.emit import Emit
@@ -13,8 +11,7 @@ from streamkit.plan.operators.table_join import TableJoin
 from tests.crash import sales
 
 
-@pytest.mark.spark
-def test_the_compiled_program_is_current(spark):
+def test_the_compiled_program_is_current():
     """`python -m tests.crash.sales` would write what is there."""
     assert sales.compile_program() == sales.load_program()
 

@@ -68,7 +68,6 @@ def test_names_of_groups(complete, billing):
     assert complete("consume", "orders", "--group", "b") == ["billing"]
 
 
-@pytest.mark.spark
 def test_names_of_applications_and_stores(complete, application):
     """An application is offered, and behind it the stores that it has; of one that is not there, none."""
     assert complete("apps", "describe", "") == [application]
