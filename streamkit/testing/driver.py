@@ -82,6 +82,9 @@ class TopologyTestDriver:
     were processed already, come late, as they would on Spark. What `emit("latest")` gives is the newest result of each key in each
     epoch, so the records in between depend on the batching; the newest one of each key does not.
 
+    Functions of users (`F.udf`, `map_values` …) are called twice on the same values: EvaluationError if they give two results, because
+    an epoch that is repeated after a crash must give what it gave. What only looks (`peek`, `foreach`) is called once.
+
     Raises what `streamkit.compile` raises, and ConfigError for options out of range.
     """
 

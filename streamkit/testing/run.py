@@ -11,6 +11,7 @@ from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.engine.report import EpochClaim
 from streamkit.engine.start import start
 from streamkit.errors import ConfigError
+from streamkit.expressions.python_functions import called_twice
 from streamkit.failpoints import POINTS, SimulatedCrash, armed
 from streamkit.log.log import Log
 from streamkit.plan.program import Program
@@ -25,7 +26,8 @@ class SteppedRun:
     The generations of one application, one after another, each with tasks of its own and stores in memory.
 
     `records_max` bounds an epoch, as `max_records_per_epoch` does. A generation that dies loses its stores; the next one restores
-    them from the changelogs.
+    them from the changelogs. Users' functions are called twice, so that one which is not deterministic is an error: an epoch that
+    is repeated after a crash must give what it gave.
     """
 
     def __init__(self, log: Log, program: Program, records_max: int | None = None) -> None:
@@ -89,14 +91,14 @@ class SteppedRun:
             return
         before = planner.committed_end()
         if (end := planner.closing_end(before)) is not None:
-            with self._mortal():
+            with called_twice(), self._mortal():
                 run_epoch(planner, before, end, planner.application.tasks, self._stores)
                 self._end = None
 
     def _step(self, records: int) -> EpochClaim | None:
         claim, planner = None, self._planner
         assert planner is not None
-        with self._mortal():
+        with called_twice(), self._mortal():
             claim = run_next(
                 planner, splits=planner.application.tasks, stores=self._stores, records_max=records, before=self._end
             )

@@ -38,6 +38,7 @@ from tests.bench.memory import peak_megabytes  # noqa: E402
 from tests.bench.one_key import seconds as one_key_seconds  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
+from tests.bench.start import start_rows  # noqa: E402
 from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
 
 ROUNDS = 3
@@ -136,6 +137,11 @@ def driver(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from driver_rows()
 
 
+def start(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """What a user waits for before the first result, without Spark."""
+    yield from start_rows(folder)
+
+
 WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
     "windowed": windowed,
     "one_key": one_key,
@@ -144,6 +150,7 @@ WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
     "log": log,
     "compaction": compaction,
     "driver": driver,
+    "start": start,
 }
 
 

@@ -9,12 +9,12 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.compile import compile
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
 from streamkit.engine.local import _exchanged
 from streamkit.engine.reader import read_split
 from streamkit.engine.start import start
 from tests.engine.engine_run import append, fresh_log
-from tests.engine.toy import compile
 
 TASKS, SPLITS = 2, 4
 

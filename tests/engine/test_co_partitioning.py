@@ -6,10 +6,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from tests.engine.engine_run import append, fresh_log, stored, values
-from tests.engine.toy import compile
 
 TOPICS = {"clicks": "id string, user string, n bigint", "users": "user string, name string", "ranks": "user string, rank bigint"}
 
@@ -29,7 +29,7 @@ def renamed(app):
 
 def recomputed(app):
     """The same, the key computed in between."""
-    joined = app.stream("clicks").join(app.table("users"), on="user").with_columns(user=F.col("user") + F.lit(""))
+    joined = app.stream("clicks").join(app.table("users"), on="user").with_columns(user=F.concat("user", F.lit("")))
     joined = joined.join(app.table("ranks"), on="user")
     return joined.group_by("user").agg(n=F.count("*"), total=F.sum("n"), top=F.max("rank"), store="totals")
 

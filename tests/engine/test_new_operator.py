@@ -11,6 +11,7 @@ import pytest
 import streamkit as sk
 from streamkit.clock import HandClock
 from streamkit.dsl.stream import Stream
+from streamkit.engine.compile import compile
 from streamkit.engine.kernels import _KERNELS, kernel
 from streamkit.engine.local import run_available
 from streamkit.engine.rows import with_columns
@@ -22,7 +23,6 @@ from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import append, fresh_log, values
-from tests.engine.toy import compile
 
 TICK_MS = 60_000
 NOW_MS = 1_000_000

@@ -6,13 +6,13 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.engine.stream_time import NO_TIME, committed_times, of_input, of_store, of_windows, order_reached
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.plan.windows import Windowing
 from tests.engine.engine_run import append, fresh_log, metric, values
-from tests.engine.toy import compile
 
 MINUTE_MS = 60_000
 TOPICS = {"in": "k string, v bigint", "other": "k string, v bigint", "names": "k string, name string"}

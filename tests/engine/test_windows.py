@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.config import Settings
+from streamkit.engine.compile import compile
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan
 from streamkit.engine.local import run_available
@@ -29,7 +30,6 @@ from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes
 from tests.engine.engine_run import append, fresh_log, metric, values
-from tests.engine.toy import compile
 
 V = TypedExpression("column", "bigint", (), "v")
 AGGREGATES = (

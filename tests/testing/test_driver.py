@@ -18,7 +18,7 @@ from streamkit import functions as F
 from streamkit.clock import HandClock
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
-from streamkit.errors import ConfigError, SchemaError, StoreNotFoundError, TopologyError
+from streamkit.errors import ConfigError, EvaluationError, SchemaError, StoreNotFoundError, TopologyError
 from streamkit.log.opening import open_log
 from streamkit.testing.driver import TopologyTestDriver
 
@@ -320,6 +320,30 @@ def test_the_script_can_be_played_again(tmp_path):
             driver.pipe("flights", {"origin": "LGA", "plane": "M", "delay": 1}, timestamp=MORNING)
             with pytest.raises(AssertionError, match="the driver has 1 records, Spark 0"):
                 driver._compare(twin)
+
+
+@pytest.mark.parametrize("batching", ["each", "one", "all", 3])
+def test_a_function_that_is_not_deterministic_is_an_error(batching):
+    """A function that gives another result for the same values fails in the driver, however epochs are cut, and the error has its line."""
+    numbers = iter(range(100))
+    app = sk.Topology("numbered")
+    app.stream("in", schema="k string", key="k").map_values(lambda row: {"n": next(numbers)}, schema="n int").to("out")
+    with TopologyTestDriver(app, batching=batching) as driver, pytest.raises(EvaluationError, match="gave two results") as caught:
+        driver.pipe("in", [{"k": "a"}, {"k": "b"}])
+        driver.read("out")
+    assert "test_driver.py" in str(caught.value)
+
+
+def test_functions_that_look_see_each_row_once():
+    """A deterministic function gives its results, and what only looks at rows is called once for each."""
+    seen: list[str] = []
+    app = sk.Topology("seen")
+    stream = app.stream("in", schema="k string", key="k").peek(lambda row: seen.append(row["k"]))
+    stream.select(shout=F.udf(lambda k: k.upper())("k")).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [{"k": "a"}, {"k": "b"}])
+        assert driver.read("out", "shout") == [{"shout": "A"}, {"shout": "B"}]
+    assert seen == ["a", "b"]
 
 
 def test_the_page_s_example_runs():
