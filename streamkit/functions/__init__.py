@@ -14,10 +14,12 @@ from typing import NoReturn
 
 from streamkit.errors import UnsupportedExpressionError
 from streamkit.functions.aggregates import *  # noqa: F403
+from streamkit.functions.assertions import *  # noqa: F403
 from streamkit.functions.collections import *  # noqa: F403
 from streamkit.functions.columns import *  # noqa: F403
 from streamkit.functions.conditions import *  # noqa: F403
 from streamkit.functions.encodings import *  # noqa: F403
+from streamkit.functions.formats import *  # noqa: F403
 from streamkit.functions.hashes import *  # noqa: F403
 from streamkit.functions.json import *  # noqa: F403
 from streamkit.functions.numbers import *  # noqa: F403

@@ -7,7 +7,21 @@ from streamkit.errors import TopologyError
 from streamkit.functions.recording import recorded
 from streamkit.plan.expression import Call
 
-__all__ = ["coalesce", "greatest", "ifnull", "isnan", "isnotnull", "isnull", "least", "nullif", "nvl", "nvl2", "when"]
+__all__ = [
+    "coalesce",
+    "equal_null",
+    "greatest",
+    "ifnull",
+    "isnan",
+    "isnotnull",
+    "isnull",
+    "least",
+    "nullif",
+    "nvl",
+    "nvl2",
+    "typeof",
+    "when",
+]
 
 
 def when(condition: Column, value: object) -> Column:
@@ -52,6 +66,11 @@ def nullif(value: Column | str, other: Column | str) -> Column:
     return recorded("nullif", value, other)
 
 
+def equal_null(left: Column | str, right: Column | str) -> Column:
+    """True where both are equal, or both null; never null."""
+    return recorded("equal_null", left, right)
+
+
 def greatest(*columns: Column | str) -> Column:
     """The largest value, nulls skipped."""
     return recorded("greatest", *columns)
@@ -60,6 +79,11 @@ def greatest(*columns: Column | str) -> Column:
 def least(*columns: Column | str) -> Column:
     """The smallest value, nulls skipped."""
     return recorded("least", *columns)
+
+
+def typeof(column: Column | str) -> Column:
+    """The name of the column's type, as text."""
+    return recorded("typeof", column)
 
 
 ifnull = nvl

@@ -16,6 +16,7 @@ __all__ = [
     "atanh",
     "bit_count",
     "bit_get",
+    "bitwiseNOT",
     "bitwise_not",
     "bround",
     "cbrt",
@@ -51,6 +52,9 @@ __all__ = [
     "rint",
     "round",
     "sec",
+    "shiftLeft",
+    "shiftRight",
+    "shiftRightUnsigned",
     "shiftleft",
     "shiftright",
     "shiftrightunsigned",
@@ -61,6 +65,8 @@ __all__ = [
     "sqrt",
     "tan",
     "tanh",
+    "toDegrees",
+    "toRadians",
     "try_add",
     "try_divide",
     "try_mod",
@@ -371,3 +377,9 @@ def try_mod(left: Column | str, right: Column | str) -> Column:
 
 
 power = pow
+bitwiseNOT = bitwise_not  # noqa: N816 - pyspark's older names
+shiftLeft = shiftleft  # noqa: N816
+shiftRight = shiftright  # noqa: N816
+shiftRightUnsigned = shiftrightunsigned  # noqa: N816
+toDegrees = degrees  # noqa: N816
+toRadians = radians  # noqa: N816
