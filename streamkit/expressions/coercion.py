@@ -2,7 +2,8 @@
 Spark's implicit conversions under ANSI rules: which type two types have in common, and which cast an argument gets.
 
 An expected type is the name of a data type, or of a class of them: `numeric`, `integral`, `decimal`, `timestamps` (with or without zone),
-`array`, `map`, `struct`, `any`, `array<…>` over any of these; alternatives stand with `|` between them, in Spark's order.
+`array`, `map`, `struct`, `any`, `array<…>` over any of these; alternatives stand with `|` between them, in Spark's order. Behind `=` stands what
+must be there as it is, or as null.
 """
 
 from __future__ import annotations
@@ -181,6 +182,8 @@ def accepts(expected: str, type: str) -> bool:
 @lru_cache(maxsize=4096)
 def implicit_type(type: str, expected: str) -> str | None:
     """The type that an argument is cast to where something else is expected; its own if it fits, None if there is no such cast."""
+    if expected.startswith("="):
+        return implicit_type(type, expected[1:]) if type == "void" or accepts(expected[1:], type) else None
     if accepts(expected, type):
         return type
     if "|" in expected and not expected.startswith("array<"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions.calendar import add_months, civil_from_days, days_from_civil, last_day_of_month
-from streamkit.expressions.coercion import accepts
 from streamkit.expressions.datetime_patterns import MONTHS, WEEKDAYS
 from streamkit.expressions.intervals import in_rows
 from streamkit.expressions.literals import literal
+from streamkit.expressions.mapping import each_value
 from streamkit.expressions.numbers import values_of, with_validity
 from streamkit.expressions.operation import (
     Datum,
@@ -102,15 +102,33 @@ def _named(names: tuple[str, ...], places: Datum) -> Datum:
     return texts.take(places) if isinstance(places, pa.Array) else texts[places.as_py()]
 
 
-@operation("trunc", takes="date, string", gives="date", nullable=always_nullable)
+def known_unit(names: Iterable[str]) -> Callable[[TypedExpression, Datum], Datum]:
+    """The kernel that writes a unit in one way; null if it is none of these, so that nothing else is looked at, as in Spark."""
+    known = {written: name.upper() for written, name in UNITS.items() if name in names}
+
+    def kernel(_: TypedExpression, unit: Datum) -> Datum:
+        return each_value(lambda text: known.get(text.upper()), pa.string(), unit)
+
+    return kernel
+
+
+operation("date_unit", nullable=always_nullable)(known_unit(_DATE_UNITS))
+
+
+@operation("trunc", takes="date, string", gives="date", nullable=always_nullable, right_first=True)
 def _trunc(expression: TypedExpression, value: Datum, unit: Datum) -> Datum:
     """The first day of the unit; null if the unit is unknown, as in Spark."""
     return by_distinct(_truncated_days, unit, value)
 
 
 def _truncated_days(value: pa.Array, unit: str) -> Datum:
-    name = UNITS.get(unit.upper())
-    return pc.floor_temporal(value, unit=name) if name in _DATE_UNITS else pa.scalar(None, value.type)
+    return pc.floor_temporal(value, unit=unit.lower())
+
+
+@function("trunc")
+def _trunc_rule(call: Invocation) -> TypedExpression:
+    value, unit = fitted(call, "date, string")
+    return TypedExpression("trunc", "date", (value, call.build(TypedExpression("date_unit", "string", (unit,)))))
 
 
 def by_distinct(compute: Callable[[pa.Array, str], Datum], texts: Datum, values: Datum) -> Datum:
@@ -175,19 +193,7 @@ def _datediff(_: TypedExpression, end: Datum, start: Datum) -> Datum:
     return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
 
 
-def exactly(takes: str, name: str, gives: str) -> Callable[[Invocation], TypedExpression]:
-    """The rule of a function whose argument is cast to nothing: it has one of the types, or is null."""
-
-    def rule(call: Invocation) -> TypedExpression:
-        (value,) = fitted(call, "any")
-        if value.type != "void" and not accepts(takes, value.type):
-            raise RuleError(f"{call.name}() takes {takes.replace('|', ' or ')} as argument 1; found {value.type}; cast it")
-        return TypedExpression(name, gives, (call.cast(value, takes) if value.type == "void" else value,))
-
-    return rule
-
-
-@operation("unix_date", rule=exactly("date", "unix_date", "int"))
+@operation("unix_date", takes="=date", gives="int")
 def _unix_date(_: TypedExpression, value: Datum) -> Datum:
     return value.cast(pa.int32())
 

@@ -56,7 +56,7 @@ def _document(text: str | None) -> Any:
         return None
 
 
-@operation("get_json_object", takes="string, string", gives="string", nullable=always_nullable)
+@operation("get_json_object", takes="=string, =string", gives="string", nullable=always_nullable)
 def _get_json_object(_: TypedExpression, texts: Datum, path: Datum) -> Datum:
     if isinstance(texts, pa.Scalar) and isinstance(path, pa.Scalar):
         return pa.scalar(_got(texts.as_py(), read_path(path.as_py())), pa.string())
@@ -106,14 +106,14 @@ def _read_quickly(text: str, steps: tuple[Any, ...], quoted: list[str]) -> Any:
     return value
 
 
-@operation("json_array_length", takes="string", gives="int", nullable=always_nullable)
+@operation("json_array_length", takes="=string", gives="int", nullable=always_nullable)
 @on_columns
 def _json_array_length(_: TypedExpression, texts: pa.Array) -> pa.Array:
     values = map(_document, texts.to_pylist())
     return pa.array([len(value) if isinstance(value, list) else None for value in values], pa.int32())
 
 
-@operation("json_object_keys", takes="string", gives="array<string>", nullable=always_nullable)
+@operation("json_object_keys", takes="=string", gives="array<string>", nullable=always_nullable)
 @on_columns
 def _json_object_keys(_: TypedExpression, texts: pa.Array) -> pa.Array:
     values = map(_document, texts.to_pylist())

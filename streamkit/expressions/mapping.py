@@ -64,7 +64,7 @@ def each_constant(kernel: Callable[..., Datum], type: pa.DataType, values: Seque
     """
     A kernel that takes the arguments at these places as constants only, for columns too: once for the rows of each combination.
 
-    Rows with a null among these arguments are null.
+    Rows with a null among the arguments are null; rows whose other arguments are all null are not computed.
     """
     varying = [place for place in places if place < len(values) and isinstance(values[place], pa.Array)]
     if any(isinstance(value, pa.Scalar) and not value.is_valid for value in values):
@@ -101,6 +101,8 @@ def _one_group(
         chosen[place] = chosen[place][0]
         if not chosen[place].is_valid:
             return pa.nulls(len(rows), type)
+    if any(isinstance(value, pa.Array) and value.null_count == len(value) for value in chosen):
+        return pa.nulls(len(rows), type)
     result = kernel(*chosen)
     result = result if isinstance(result, pa.Array) else pa.repeat(result, len(rows))
     return result if result.type == type else result.cast(type)

@@ -90,7 +90,9 @@ _REALS: dict[str, _Real] = {
 }  # fmt: skip
 _SYNONYMS = {"signum": ("sign",), "degrees": ("todegrees",), "radians": ("toradians",)}
 for _name, _compute in _REALS.items():
-    operation(_name, takes="double", gives="double", functions=_SYNONYMS.get(_name, ()))(_of_reals(_compute))
+    operation(_name, takes="double", gives="double", functions=_SYNONYMS.get(_name, ()), nullable=always_nullable)(
+        _of_reals(_compute)
+    )
 
 _LOGARITHMS: dict[str, tuple[_Real, float]] = {
     "ln": (np.log, 0.0), "log2": (np.log2, 0.0), "log10": (np.log10, 0.0), "log1p": (np.log1p, -1.0),
@@ -145,6 +147,12 @@ def _factorial(_: TypedExpression, value: Datum) -> Datum:
     return pc.if_else(value.is_valid(), found, pa.scalar(None, pa.int64()))
 
 
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """As Java makes a long of a double: cut towards zero, and the nearest long where it is too great."""
+    top = np.iinfo(np.int64).max
+    return np.where(numbers >= 2.0**63, top, np.where(numbers >= 2.0**63, 0.0, numbers).astype(np.int64))
+
+
 @operation("width_bucket", takes="double, double, double, bigint", gives="bigint", nullable=always_nullable)
 def _width_bucket(_: TypedExpression, value: Datum, low: Datum, high: Datum, buckets: Datum) -> Datum:
     """The number of the bucket, of as many of one width between two bounds; 0 before the first, one more behind the last."""
@@ -156,8 +164,8 @@ def _width_bucket(_: TypedExpression, value: Datum, low: Datum, high: Datum, buc
         distance, width = np.where(ascending, numbers - least, least - numbers), np.abs(most - least)
         before = np.where(ascending, numbers < least, numbers > least)
         behind = np.where(ascending, numbers >= most, numbers <= most)
-        place = np.floor(np.nan_to_num(count * distance / width)) + 1
-        found = np.where(before, 0, np.where(behind, count + 1, place)).astype(np.int64)
+        places = np.nan_to_num(count.astype(np.float64) * distance / width)
+        found = np.where(before, 0, np.where(behind, count + 1, _whole(places) + 1))
     array = pa.array(found, mask=np.broadcast_to(unsound, found.shape))
     if not any(isinstance(one, pa.Array) for one in (value, low, high, buckets)):
         return array[0]

@@ -8,7 +8,8 @@ a function of the same name:
     @operation("lpad", takes="string, int, [string]", gives="string")
     def _lpad(expression, text, length, padding=None): ...
 
-`takes` names the expected types as `coercion` knows them: `[…]` may be left out, `…*` may be there any number of times.
+`takes` names the expected types as `coercion` knows them: `[…]` may be left out, `…*` may be there any number of times, and to `=…` nothing
+is cast but null.
 `gives` is the type of the result, or a function from the typed arguments to it. A function that is written in terms of other operations is a
 rule alone: `@function("nvl")`. Several rules may share a name (`add` of numbers, of dates, of intervals): the first that does not return None wins.
 """
@@ -201,8 +202,9 @@ def _fitted(call: Invocation, place: int, expected: str) -> TypedExpression:
     argument = call.typed(place)
     type = implicit_type(argument.type, expected)
     if type is None:
-        wanted = expected.replace("|", " or ")
-        raise RuleError(f"{call.name}() takes {wanted} as argument {place + 1}; found {argument.type}")
+        wanted = expected.lstrip("=").replace("|", " or ")
+        advice = "; cast it" if expected.startswith("=") else ""
+        raise RuleError(f"{call.name}() takes {wanted} as argument {place + 1}; found {argument.type}{advice}")
     return call.cast(argument, type)
 
 

@@ -17,6 +17,8 @@ from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fa
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
 
+FAILURES = (pa.ArrowInvalid, pa.ArrowCapacityError)  # of a row, and of texts that are too long together
+
 
 class Rows:
     """
@@ -93,7 +95,7 @@ class Rows:
             return pa.scalar(None, to_arrow(expression.type))
         try:
             return _typed(operation.compute(expression, *arguments), expression)
-        except pa.ArrowInvalid as error:
+        except FAILURES as error:
             raise _failure(operation, expression, arguments, self.count, str(error)) from error
 
     def _by_dictionary(self, expression: TypedExpression) -> Datum | None:
@@ -189,7 +191,7 @@ def _first_failure(operation: Operation, expression: TypedExpression, arguments:
         try:
             operation.compute(expression, *part)
             good = middle
-        except pa.ArrowInvalid:
+        except FAILURES:
             bad = middle
     return good
 
@@ -199,7 +201,7 @@ def _cell(value: Datum, row: int) -> object:
     try:
         return cell.as_py()
     except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
-        return str(cell)
+        return f"{cell.cast(pa.int32() if pa.types.is_date32(cell.type) else pa.int64()).as_py()} since 1970"
 
 
 @lru_cache(maxsize=1024)

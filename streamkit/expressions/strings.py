@@ -23,7 +23,17 @@ from streamkit.expressions.characters import (
 )
 from streamkit.expressions.literals import literal
 from streamkit.expressions.mapping import each_constant, each_value, on_arrays
-from streamkit.expressions.operation import Datum, Invocation, RuleError, always_nullable, fitted, operation, signature_rule
+from streamkit.expressions.operation import (
+    Datum,
+    Invocation,
+    RuleError,
+    always,
+    always_nullable,
+    fitted,
+    function,
+    operation,
+    signature_rule,
+)
 from streamkit.plan.expression import TypedExpression
 
 # Characters whose upper or lower case is several characters or depends on their place; Arrow maps one to one.
@@ -93,7 +103,7 @@ def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum | None =
     return each_constant(lambda value, some: trim(value, characters=some.as_py()), pa.string(), (text, characters), (1,))
 
 
-@operation("repeat", takes="string, int", gives="string")
+@operation("repeat", takes="string, int", gives="string", fails=always)
 def _repeat(_: TypedExpression, text: Datum, times: Datum) -> Datum:
     """A count below 1 gives the empty text."""
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
@@ -307,14 +317,22 @@ def _masked_code(code: int, masks: tuple[str | None, ...]) -> int:
     return code if mask is None else ord(mask)
 
 
-@operation("levenshtein", takes="string, string, [int]", gives="int", strict=False)
+@operation("levenshtein", takes="string, string, [int]", gives="int")
 @on_arrays
 def _levenshtein(_: TypedExpression, left: pa.Array, right: pa.Array, threshold: pa.Array | None = None) -> pa.Array:
-    """How many characters must be put in, left out or changed; -1 if they are more than the threshold, which is 0 if it is null."""
+    """How many characters must be put in, left out or changed; -1 if they are more than the threshold."""
     distances = _distances(left, right)
     if threshold is not None:
         distances = np.where(distances > numbers_of(threshold), -1, distances)
     return null_with(pa.array(distances, pa.int32()), left, right)
+
+
+@function("levenshtein")
+def _levenshtein_rule(call: Invocation) -> TypedExpression:
+    """A threshold that is null is 0."""
+    left, right, *threshold = fitted(call, "string, string, [int]")
+    bounds = [call.of("coalesce", bound, literal(0, "int")) for bound in threshold]
+    return TypedExpression("levenshtein", "int", (left, right, *bounds))
 
 
 _CELLS_MAX = 4_000_000  # of the tables that are filled at once

@@ -203,7 +203,9 @@ def _before_separator(text: Datum, separator: pa.Scalar, count: pa.Scalar) -> Da
         return pc.if_else(pc.is_valid(text), empty_value("string"), pa.scalar(None, pa.string()))
     if isinstance(text, pa.Scalar) or (abs(wanted) > 1 and len(parts.encode()) > 1):
         return each_value(_between_separators, pa.string(), text, separator, count)
-    lists = pc.split_pattern(text, parts, max_splits=min(abs(wanted), _LENGTH_MAX), reverse=wanted < 0)
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    splits = min(abs(wanted), longest + 1)  # Arrow makes room for all of them beforehand
+    lists = pc.split_pattern(text, parts, max_splits=splits, reverse=wanted < 0)
     return pc.binary_join(_first_parts(lists, abs(wanted), wanted < 0), parts)
 
 
@@ -247,6 +249,8 @@ def _part(text: Datum, separator: pa.Scalar, number: pa.Scalar) -> Datum:
     wanted, between = number.as_py(), separator.as_py()
     if not wanted and (text.is_valid if isinstance(text, pa.Scalar) else text.null_count < len(text)):
         raise pa.ArrowInvalid("the number of a part is 0; expected one from 1, or from -1 at the end")
+    if wanted == -(2**31):
+        raise pa.ArrowInvalid(f"the number of a part is {wanted}; expected none below {1 - 2**31}")
     if isinstance(text, pa.Scalar) or not between:
         return each_value(lambda text: _part_of(text, between, wanted), pa.string(), text)
     lists = pc.split_pattern(text, between)

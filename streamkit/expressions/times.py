@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.calendar import civil_from_days, days_from_civil
 from streamkit.expressions.coercion import DAY_INTERVALS, MONTH_INTERVALS
-from streamkit.expressions.dates import DAY_SECONDS, UNITS, by_distinct, exactly
+from streamkit.expressions.dates import DAY_SECONDS, UNITS, by_distinct, known_unit
 from streamkit.expressions.intervals import DAY_MICROS, added_micros, added_months, in_rows, unscaled
 from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import values_of, whole_longs, with_validity
@@ -76,10 +76,17 @@ def _date_trunc(expression: TypedExpression, unit: Datum, value: Datum) -> Datum
     return by_distinct(_floor, unit, value)
 
 
+operation("time_unit", nullable=always_nullable)(known_unit(UNITS.values()))
+
+
+@function("date_trunc")
+def _date_trunc_rule(call: Invocation) -> TypedExpression:
+    unit, value = fitted(call, "string, timestamp")
+    return TypedExpression("date_trunc", "timestamp", (call.build(TypedExpression("time_unit", "string", (unit,))), value))
+
+
 def _floor(value: pa.Array, unit: str) -> Datum:
-    name = UNITS.get(unit.upper())
-    if name is None:
-        return pa.scalar(None, value.type)
+    name = unit.lower()
     if name in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
         size = _UNIT_MICROS[name]
         micros = values_of(value)
@@ -155,9 +162,9 @@ def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     return pc.divide(value.cast(pa.int64()), pa.scalar(SECOND_MICROS, pa.int64()))
 
 
-@operation("unix_seconds", rule=exactly("timestamp", "unix_seconds", "bigint"))
-@operation("unix_millis", rule=exactly("timestamp", "unix_millis", "bigint"))
-@operation("unix_micros", rule=exactly("timestamp", "unix_micros", "bigint"))
+@operation("unix_seconds", takes="=timestamp", gives="bigint")
+@operation("unix_millis", takes="=timestamp", gives="bigint")
+@operation("unix_micros", takes="=timestamp", gives="bigint")
 def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
     """Whole units since 1970, rounded down."""
     divisor = {"unix_seconds": 1_000_000, "unix_millis": 1000, "unix_micros": 1}[expression.name]
@@ -169,11 +176,9 @@ def _seconds_nullable(expression: TypedExpression, nullable: Sequence[bool]) -> 
     return expression.arguments[0].type in FLOATS or any(nullable)
 
 
-@operation(
-    "timestamp_seconds", rule=exactly("numeric", "timestamp_seconds", "timestamp"), fails=always, nullable=_seconds_nullable
-)
-@operation("timestamp_millis", rule=exactly("integral", "timestamp_millis", "timestamp"), fails=always)
-@operation("timestamp_micros", rule=exactly("integral", "timestamp_micros", "timestamp"), fails=always)
+@operation("timestamp_seconds", takes="=numeric", gives="timestamp", fails=always, nullable=_seconds_nullable)
+@operation("timestamp_millis", takes="=integral", gives="timestamp", fails=always)
+@operation("timestamp_micros", takes="=integral", gives="timestamp", fails=always)
 def _from_units(expression: TypedExpression, value: Datum) -> Datum:
     factor = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1000, "timestamp_micros": 1}[expression.name]
     type = expression.arguments[0].type
