@@ -7,19 +7,22 @@ A plan names a function by its id. The process that compiled the plan knows it; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import decimal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import fields_of, to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.operation import always, always_nullable, operation
 from streamkit.expressions.rows import Rows, broadcast
+from streamkit.log.values.python_values import python_values
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.python_function import ARRAY, BATCH, EFFECT, RECORD, ROW, SERIES, PythonFunction, type_name
@@ -78,7 +81,7 @@ def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
 
 
 def _is_same(one: pa.Array, other: pa.Array) -> bool:
-    return [repr(value) for value in one.to_pylist()] == [repr(value) for value in other.to_pylist()]
+    return list(map(repr, python_values(one))) == list(map(repr, python_values(other)))
 
 
 class _Call:
@@ -96,12 +99,12 @@ class _Call:
         return _STYLES[self.function.style](self)
 
     def by_row(self) -> pa.Array:
-        rows = zip(*(argument.to_pylist() for argument in self.arguments)) if self.arguments else [()] * self.count
+        rows = zip(*map(python_values, self.arguments)) if self.arguments else [()] * self.count
         return self._converted([self._called(row, *row) for row in rows])
 
     def by_record(self) -> pa.Array:
         names = self.function.parameters
-        columns = [argument.to_pylist() for argument in self.arguments]
+        columns = list(map(python_values, self.arguments))
         values = [self._called(row, dict(zip(names, row))) for row in zip(*columns)]
         for value, row in zip(values, zip(*columns)):
             self._check_names(value, row)
@@ -110,20 +113,16 @@ class _Call:
     def by_effect(self) -> pa.Array:
         """Nulls, whatever the function gives."""
         names = self.function.parameters
-        for row in zip(*(argument.to_pylist() for argument in self.arguments)):
+        for row in zip(*map(python_values, self.arguments)):
             self._called(row, dict(zip(names, row)))
         return pa.nulls(self.count)
 
     def by_series(self) -> pa.Array:
         import pandas as pd
 
-        found = self._called((), *(argument.to_pandas() for argument in self.arguments))
+        found = self._called((), *map(_series, self.arguments))
         if isinstance(found, pd.DataFrame):
-            found = pa.StructArray.from_arrays(
-                [self._from_pandas(found[name], field.type) for name, field in zip(found.columns, self.type)],
-                fields=list(self.type),
-            )
-            return self._checked_length(found)
+            return self._checked_length(self._from_frame(found))
         if not isinstance(found, pd.Series):
             raise self._wrong(f"gave a {type_name(found)}; expected a pandas Series")
         return self._checked_length(self._from_pandas(found, self.type))
@@ -136,7 +135,10 @@ class _Call:
         batch = pa.RecordBatch.from_arrays(list(self.arguments), names=list(self.function.parameters))
         found = self._called((), batch)
         if isinstance(found, dict):
-            found = pa.table(found)
+            try:
+                found = pa.table(found)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise self._wrong(f"gave a dict that is no table: {error}") from None
         if isinstance(found, pa.Table):
             found = found.combine_chunks()
         if not isinstance(found, (pa.Table, pa.RecordBatch)):
@@ -156,14 +158,14 @@ class _Call:
     def _converted(self, values: list[Any]) -> pa.Array:
         """Python values as an array of the declared type."""
         try:
-            return pa.array(values, self.type)
+            return _exact(values, self.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass
         for place, value in enumerate(values):
             try:
-                pa.array([value], self.type)
+                _exact([value], self.type)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                row = [argument[place].as_py() for argument in self.arguments]
+                row = [python_values(argument.slice(place, 1))[0] for argument in self.arguments]
                 raise self._wrong(f"gave {value!r} ({type_name(value)}); declared is {self.function.type}", row) from None
         raise self._wrong(f"gave values that together are no array of {self.function.type}")
 
@@ -173,6 +175,16 @@ class _Call:
             raise self._wrong(f"gave {value!r}; expected a dict of the columns {', '.join(sorted(declared))}", row)
         if unknown := sorted(map(str, set(value) - declared)):
             raise self._wrong(f"gave the column {unknown[0]!r}; declared are {', '.join(sorted(declared))}", row)
+
+    def _from_frame(self, frame: Any) -> pa.Array:
+        """A DataFrame as structs, its columns by their names."""
+        if not pa.types.is_struct(self.type):
+            raise self._wrong(f"gave a DataFrame; declared is {self.function.type}, so expected a pandas Series")
+        declared = [field.name for field in self.type]
+        if sorted(map(str, frame.columns)) != sorted(declared):
+            raise self._wrong(f"gave the columns {', '.join(map(str, frame.columns))}; declared are {', '.join(declared)}")
+        columns = [self._from_pandas(frame[field.name], field.type) for field in self.type]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
 
     def _from_pandas(self, series: Any, type: pa.DataType) -> pa.Array:
         try:
@@ -197,6 +209,56 @@ class _Call:
         names = self.function.parameters or [typed_text(argument) for argument in self.expression.arguments]
         given = ", ".join(f"{name} = {value!r}" for name, value in zip(names, row))
         return EvaluationError(f"the function {self.function.name} {what}{f', called with {given}' if given else ''}")
+
+
+def _series(array: pa.Array) -> Any:
+    """
+    A pandas Series whose dtype depends on the type alone, not on the nulls that a batch happens to have.
+
+    Without this a null would turn the integers beside it into doubles, and results would depend on the cut into epochs.
+    """
+    import pandas as pd
+
+    if pa.types.is_nested(array.type):
+        return pd.Series(python_values(array), dtype=object)
+    if pa.types.is_boolean(array.type):
+        return array.to_pandas(types_mapper={array.type: pd.BooleanDtype()}.get)
+    if pa.types.is_integer(array.type):
+        return array.to_pandas(types_mapper={array.type: getattr(pd, f"Int{array.type.bit_width}Dtype")()}.get)
+    series = array.to_pandas()
+    return series if series.to_numpy().flags.writeable else series.copy()  # whether a function may write must not depend on nulls
+
+
+def _exact(values: list[Any], type: pa.DataType) -> pa.Array:
+    """The array of these values; ValueError for a fraction where the type wants an integer, which Arrow would cut off."""
+    array = pa.array(values, type)
+    if _has_fraction(values, pa.list_(type)):
+        raise ValueError("a fraction")
+    return array
+
+
+def _has_fraction(value: Any, type: pa.DataType) -> bool:
+    """Whether a value has a fraction somewhere where its type has an integer."""
+    if value is None:
+        return False
+    if pa.types.is_integer(type):
+        return isinstance(value, (float, np.floating, decimal.Decimal)) and value % 1 != 0
+    if pa.types.is_map(type):
+        pairs = list(value.items() if isinstance(value, Mapping) else value)
+        return any(_has_fraction(key, type.key_type) or _has_fraction(item, type.item_type) for key, item in pairs)
+    if pa.types.is_struct(type):
+        if isinstance(value, tuple):
+            return any(_has_fraction(part, field.type) for part, field in zip(value, type))
+        named = dict(value)
+        return any(_has_fraction(named.get(field.name), field.type) for field in type)
+    if not pa.types.is_list(type) or not _has_integer(type.value_type):
+        return False
+    return not isinstance(value, (str, bytes)) and any(_has_fraction(item, type.value_type) for item in value)
+
+
+def _has_integer(type: pa.DataType) -> bool:
+    """Whether a type is an integer, or has one inside."""
+    return pa.types.is_integer(type) or any(_has_integer(type.field(place).type) for place in range(type.num_fields))
 
 
 def _one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ class UserDefinedFunction:
 
     def __call__(self, *columns: Column | str) -> Column:
         """The function over these columns; a text is a column's name."""
+        _check_count(self.function, len(columns))
         return Column(PythonCall(self.function, tuple(to_expression(column) for column in columns)))
 
     @property
@@ -60,7 +62,8 @@ def pandas_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
     """
     A function of pandas Series as a function of columns: it is given batches, and gives a Series of the same length.
 
-    For a struct type it gives a DataFrame. How many rows a batch has is not fixed, so each result must depend on its own row only.
+    Integers and booleans come in pandas' nullable types, so that a null changes no value beside it. For a struct type it gives a
+    DataFrame, whose columns are taken by their names. How many rows a batch has is not fixed, so each result must depend on its own row only.
 
         @F.pandas_udf("double")
         def celsius(fahrenheit: pd.Series) -> pd.Series:
@@ -76,9 +79,23 @@ def arrow_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
 
 def _declared(f: Any, type: object, style: str) -> Any:
     """The function, or the decorator that takes it: `udf(f, type)`, `@udf`, `@udf(type)`, `@udf(returnType=type)`."""
-    if callable(f) and not hasattr(f, "simpleString"):
+    if f is not None and not isinstance(f, str) and not hasattr(f, "simpleString"):
         return _defined(f, type, style)
     return functools.partial(_defined, type=type if f is None else f, style=style)
+
+
+def _check_count(function: PythonFunction, count: int) -> None:
+    """TopologyError if a function cannot be called with so many values; what does not tell its parameters is not checked."""
+    try:
+        signature = inspect.signature(function.call)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise TopologyError(
+            f"the function {function.name}{signature} cannot be called with {count} columns: {error}", user_location()
+        ) from None
 
 
 def _defined(f: Any, type: object, style: str) -> UserDefinedFunction:

@@ -18,6 +18,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.engine.compile import compile
 from streamkit.engine.planner import EVERYTHING
 from streamkit.errors import ConfigError, TopologyError
+from streamkit.expressions.python_functions import called_twice
 from streamkit.log.consume.reader import milliseconds
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
@@ -188,13 +189,15 @@ class TopologyTestDriver:
         """
         self._process_all()
         self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "step of the clock"))
-        self._run.process()
+        with called_twice():
+            self._run.process()
         self._script.steps.append(Processed())
 
     def drain(self) -> None:
         """Process what waits, and close all windows, as at the end of a run with `drain=True`."""
         self._process_all()
-        self._run.drain()
+        with called_twice():
+            self._run.drain()
         self._script.steps.append(Drained())
 
     # Rows out
@@ -300,7 +303,8 @@ class TopologyTestDriver:
         if self._batching == ALL or not self._waiting:
             return
         if isinstance(self._batching, random.Random) and (epochs := self._batching.randrange(3)) < 2:
-            self._waiting -= self._run.process(self._cut, epochs=epochs)
+            with called_twice():
+                self._waiting -= self._run.process(self._cut, epochs=epochs)
             return
         self._process_all()
 
@@ -308,7 +312,8 @@ class TopologyTestDriver:
         """Run epochs until nothing waits, unless the application has crashed."""
         if not self._waiting or not self.is_running:
             return
-        self._run.process(self._cut, waiting=self._waiting)
+        with called_twice():
+            self._run.process(self._cut, waiting=self._waiting)
         if self.is_running:
             self._waiting = 0
             self._script.steps.append(Processed())

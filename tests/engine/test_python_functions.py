@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from streamkit.engine.start import start
 from streamkit.errors import EvaluationError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.python_functions import called_twice
 from streamkit.plan.python_function import digest_of
+from streamkit.testing.driver import TopologyTestDriver
 
 SCHEMA = "k string, a int, t array<string>"
 ROWS = [{"k": "x", "a": 1, "t": ["p"]}, {"k": "y", "a": None, "t": None}, {"k": "x", "a": 3, "t": ["q", None]}]
@@ -177,6 +180,8 @@ def test_a_mapped_row_must_be_as_declared(log, app, stream, given, message):
     ("build", "error", "message"),
     [
         (lambda stream: F.udf(5, "int")("a"), TopologyError, "found '?5'?; expected a|expected a function"),
+        (lambda stream: F.udf(5, "int"), TopologyError, "found 5; expected a function"),
+        (lambda stream: F.udf(lambda a, b: a)("a"), TopologyError, "cannot be called with 1 columns: missing .* 'b'"),
         (lambda stream: F.udf(str, "ints"), TopologyError, "type 'ints'"),
         (lambda stream: F.pandas_udf(str), TopologyError, "has no type; expected returnType"),
         (lambda stream: F.udf(str).asNondeterministic(), UnsupportedExpressionError, "cannot be nondeterministic"),
@@ -208,6 +213,112 @@ def test_a_function_that_is_not_deterministic_is_found(log, app, stream):
     numbers = iter(range(100))
     stream.with_columns(n=F.udf(lambda a: next(numbers), "int")("a")).to("out")
     with called_twice(), pytest.raises(EvaluationError, match="gave two results for the same values"):
+        results(log, app)
+
+
+def test_the_test_driver_finds_a_function_that_is_not_deterministic(app, stream):
+    """The driver calls each function twice, and says so if the results differ."""
+    numbers = iter(range(100))
+    stream.with_columns(n=F.udf(lambda a: next(numbers), "int")("a")).to("out")
+    with TopologyTestDriver(app) as driver, pytest.raises(EvaluationError, match="gave two results for the same values"):
+        driver.pipe("in", ROWS)
+
+
+CUT_ROWS = [
+    {"n": 2**53 + 1, "b": True, "t": [2**53 + 1], "m": {"x": 1}, "d": 1.5},
+    {"n": None, "b": None, "t": [None], "m": None, "d": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (F.pandas_udf(lambda n: n + 1, "bigint")("n"), [2**53 + 2, None]),
+        (F.pandas_udf(lambda b: ~b, "boolean")("b"), [False, None]),
+        (F.pandas_udf(lambda t: t.map(str), "string")("t"), ["[9007199254740993]", "[None]"]),
+        (F.pandas_udf(lambda m: m.map(str), "string")("m"), ["{'x': 1}", "None"]),
+        (F.pandas_udf(lambda d: d.map(str), "string")("d"), ["1.5", "nan"]),
+    ],
+)
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_series_does_not_depend_on_the_nulls_of_its_batch(app, column, expected, batching):
+    """Integers stay integers beside a null, booleans booleans: else results would depend on the cut into epochs."""
+    stream = app.stream("in", schema="n bigint, b boolean, t array<bigint>, m map<string,int>, d double")
+    stream.select(r=column).to("out")
+    with TopologyTestDriver(app, batching=batching) as driver:
+        driver.pipe("in", CUT_ROWS)
+        assert [row["r"] for row in driver.read("out", "r")] == expected
+
+
+@pytest.mark.parametrize("rows", [CUT_ROWS, CUT_ROWS[:1]])
+def test_a_function_may_write_into_its_series(app, rows):
+    """Whether it may does not depend on the nulls of a batch, and what it writes is seen nowhere else."""
+
+    def overwritten(values):
+        values[:] = 7
+        return values
+
+    function = F.pandas_udf(overwritten, "double")
+    stream = app.stream("in", schema="n bigint, b boolean, t array<bigint>, m map<string,int>, d double")
+    stream.select("d", r=function("d"), i=function("n")).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", rows)
+        assert driver.read("out", "d", "r", "i") == [{"d": row["d"], "r": 7.0, "i": 7.0} for row in rows]
+
+
+def test_the_columns_of_a_data_frame_are_taken_by_name(app, stream):
+    """Their order is free; other names, and a frame where one column is wanted, are errors."""
+    frame = F.pandas_udf(lambda k: pd.DataFrame({"y": k, "x": k + "!"}), "struct<x:string,y:string>")
+    stream.select(r=frame("k")).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROWS[:1])
+        assert driver.read("out", "r") == [{"r": {"x": "x!", "y": "x"}}]
+
+
+@pytest.mark.parametrize(
+    ("type", "message"),
+    [("struct<x:string,z:string>", "gave the columns y, x; declared are x, z"), ("string", "expected a pandas Series")],
+)
+def test_a_data_frame_of_other_columns_is_refused(log, app, stream, type, message):
+    """The message has the names that were found and those that were declared."""
+    stream.select(r=F.pandas_udf(lambda k: pd.DataFrame({"y": k, "x": k}), type)("k")).to("out")
+    with pytest.raises(EvaluationError, match=message):
+        results(log, app)
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("int", 1.5),
+        ("bigint", decimal.Decimal("1.5")),
+        ("array<int>", [1, 1.5]),
+        ("struct<x:int>", {"x": 1.5}),
+        ("struct<x:int>", (1.5,)),
+        ("map<string,int>", {"x": 1.5}),
+        ("struct<x:array<int>>", {"x": [np.float32(1.5)]}),
+    ],
+)
+def test_a_fraction_is_no_integer(log, app, stream, type, value):
+    """It is an error, also inside a nested value; it is not cut off."""
+    stream.select(r=F.udf(lambda k: value, type)("k")).to("out")
+    with pytest.raises(EvaluationError, match="declared is"):
+        results(log, app)
+
+
+def test_a_map_is_a_dict_to_a_function(app):
+    """In rows and in arguments, as PySpark hands it over; whole doubles are integers where these are declared."""
+    stream = app.stream("in", schema="m map<string,int>")
+    stream.map_values(lambda row: {"a": row["m"]["x"]}, schema="a int").to("rows")
+    stream.select(a=F.udf(lambda m: float(m["x"]), "int")("m")).to("values")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"m": {"x": 5}})
+        assert driver.read("rows", "a") == driver.read("values", "a") == [{"a": 5}]
+
+
+def test_a_dict_that_is_no_table_is_refused(log, app, stream):
+    """Arrays of different lengths are an error with the record."""
+    stream.map_values(lambda batch: {"b": [1], "c": [1, 2]}, schema="b int, c int", by="batch").to("out")
+    with pytest.raises(EvaluationError, match=r"topic in, (.|\n)*gave a dict that is no table"):
         results(log, app)
 
 
