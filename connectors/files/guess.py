@@ -50,7 +50,11 @@ class Guess:
         return others[0] if others else None
 
     def _countable(self) -> list[str]:
-        return [column.name for column in self.schema if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key]
+        return [
+            column.name
+            for column in self.schema
+            if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key
+        ]
 
 
 def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), timestamp: str | None = None) -> Guess:
@@ -62,13 +66,20 @@ def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), ti
     table = _read(path, form, rows_max)
     if not table.num_rows:
         raise ConfigError(f"{path} has no records; expected at least one to guess from")
-    table = table.rename_columns([_renamed(name) for name in table.schema.names])
+    table = table.rename_columns([_renamed(name) for name in _names(table, path)])
     schema = check_user_schema(Schema(tuple(Column(field.name, _type(field), True) for field in table.schema)))
     table = table.cast(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in schema]))
     for name in (*key, *([timestamp] if timestamp else [])):
         if name not in schema:
             raise ConfigError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
     return Guess(schema, key or _guessed_key(schema, table), timestamp or _guessed_timestamp(schema, table), table)
+
+
+def _names(table: pa.Table, path: Path) -> list[str]:
+    try:
+        return list(table.schema.names)
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{path} has names of columns that are not UTF-8 ({error}); expected a file in UTF-8") from None
 
 
 def _read(path: Path, form: Format, rows_max: int) -> pa.Table:

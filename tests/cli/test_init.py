@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamkit as sk
+from streamkit.connectors.files.guess import guess
+from streamkit.connectors.files.record_file import Format
 from streamkit.errors import ConfigError, SchemaError, TopicExistsError
 
 CSV = """order_id,status,amount,created_at,note
@@ -113,6 +115,13 @@ def test_what_cannot_begin_says_why(begin, tmp_path, name, content, options, err
     with pytest.raises(error, match=message):
         begin(name, content, *options)
     assert not list(tmp_path.glob("*.py"))
+
+
+def test_names_of_columns_are_utf8(tmp_path):
+    """A file in another encoding is refused, and the message says which is expected."""
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfea,b\n1,2\n")
+    with pytest.raises(SchemaError, match="names of columns that are not UTF-8"):
+        guess(tmp_path / "a.csv", Format.CSV, 10)
 
 
 def test_nothing_is_overwritten(begin, tmp_path):
