@@ -28,8 +28,16 @@ _EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 
 def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
-    """Names and expressions of columns; a text is the name of a column."""
-    return (*(_with_own_name(to_expression(column)) for column in columns), *keyworded(named))
+    """Names and expressions of columns; a text is the name of a column, and one list holds them all, as in PySpark."""
+    given = tuple(columns)
+    if len(given) == 1 and isinstance(given[0], (list, tuple)):
+        given = tuple(given[0])
+    for column in given:
+        if not isinstance(column, (str, Column, Expression)):
+            raise TopologyError(
+                f"found {column!r}; expected names of columns, or columns; F.lit(…) is a constant", user_location()
+            )
+    return (*(_with_own_name(to_expression(column)) for column in given), *keyworded(named))
 
 
 def exploded(column: Any, names: str | Iterable[str] | None) -> tuple[str, Expression, tuple[str, ...]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime as dt
 import decimal
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 from streamkit.data_type import normalise_type
-from streamkit.errors import TopologyError
+from streamkit.errors import SchemaError, TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
 from streamkit.plan.expression_text import expression_name, expression_text
 from streamkit.plan.location import user_location
@@ -101,7 +103,8 @@ class Column:
     def __bool__(self) -> NoReturn:
         raise TopologyError(
             f"the column {expression_text(self.expression)!r} has no truth value before it runs; "
-            "combine conditions with & (and), | (or), ~ (not), each in parentheses, and use between() for a < x < b"
+            "combine conditions with & (and), | (or), ~ (not), each in parentheses, and use between() for a < x < b",
+            user_location(),
         )
 
     def __iter__(self) -> NoReturn:
@@ -130,8 +133,8 @@ class Column:
         return _operator("isnan", self)
 
     def isin(self, *values: object) -> Column:
-        """True where the value is one of `values` (or of the one list given)."""
-        flat = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
+        """True where the value is one of `values`, or of the one list, set, range, array or Series given."""
+        flat = tuple(values[0]) if len(values) == 1 and _is_many(values[0]) else values
         return _operator("in", self, *flat)
 
     def between(self, lower: object, upper: object) -> Column:
@@ -184,12 +187,17 @@ class Column:
 
     def cast(self, type: object) -> Column:
         """The value as another Spark type; a value that does not fit is an error when it runs."""
-        return Column(Cast(self.expression, normalise_type(type_text(type))))
+        try:
+            return Column(Cast(self.expression, normalise_type(type_text(type))))
+        except SchemaError as error:
+            raise TopologyError(str(error), user_location()) from None
 
     astype = cast
 
     def alias(self, name: str) -> Column:
         """The same with a name for the result."""
+        if not isinstance(name, str):
+            raise TopologyError(f"alias() was given {name!r}; expected a name", user_location())
         inner = self.expression.expression if isinstance(self.expression, Alias) else self.expression
         return Column(Alias(inner, name))
 
@@ -207,7 +215,8 @@ class Column:
         expression = self.expression
         if not isinstance(expression, Call) or expression.function != "when" or len(expression.arguments) % 2:
             raise TopologyError(
-                f"when() and otherwise() continue a chain of functions.when(); found {expression_text(expression)!r}"
+                f"when() and otherwise() continue a chain of functions.when(); found {expression_text(expression)!r}",
+                user_location(),
             )
         return expression.arguments
 
@@ -224,6 +233,7 @@ def to_predicate(value: object) -> Expression:
 
 def sql_text(text: str) -> SqlText:
     """Spark SQL as it stands; TopologyError with the user's line if it cannot be read, or calls what does not exist."""
+    _check_unicode(text)
     import_module("streamkit.expressions.sql_check").check_sql(text, user_location())  # a layer above, loaded when first needed
     return SqlText(text)
 
@@ -238,15 +248,31 @@ def to_literal(value: object) -> Expression:
         return Call("array", tuple(map(to_literal, value)))
     if isinstance(value, dict):
         return Call("map", tuple(to_literal(part) for pair in value.items() for part in pair))
+    if getattr(value, "ndim", 0) and hasattr(value, "tolist"):  # an array of numpy, a Series of pandas
+        return to_literal(value.tolist())
     plain = value.item() if hasattr(value, "item") and not isinstance(value, _SCALARS) else value
     if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
-        raise TopologyError(f"the number {plain} does not fit into a bigint; write it as decimal.Decimal")
+        raise TopologyError(f"the number {plain} does not fit into a bigint; write it as decimal.Decimal", user_location())
+    _check_unicode(plain)
     if plain is None or isinstance(plain, _SCALARS):
         return Literal(plain)
     raise TopologyError(
         f"a value of type {type(value).__name__} cannot stand in an expression; expected a column, a number, text, bytes, "
-        "a boolean, a date, a datetime, a timedelta, None, or a list or dict of these"
+        "a boolean, a date, a datetime, a timedelta, None, or a list or dict of these",
+        user_location(),
     )
+
+
+def _is_many(value: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict, Column))
+
+
+def _check_unicode(value: object) -> None:
+    """TopologyError for a text that cannot be written as UTF-8."""
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise TopologyError(
+            f"the text {value!r} has half of a character (a surrogate); expected whole characters", user_location()
+        )
 
 
 def _operator(name: str, *operands: object) -> Column:
@@ -255,11 +281,15 @@ def _operator(name: str, *operands: object) -> Column:
 
 def _condition(condition: object) -> Expression:
     if not isinstance(condition, Column):
-        raise TopologyError(f"the condition of when() must be a column; found {condition!r}")
+        raise TopologyError(f"the condition of when() must be a column; found {condition!r}", user_location())
     return condition.expression
 
 
 def type_text(type: object) -> str:
     """Also take the data types of pyspark, without importing it."""
+    if isinstance(type, builtins.type):
+        raise SchemaError(
+            f"found the class {type.__name__}; expected the name of a type, such as 'int', or a type of pyspark with ()"
+        )
     simple_string = getattr(type, "simpleString", None)
     return str(simple_string()) if simple_string else str(type)

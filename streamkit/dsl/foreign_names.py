@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
-from streamkit.errors import UnknownVerbError
+from streamkit.errors import TopologyError, UnknownVerbError
 from streamkit.plan.location import user_location
 
 _FILTER, _COLUMNS, _TO = "filter(condition)", "with_columns(name=expression)", 'to("topic")'
@@ -84,6 +84,13 @@ class ForeignNames:
             if name.startswith("_"):  # names that Python and notebooks look for by themselves
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise UnknownVerbError(_message(type(self), name), user_location())
+
+        __iter__ = __contains__ = None  # without these, a __getitem__ would make it a sequence
+
+        def __getitem__(self, name: object) -> Any:
+            raise TopologyError(
+                f"found [{name!r}]; a column is F.col({name!r}), and select(…) takes some of them", user_location()
+            )
 
 
 def _message(handle: type, name: str) -> str:

@@ -59,7 +59,12 @@ class ExpressionAnalyzer:
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[tuple[str, TypedExpression], ...]:
         """Each named expression with its types; TopologyError and UnsupportedExpressionError name the user's line."""
-        return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
+        try:
+            return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
+        except RecursionError:
+            raise TopologyError(
+                "an expression is nested too deeply; expected fewer levels, or parts in steps of their own", at
+            ) from None
 
     def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
         """A condition with its types; TopologyError if it is not boolean."""

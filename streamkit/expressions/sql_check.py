@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.errors import Location
+from streamkit.errors import Location, TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis import unknown_function
 from streamkit.expressions.operation import FUNCTIONS
@@ -15,7 +15,11 @@ from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
 
 def check_sql(text: str, at: Location | None) -> None:
     """TopologyError if the text is no Spark SQL, or calls a function that does not exist or cannot be used."""
-    for function in called(parse_sql(text, at)):
+    try:
+        functions = list(called(parse_sql(text, at)))
+    except RecursionError:
+        raise TopologyError(f"the expression is nested too deeply: {text[:200]} …", at) from None
+    for function in functions:
         if function.lower() not in FUNCTIONS and not _is_aggregate(function):
             raise unknown_function(function, text, at)
 

@@ -6,6 +6,7 @@ from streamkit.dsl.column import Column, to_literal
 from streamkit.errors import TopologyError
 from streamkit.functions.recording import recorded
 from streamkit.plan.expression import Call
+from streamkit.plan.location import user_location
 
 __all__ = [
     "coalesce",
@@ -27,7 +28,7 @@ __all__ = [
 def when(condition: Column, value: object) -> Column:
     """`value` where the condition is true; add branches with `.when(...)` and `.otherwise(...)`."""
     if not isinstance(condition, Column):
-        raise TopologyError(f"the condition of when() must be a column; found {condition!r}")
+        raise TopologyError(f"the condition of when() must be a column; found {condition!r}", user_location())
     return Column(Call("when", (condition.expression, to_literal(value))))
 
 

@@ -163,7 +163,12 @@ class Node:
         digest = hashlib.sha256(type(self).__name__.encode())
         for one in dataclasses.fields(self):
             if one.compare:
-                digest.update(_digest_of(getattr(self, one.name)))
+                try:
+                    digest.update(_digest_of(getattr(self, one.name)))
+                except RecursionError:
+                    raise TopologyError(
+                        "an expression is nested too deeply; expected fewer levels, or parts in steps of their own", self.at
+                    ) from None
         return digest.digest()
 
     def __repr__(self) -> str:

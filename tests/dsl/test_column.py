@@ -6,11 +6,12 @@ import datetime as dt
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from streamkit import functions as F
 from streamkit.dsl.column import Column, expression_name, to_expression, to_literal, to_predicate
-from streamkit.errors import SchemaError, TopologyError
+from streamkit.errors import TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Literal, Reference, SqlText
 
 A = F.col("a")
@@ -83,8 +84,37 @@ def test_operands_that_no_row_can_hold():
         A + object()
     with pytest.raises(TopologyError, match="does not fit into a bigint"):
         A + 2**63
-    with pytest.raises(SchemaError, match="ints"):
+    with pytest.raises(TopologyError, match="ints"):
         A.cast("array<ints>")
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: A.cast("integr"), "the type 'integr' cannot be a column's"),
+        (lambda: A.cast(int), "found the class int; expected the name of a type"),
+        (lambda: A.alias(1), r"alias\(\) was given 1; expected a name"),  # type: ignore[arg-type]
+        (lambda: A == "\ud800", "half of a character"),
+        (lambda: F.expr("a = '\ud800'"), "half of a character"),
+        (lambda: A + object(), "cannot stand in an expression"),
+        (lambda: A.otherwise(1), "continue a chain"),
+        (lambda: F.when("a > 1", 2), "must be a column"),  # type: ignore[arg-type]
+        (lambda: A and A, "has no truth value"),
+        (lambda: F.transform("a", lambda x: 1), "the function gives 1; expected a column"),  # type: ignore[arg-type, return-value]
+        (lambda: F.expr(" + ".join(["a"] * 5000)), "nested too deeply"),
+    ],
+)
+def test_what_cannot_be_an_expression_names_the_line(use, message):
+    """The error is StreamKit's, and points at the user's own line."""
+    with pytest.raises(TopologyError, match=message) as caught:
+        use()
+    assert caught.value.at is not None and caught.value.at.file == __file__
+
+
+@pytest.mark.parametrize("values", [[1, 2], range(1, 3), {1: "x", 2: "y"}.keys(), np.array([1, 2])])
+def test_isin_takes_many_values_at_once(values):
+    """A list, a range, the keys of a dict and an array of numpy are the values in them."""
+    assert A.isin(values).expression == A.isin(1, 2).expression
 
 
 def test_values_become_expressions():

@@ -37,6 +37,7 @@ LATE = Call("gt", (Reference("dep_delay"), Literal(15)))
             flights.select("origin", F.col("dest").alias("to"), late=F.col("dep_delay") > 15),
             Select(SOURCE, (("origin", Reference("origin")), ("to", Reference("dest")), ("late", LATE))),
         ),
+        (flights.select(["origin", "dest"]), flights.select("origin", "dest").node),  # PySpark takes a list too
         (flights.select("*"), Select(SOURCE, (("*", Reference("*")),))),
         (
             flights.with_columns(F.lit(1).alias("one"), name=F.col("carrier")),
@@ -97,3 +98,33 @@ def test_to_ends_a_stream():
     own.stream("a").to("b", partitions=3)
 
     assert own.sinks == (To(StreamSource("a"), "b", 3),)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: flights["origin"], r"found \['origin'\]; a column is F.col\('origin'\)"),
+        (lambda: flights.select(5), "found 5; expected names of columns, or columns"),
+        (lambda: flights.group_by(5), "found 5; expected names of columns, or columns"),
+        (lambda: flights.filter(nested(5_000)), "nested too deeply"),
+    ],
+)
+def test_habits_from_pyspark_are_told_what_to_write(use, message):
+    """The error is StreamKit's, and points at the user's own line."""
+    with pytest.raises(TopologyError, match=message) as caught:
+        hash(getattr(use(), "node", None))
+    assert caught.value.at is not None and caught.value.at.file == __file__
+
+
+def nested(levels):
+    """A sum of so many terms."""
+    column = F.col("dep_delay")
+    for _ in range(levels):
+        column = column + 1
+    return column
+
+
+def test_a_stream_is_no_sequence():
+    """Looping over a stream is an error at once, not a loop without end."""
+    with pytest.raises(TypeError):
+        iter(flights)
