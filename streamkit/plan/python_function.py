@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT = "row", "series", "array", "record", "batch", "effect"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SOMEWHERE = " at an address"
+_TOLD_BY_THEIR_TEXT = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
 
 
 @dataclass(frozen=True)
@@ -89,5 +91,19 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from _parts(item, seen)
+    elif isinstance(value, dict):
+        for item in value.items():
+            yield from _parts(item, seen)
+    elif hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"):  # their texts leave out the middle
+        yield f"{type_name(value)} {_bytes_digest(value)}"
+    elif type(value).__module__ not in _TOLD_BY_THEIR_TEXT:  # a fitted model's text may be that of another
+        yield f"{type_name(value)} {_ADDRESS.sub('', repr(value))}{_SOMEWHERE}"
     else:
         yield f"{type_name(value)} {_ADDRESS.sub(_SOMEWHERE, repr(value))}"
+
+
+def _bytes_digest(value: Any) -> str:
+    try:
+        return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return _SOMEWHERE

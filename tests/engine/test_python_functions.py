@@ -332,6 +332,40 @@ def test_functions_are_known_by_what_they_do():
     assert digest_of(lambda a: a + 1) != digest_of(lambda a: a - 1)
 
 
+class Model:
+    """Data whose text says nothing of them, as that of a fitted model."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, place):
+        return self.values[place]
+
+    def __repr__(self):
+        return "Model()"
+
+
+@pytest.mark.parametrize(
+    "captured",
+    [np.asarray, pd.Series, Model, lambda values: {"values": pd.DataFrame({"v": values})}, lambda values: [Model(values)]],
+)
+def test_functions_that_captured_other_data_are_others(app, stream, captured):
+    """Also where the texts of the data are alike, since they leave out the middle of large ones."""
+    several = [captured([0] * 1_000 + [middle] + [0] * 1_000) for middle in (1, 2)]
+
+    def middle_of(data):
+        values = data["values"]["v"] if isinstance(data, dict) else data[0] if len(data) == 1 else data
+        return F.udf(lambda k: int(values[1_000]), "int")
+
+    stream.select(x=middle_of(several[0])("k"), y=middle_of(several[1])("k")).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROWS[:1])
+        assert driver.read("out", "x", "y") == [{"x": 1, "y": 2}]
+
+
 @pytest.mark.spark
 def test_functions_travel_to_sparks_workers(spark, tmp_path):
     """On Spark, where other processes run them, captured values and helpers of the file come along."""
