@@ -83,7 +83,10 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
         yield from _parts(value.__code__, seen)
         yield from _parts((value.__defaults__, value.__kwdefaults__), seen)
         for cell in value.__closure__ or ():
-            yield from _parts(cell.cell_contents, seen)
+            try:
+                yield from _parts(cell.cell_contents, seen)
+            except ValueError:  # a name that is given its value later, such as the function's own below a decorator
+                yield f"nothing yet{_SOMEWHERE}"
     elif isinstance(value, (set, frozenset)):
         yield repr(sorted(map(repr, value)))
     elif hasattr(value, "func") and hasattr(value, "keywords"):  # functools.partial

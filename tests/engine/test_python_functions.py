@@ -366,6 +366,16 @@ def test_functions_that_captured_other_data_are_others(app, stream, captured):
         assert driver.read("out", "x", "y") == [{"x": 1, "y": 2}]
 
 
+def test_a_function_may_use_what_is_assigned_later(app, stream):
+    """As Python's own functions may: names of the function around it are read when it runs."""
+    count = F.udf(lambda k: later, "int")
+    later = 5
+    stream.select(n=count("k")).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROWS[:1])
+        assert driver.read("out", "n") == [{"n": 5}]
+
+
 @pytest.mark.spark
 def test_functions_travel_to_sparks_workers(spark, tmp_path):
     """On Spark, where other processes run them, captured values and helpers of the file come along."""
