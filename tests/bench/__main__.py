@@ -32,6 +32,7 @@ from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: 
 from tests.bench import kafka  # noqa: E402
 from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
+from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
@@ -137,6 +138,11 @@ def driver(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from driver_rows()
 
 
+def functions(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Functions in expressions, on one core."""
+    yield from function_rows(session, folder)
+
+
 def start(session: SparkSession, folder: Path) -> Iterator[Row]:
     """What a user waits for before the first result, without Spark."""
     yield from start_rows(folder)
@@ -151,6 +157,7 @@ WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
     "compaction": compaction,
     "driver": driver,
     "start": start,
+    "functions": functions,
 }
 
 
