@@ -69,7 +69,7 @@ operation("shiftrightunsigned", takes="int|bigint, int", gives=same_as(0))(_shif
 
 
 def _count_rule(call: Invocation) -> TypedExpression:
-    (value,) = fitted(call, "integral|boolean")
+    (value,) = fitted(call, "=integral|boolean")
     return TypedExpression("bit_count", "int", (call.cast(value, "bigint") if value.type != "bigint" else value,))
 
 

@@ -190,7 +190,7 @@ def implicit_type(type: str, expected: str) -> str | None:
         return next(filter(None, (implicit_type(type, one) for one in expected.split("|"))), None)
     if expected == "decimal" and is_numeric(type):
         return {"float": "decimal(14,7)", "double": "decimal(30,15)"}.get(type) or bounded_decimal(*decimal_for(type))
-    if expected == "integral" and (type in FLOATS or decimal_of(type)):
+    if expected == "integral" and (type == "string" or type in FLOATS or decimal_of(type)):
         return None
     if expected.startswith("array<") and (element := element_of(type)):
         inner = implicit_type(element, expected[len("array<") : -1])

@@ -62,7 +62,7 @@ def _date_field_rule(name: str) -> Callable[[Invocation], TypedExpression]:
     """The rule of a field of a date: a time is taken as its day."""
 
     def rule(call: Invocation) -> TypedExpression:
-        (value,) = fitted(call, "date|timestamps|string")
+        (value,) = fitted(call, "=date|timestamps|string")
         day = call.cast(value, "date") if value.type != "date" else value
         return TypedExpression(name, "int", (day,))
 
@@ -220,8 +220,9 @@ def _last_day(_: TypedExpression, value: Datum) -> Datum:
 
 
 def _last_days(days: np.ndarray) -> np.ndarray:
+    days = days.astype(np.int64)
     year, month, day = civil_from_days(days)
-    return np.asarray(days + last_day_of_month(year, month) - day)
+    return np.asarray(days + last_day_of_month(year, month) - day).astype(np.int32)  # it may wrap around, as in Spark
 
 
 _DAY_NAMES = {

@@ -154,7 +154,7 @@ def _unix_timestamp_rule(call: Invocation) -> TypedExpression:
     if value.type not in ("string", "void"):
         raise RuleError(f"{call.name}() takes a text, a date or a timestamp; found {value.type}")
     given = (*call.arguments, literal(DEFAULT_FORMAT, "string")) if len(call.arguments) == 1 else call.arguments
-    text, format = fitted(replace(call, arguments=given), "string, string")
+    text, format = fitted(replace(call, arguments=given), "=string, =string")
     parsed = call.build(TypedExpression("parse_timestamp", "timestamp", (text, format)))
     return TypedExpression("unix_timestamp", "bigint", (parsed,))
 
@@ -162,7 +162,12 @@ def _unix_timestamp_rule(call: Invocation) -> TypedExpression:
 function("unix_timestamp", "to_unix_timestamp")(_unix_timestamp_rule)
 
 
-@operation("date_format", takes="timestamp, string", gives="string", refuse=_refuse_format(writing_pattern))
+def _format_varies(expression: TypedExpression) -> bool:
+    """A format of a row may be none."""
+    return expression.arguments[1].name != "literal"
+
+
+@operation("date_format", takes="timestamp, string", gives="string", refuse=_refuse_format(writing_pattern), fails=_format_varies)
 def _date_format(expression: TypedExpression, value: Datum, format: Datum, zone: pa.Scalar | None = None) -> Datum:
     """A time as a text of the format; with zone letters in it, of the zone given."""
 

@@ -225,7 +225,7 @@ def _map_concat(_: TypedExpression, *values: pa.Array) -> pa.Array:
 
 
 def _text_rule(call: Invocation) -> TypedExpression:
-    text, *separators = fitted(call, "string, [string], [string]")
+    text, *separators = fitted(call, "=string, [=string], [=string]")
     given = [*separators, *(literal(default, "string") for default in (",", ":")[len(separators) :])]
     for place, separator in enumerate(given):
         if separator.name != "literal":

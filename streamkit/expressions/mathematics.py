@@ -86,7 +86,7 @@ _REALS: dict[str, _Real] = {
     "sqrt": np.sqrt, "cbrt": np.cbrt, "exp": np.exp, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "sec": _inverse(np.cos), "csc": _inverse(np.sin), "cot": _inverse(np.tan), "degrees": np.degrees,
-    "radians": lambda values: values / 180.0 * np.pi, "rint": np.rint, "signum": lambda values: np.where(values == 0, values, np.sign(values)),
+    "radians": np.radians, "rint": np.rint, "signum": lambda values: np.where(values == 0, values, np.sign(values)),
 }  # fmt: skip
 _SYNONYMS = {"signum": ("sign",), "degrees": ("todegrees",), "radians": ("toradians",)}
 for _name, _compute in _REALS.items():

@@ -283,10 +283,9 @@ def _regexp_substr_rule(call: Invocation) -> TypedExpression:
 @operation("regexp_instr", takes="string, string, [int]", gives="int", refuse=_refuse_pattern, fails=_varies)
 def _regexp_instr(_: TypedExpression, text: Datum, pattern: Datum, _group: Datum | None = None) -> Datum:
     """The place of the first match, in UTF-16 units from 1; 0 if there is none. The group does not matter, as in Spark."""
-    found = each_constant(lambda *values: on_arrays(_placed)(_, *values), pa.int32(), (text, pattern), (1,))
-    if _group is None or isinstance(_group, pa.Scalar):
-        return found
-    return pc.if_else(pc.is_valid(_group), found, pa.scalar(None, pa.int32()))
+    if isinstance(_group, pa.Array):
+        text = pc.if_else(pc.is_valid(_group), text, pa.scalar(None, pa.string()))
+    return each_constant(lambda *values: on_arrays(_placed)(_, *values), pa.int32(), (text, pattern), (1,))
 
 
 def _placed(_: TypedExpression, text: pa.Array, pattern: pa.Array) -> pa.Array:

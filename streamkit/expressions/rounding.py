@@ -81,8 +81,8 @@ def _may_overflow(expression: TypedExpression) -> bool:
 
 @operation("round", rule=_round_rule, fails=_may_overflow, nullable=always_nullable)
 @operation("bround", rule=_round_rule, fails=_may_overflow, nullable=always_nullable)
-@operation("ceil", rule=_ceil_rule, functions=("ceiling",), fails=_may_overflow)
-@operation("floor", rule=_ceil_rule, fails=_may_overflow)
+@operation("ceil", rule=_ceil_rule, functions=("ceiling",), fails=_may_overflow, nullable=always_nullable)
+@operation("floor", rule=_ceil_rule, fails=_may_overflow, nullable=always_nullable)
 def _round(expression: TypedExpression, value: Datum, digits: pa.Scalar) -> Datum:
     """The number of the wanted type that is nearest in the direction of the function."""
     if isinstance(value, pa.Scalar):

@@ -283,7 +283,7 @@ def _kept_offsets(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 def _mask_rule(call: Invocation) -> TypedExpression:
     """What upper-case letters, lower-case letters, digits and others become; null keeps them."""
-    given = fitted(call, "string, [string], [string], [string], [string]")
+    given = fitted(call, "=string, [=string], [=string], [=string], [=string]")
     standard = (literal("X", "string"), literal("x", "string"), literal("n", "string"), literal(None, "string"))
     masks = (*given[1:], *standard[len(given) - 1 :])
     for mask in masks:
@@ -379,7 +379,7 @@ def _distances_together(one: np.ndarray, ones: np.ndarray, other: np.ndarray, ot
 _SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202"))
 
 
-@operation("soundex", takes="string", gives="string")
+@operation("soundex", takes="=string", gives="string")
 def _soundex(_: TypedExpression, text: Datum) -> Datum:
     return each_value(_sound, pa.string(), text)
 

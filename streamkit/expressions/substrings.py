@@ -191,7 +191,13 @@ def _replace(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum:
     return each_value(lambda text, old, new: text.replace(old, new) if old else text, pa.string(), text, old, new)
 
 
-@operation("substring_index", takes="string, string, int", gives="string")
+def _count_may_be_least(expression: TypedExpression) -> bool:
+    """The least int has no opposite, and Spark fails."""
+    count = expression.arguments[2]
+    return count.name != "literal" or count.value == -(2**31)
+
+
+@operation("substring_index", takes="string, string, int", gives="string", fails=_count_may_be_least)
 def _substring_index(_: TypedExpression, text: Datum, separator: Datum, count: Datum) -> Datum:
     """What stands before the count-th separator, or from the end behind it if the count is negative."""
     return each_constant(_before_separator, pa.string(), (text, separator, count), (1, 2))
@@ -201,6 +207,8 @@ def _before_separator(text: Datum, separator: pa.Scalar, count: pa.Scalar) -> Da
     parts, wanted = separator.as_py(), count.as_py()
     if not parts or not wanted:
         return pc.if_else(pc.is_valid(text), empty_value("string"), pa.scalar(None, pa.string()))
+    if wanted == -(2**31):
+        raise pa.ArrowInvalid(f"the number of separators is {wanted}; expected none below {1 - 2**31}")
     if isinstance(text, pa.Scalar) or (abs(wanted) > 1 and len(parts.encode()) > 1):
         return each_value(_between_separators, pa.string(), text, separator, count)
     longest = pc.max(pc.binary_length(text)).as_py() or 0

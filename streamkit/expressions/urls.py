@@ -62,7 +62,7 @@ def _decoded(text: str) -> str | None:
 
 
 def _parse_rule(call: Invocation) -> TypedExpression:
-    return TypedExpression(call.name, "string", fitted(call, "string, string, [string]"))
+    return TypedExpression(call.name, "string", fitted(call, "=string, =string, [=string]"))
 
 
 def _refuse_key(expression: TypedExpression) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.expressions.calendar import civil_from_days
 from streamkit.expressions.numbers import values_of
 
 _SCIENTIFIC = re.compile(r"(-?)(\d)(?:\.?(\d+))?e([+-]?\d+)")
@@ -55,14 +56,36 @@ def write_decimals(values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pc.if_else(negative, "-", ""), whole, ".", part, "")
 
 
+_DAY_MICROS = 86_400_000_000
+_FAR_DAYS = 10_000_000  # Arrow writes years of two bytes
+
+
 def write_dates(values: pa.Array) -> pa.Array:
     """yyyy-mm-dd; years beyond 9999 with a plus."""
-    return _signed_years(pc.cast(values, pa.string()))
+    days = np.asarray(values.cast(pa.int32()).fill_null(0))
+    return _signed_years(_with_far_days(pc.cast(values, pa.string()), days))
+
+
+def _with_far_days(texts: pa.Array, days: np.ndarray) -> pa.Array:
+    """The texts with their date written anew where its year is none to Arrow."""
+    far = np.abs(days.astype(np.int64)) > _FAR_DAYS
+    if not far.any():
+        return texts
+    fields = zip(*(field.tolist() for field in civil_from_days(days[far])), strict=True)
+    written = pa.array([f"{'-' * (year < 0)}{abs(year):04}-{month:02}-{day:02}" for year, month, day in fields])
+    return pc.if_else(texts.is_valid(), pc.replace_with_mask(texts, pa.array(far), written), pa.scalar(None, pa.string()))
 
 
 def write_timestamps(values: pa.Array) -> pa.Array:
     """yyyy-mm-dd hh:mm:ss and as much of a fraction as there is, UTC."""
-    text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
+    micros = np.asarray(values.cast(pa.int64()).fill_null(0))
+    days = micros // _DAY_MICROS
+    if (np.abs(days) > _FAR_DAYS).any():
+        times = pa.array(micros - days * _DAY_MICROS).cast(pa.timestamp("us"))
+        dates = _with_far_days(pc.cast(values.cast(pa.date32(), safe=False), pa.string()), days)
+        text = pc.binary_join_element_wise(dates, pc.utf8_slice_codeunits(pc.cast(times, pa.string()), 11), " ")
+    else:
+        text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
     return _signed_years(pc.utf8_rtrim(pc.utf8_rtrim(text, characters="0"), characters="."))
 
 
