@@ -199,7 +199,7 @@ def _cell(value: Datum, row: int) -> object:
     try:
         return cell.as_py()
     except (ValueError, OverflowError):  # a date or timestamp beyond Python's years
-        return str(cell)
+        return str(cell.cast(pa.string()).as_py())
 
 
 @lru_cache(maxsize=1024)
