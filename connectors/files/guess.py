@@ -50,11 +50,7 @@ class Guess:
         return others[0] if others else None
 
     def _countable(self) -> list[str]:
-        return [
-            column.name
-            for column in self.schema
-            if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key
-        ]
+        return [column.name for column in self.schema if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key]
 
 
 def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), timestamp: str | None = None) -> Guess:
