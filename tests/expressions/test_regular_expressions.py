@@ -91,7 +91,9 @@ def test_what_only_a_row_shows_fails_in_that_row():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.text("ab1é ", max_size=8), min_size=1, max_size=6), st.sampled_from(["a", "[ab]+", "1|a", "b1?", "(a)(b)", "é+"]))
+@given(
+    st.lists(st.text("ab1é ", max_size=8), min_size=1, max_size=6), st.sampled_from(["a", "[ab]+", "1|a", "b1?", "(a)(b)", "é+"])
+)
 def test_replacing_and_counting_agree_with_python(texts, pattern):
     """For constructs that mean the same everywhere, every text is as Python's re makes it."""
     assert in_texts(f"regexp_replace(s, '{pattern}', '-')", *texts) == [re.sub(pattern, "-", text) for text in texts]

@@ -22,7 +22,8 @@ def rounded(number: float, places: int, mode: str) -> float:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(st.floats(-1e18, 1e18) | st.integers(-10_000, 10_000).map(lambda n: n / 8), min_size=1, max_size=20), st.integers(-4, 10)
+    st.lists(st.floats(-1e18, 1e18) | st.integers(-10_000, 10_000).map(lambda n: n / 8), min_size=1, max_size=20),
+    st.integers(-4, 10),
 )
 @example([0.125, 2.5, 3.5, -2.5, 1.005, 2.675, 1.115], 2)
 @example([2.5, 3.5, -0.5, 0.5, 1.5], 0)
