@@ -102,3 +102,46 @@ def test_the_names_alone_load_no_operations():
     """Importing streamkit.functions does not cost what evaluating does."""
     code = "import sys, streamkit.functions; print([m for m in sys.modules if m.startswith('streamkit.expressions')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+OTHER_SHAPES = {
+    "make_timestamp": "a call with date= and time= needs Spark's type TIME",
+    "make_timestamp_ntz": "as make_timestamp",
+    "try_make_timestamp": "as make_timestamp",
+    "try_make_timestamp_ntz": "as make_timestamp",
+    "arrow_udf": "there is one kind of function",
+    "pandas_udf": "there is one kind of function",
+    "udf": "the default type is a text, since pyspark is not there",
+}
+
+
+def positional(function):
+    """The parameters that can be given by place."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind in kinds]
+
+
+def shape(function):
+    """How many arguments must be given, how many can be, and whether any number can."""
+    found = positional(function)
+    required = [parameter for parameter in found if parameter.default is inspect.Parameter.empty]
+    kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+    return len(required), len(found), inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+@pytest.mark.parametrize("name", sorted(set(dir(F)) - set(OTHER_SHAPES)))
+def test_arguments_stand_where_pyspark_has_them(name):
+    """A call that gives its arguments by place means the same here: as many, in the same order, with the same defaults."""
+    ours, theirs = getattr(F, name), getattr(spark_functions, name)
+    assert shape(ours) == shape(theirs)
+    places = {parameter.name: place for place, parameter in enumerate(positional(theirs))}
+    for place, parameter in enumerate(positional(ours)):
+        assert places.get(parameter.name, place) == place
+        assert parameter.default == positional(theirs)[place].default
+
+
+def test_other_shapes_are_other():
+    """No function is excused that need not be."""
+    for name in OTHER_SHAPES:
+        ours, theirs = (positional(getattr(module, name)) for module in (F, spark_functions))
+        assert [parameter.default for parameter in ours] != [parameter.default for parameter in theirs]

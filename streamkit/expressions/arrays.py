@@ -160,7 +160,7 @@ def may_hold_null(array: TypedExpression) -> bool:
     """Whether an array may have null elements: constants that have none do not."""
     if array.name == "array":
         return not all(map(_is_never_null, array.arguments))
-    return array.name not in ("split", "sequence", "map_keys", "json_object_keys")
+    return array.name not in ("split", "sequence", "day_sequence", "month_sequence", "map_keys", "json_object_keys")
 
 
 def _is_never_null(value: TypedExpression) -> bool:
@@ -587,13 +587,6 @@ def _sequence_rule(call: Invocation) -> TypedExpression | None:
         return None
     values = tuple(as_common_type(call, values))
     return TypedExpression("sequence", array_of(values[0].type), values)
-
-
-@function("sequence")
-def _sequence_refusal(call: Invocation) -> TypedExpression:
-    raise NoTranslationError(
-        f"a sequence of {call.types[0]} has no translation; expected whole numbers, or dates with a constant step"
-    )
 
 
 @operation("sequence", rule=_sequence_rule, fails=always)

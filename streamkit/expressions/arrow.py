@@ -16,12 +16,14 @@ import pyarrow as pa
 from streamkit.data_type import to_arrow
 from streamkit.expressions import (
     arrays,
+    assertions,
     attempts,
     bits,
     casts,
     conditions,
     dates,
     encodings,
+    format_strings,
     formatted_times,
     hashes,
     intervals,
@@ -29,6 +31,7 @@ from streamkit.expressions import (
     lambdas,
     maps,
     mathematics,
+    number_formats,
     numbers,
     python_functions,
     regular_expressions,
@@ -36,6 +39,7 @@ from streamkit.expressions import (
     strings,
     structs,
     substrings,
+    time_sequences,
     times,
     urls,
     zoned_times,
@@ -69,6 +73,10 @@ FAMILIES = (
     mathematics,
     bits,
     attempts,
+    format_strings,
+    number_formats,
+    assertions,
+    time_sequences,
 )  # importing them registers their operations
 
 

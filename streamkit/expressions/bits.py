@@ -85,7 +85,7 @@ def _count(_: TypedExpression, value: Datum) -> Datum:
 @operation("getbit", takes="integral, int", gives="tinyint", functions=("bit_get",), fails=always)
 def _getbit(expression: TypedExpression, value: Datum, place: Datum) -> Datum:
     """The bit at a place, from the right; a place beyond the bits of the value raises."""
-    numbers, places = values_of(value), values_of(place)
+    numbers, places = np.broadcast_arrays(values_of(value), values_of(place))
     valid = pc.and_(pc.is_valid(value), pc.is_valid(place))
     bits = numbers.dtype.itemsize * 8
     outside = pa.array((places < 0) | (places >= bits))

@@ -61,7 +61,7 @@ class Specifier:
 
 @lru_cache(maxsize=1024)
 def read_format(text: str) -> tuple[str | Specifier, ...]:
-    """Texts and specifiers in turn; NoTranslationError names what is not evaluated, RuleError what is no format."""
+    """Texts and specifiers in turn; NoTranslationError names what is not evaluated, RuleError what Java does not take."""
     parts: list[str | Specifier] = []
     end, ordinary, last = 0, 0, -1
     while (place := text.find("%", end)) >= 0:

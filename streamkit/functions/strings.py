@@ -77,12 +77,12 @@ def concat_ws(separator: str, *columns: Column | str) -> Column:
     return recorded("concat_ws", constant(separator), *columns)
 
 
-def lpad(text: Column | str, length: Column | int, padding: Column | str = " ") -> Column:
+def lpad(text: Column | str, length: Column | int, padding: Column | str) -> Column:
     """The text cut to `length` characters, or filled up at its start."""
     return recorded("lpad", text, length, given_text(padding))
 
 
-def rpad(text: Column | str, length: Column | int, padding: Column | str = " ") -> Column:
+def rpad(text: Column | str, length: Column | int, padding: Column | str) -> Column:
     """The text cut to `length` characters, or filled up at its end."""
     return recorded("rpad", text, length, given_text(padding))
 

@@ -9,6 +9,7 @@ from streamkit.expressions.arrow import evaluate
 from streamkit.expressions.operation import columns_of
 
 FAILED = "failed"
+ALL_FAILED = "failed with other rows, though not alone"
 
 
 def cells(array):
@@ -42,11 +43,12 @@ def _plain_type(type):
 
 
 def in_arrow(typed, batch):
-    """The cells of a typed expression, FAILED where a row by itself raises."""
+    """The cells of a typed expression, FAILED where a row by itself raises; ALL_FAILED if the batch raises and no row does."""
     try:
         return cells(evaluate(typed, batch))
     except EvaluationError:
-        return _row_by_row(typed, batch)
+        found = _row_by_row(typed, batch)
+        return found if FAILED in found else [ALL_FAILED] * len(found)
 
 
 def _row_by_row(typed, batch):
