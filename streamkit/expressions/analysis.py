@@ -42,6 +42,7 @@ from streamkit.plan.expression import (
     TypedAggregate,
     TypedExpression,
 )
+from streamkit.plan.expression_size import check_size
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
@@ -59,6 +60,8 @@ class ExpressionAnalyzer:
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[tuple[str, TypedExpression], ...]:
         """Each named expression with its types; TopologyError and UnsupportedExpressionError name the user's line."""
+        for name, expression in columns:
+            check_size(name, expression, at)
         try:
             return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
         except RecursionError:

@@ -67,7 +67,7 @@ def write_dates(values: pa.Array) -> pa.Array:
 
 
 def _with_far_days(texts: pa.Array, days: np.ndarray) -> pa.Array:
-    """The texts with their date written anew where its year is none to Arrow."""
+    """The texts with their date written again where its year is none to Arrow."""
     far = np.abs(days.astype(np.int64)) > _FAR_DAYS
     if not far.any():
         return texts

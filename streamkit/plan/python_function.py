@@ -12,6 +12,7 @@ from typing import Any
 
 ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT = "row", "series", "array", "record", "batch", "effect"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
 _SOMEWHERE = " at an address"
 _TOLD_BY_THEIR_TEXT = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
 
@@ -82,6 +83,7 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
     elif isinstance(getattr(value, "__code__", None), CodeType):
         yield from _parts(value.__code__, seen)
         yield from _parts((value.__defaults__, value.__kwdefaults__), seen)
+        yield from _parts(_globals_of(value), seen)
         for cell in value.__closure__ or ():
             try:
                 yield from _parts(cell.cell_contents, seen)
@@ -103,6 +105,18 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
         yield f"{type_name(value)} {_ADDRESS.sub('', repr(value))}{_SOMEWHERE}"
     else:
         yield f"{type_name(value)} {_ADDRESS.sub(_SOMEWHERE, repr(value))}"
+
+
+def _globals_of(function: Any) -> list[tuple[str, Any]]:
+    """What a function uses of its own module: functions and plain values; what it imports is left out."""
+    code, module = function.__code__, getattr(function, "__module__", None)
+    names = sorted(set(code.co_names))
+    found = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
+    return [(name, value) for name, value in found if isinstance(value, _PLAIN) or _is_function_of(value, module)]
+
+
+def _is_function_of(value: Any, module: str | None) -> bool:
+    return isinstance(getattr(value, "__code__", None), CodeType) and getattr(value, "__module__", None) == module
 
 
 def _bytes_digest(value: Any) -> str:

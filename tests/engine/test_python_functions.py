@@ -368,7 +368,7 @@ def test_functions_that_captured_other_data_are_others(app, stream, captured):
 
 def test_a_function_may_use_what_is_assigned_later(app, stream):
     """As Python's own functions may: names of the function around it are read when it runs."""
-    count = F.udf(lambda k: later, "int")
+    count = F.udf(lambda k: later, "int")  # type: ignore[has-type]
     later = 5
     stream.select(n=count("k")).to("out")
     with TopologyTestDriver(app) as driver:
@@ -393,3 +393,17 @@ def test_functions_travel_to_sparks_workers(spark, tmp_path):
 
 def helped(k):
     return f"<{k}>"
+
+
+def test_a_function_is_known_by_what_it_uses_of_its_module():
+    """Another helper, or another constant beside it, makes another function of it."""
+
+    def made(source):
+        names: dict[str, Any] = {"__name__": "mine"}
+        exec(source, names)
+        return names["f"]
+
+    one = made("def h(a): return a + 1\ndef f(a): return h(a)")
+    assert digest_of(one) == digest_of(made("def h(a): return a + 1\ndef f(a): return h(a)"))
+    assert digest_of(one) != digest_of(made("def h(a): return a + 2\ndef f(a): return h(a)"))
+    assert digest_of(made("N = 1\ndef f(a): return a + N")) != digest_of(made("N = 2\ndef f(a): return a + N"))

@@ -14,6 +14,7 @@ from streamkit.plan.operator import KINDS
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
+from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.global_join import GlobalJoin
@@ -109,6 +110,7 @@ OTHERS = (
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
     Peek("l", 0, ("x",), CALL),
     Foreach("e", 1, ("x",), CALL),
+    Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
 )
 
 

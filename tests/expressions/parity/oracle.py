@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -88,8 +89,8 @@ class Oracle:
                 parsed[text] = self._state.sqlParser().parseExpression(f"({text}\n) AS r")
             except REFUSALS as error:
                 found[text] = Expected(refused=_reason(error))
-        for group, plan, error in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
-            found |= {group[0]: Expected(refused=_reason(error))} if plan is None else self._fields(group, plan)
+        for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+            found |= {group[0]: Expected(refused=_reason(refusal))} if plan is None else self._fields(group, plan)
         return found
 
     def parsed(self, text: str):
@@ -103,7 +104,7 @@ class Oracle:
         """Each text's expression after analysis, with constants computed, as Spark writes it, without ids; or why Spark refuses it."""
         parsed = {text: self._state.sqlParser().parseExpression(f"({text}\n) AS r") for text in texts}
         found = {}
-        for group, plan, error in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+        for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
             for place, text in enumerate(group):
                 found[text] = _reason(error).split("]")[0] if plan is None else self._folded_text(plan.projectList().apply(place))
         return found
@@ -173,7 +174,7 @@ def _without_ids(tree: str) -> str:
     return re.sub(r"#\d+L?|CommonExpressionId\(\d+", "", tree)
 
 
-def _by_halves(items: list, compute: Callable):
+def _by_halves(items: list[Any], compute: Callable[[list[Any]], Any]):
     """Each part of the items with what `compute` gives for it, and an item by itself with None and the error where it throws."""
     if not items:
         return

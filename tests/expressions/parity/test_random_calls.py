@@ -20,7 +20,8 @@ def test_random_calls_are_as_in_spark(spark):
     """Type, nullability, value and failure of random nested calls are Spark's; what we refuse as not there yet is not compared."""
     batch = rows().slice(0, 32)
     texts = list(dict.fromkeys(random_calls(COUNT)))
-    wrong, compared = [], 0
+    wrong: list[str] = []
+    compared = 0
     for start in range(0, len(texts), PART):
         part = texts[start : start + PART]
         expected = in_spark(spark, batch, part)
