@@ -106,7 +106,9 @@ class Oracle:
         found = {}
         for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
             for place, text in enumerate(group):
-                found[text] = _reason(error).split("]")[0] if plan is None else self._folded_text(plan.projectList().apply(place))
+                found[text] = (
+                    _reason(refusal).split("]")[0] if plan is None else self._folded_text(plan.projectList().apply(place))
+                )
         return found
 
     def _folded_text(self, field) -> str:
