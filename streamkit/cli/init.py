@@ -50,8 +50,8 @@ def init(
     """
     Make a topic, a topology that runs and its test from a file.
 
-    The schema is guessed from the first records, which are loaded. Nothing that is there is changed: a topic or file of the same name is an error. The topology counts the records of each group, per hour
-    if they have times; it is meant to be changed.
+    The schema is guessed from the first records, which are loaded. Nothing that is there is changed: a topic or file of the same name
+    is an error. The topology counts the records of each group, per hour if they have times; it is meant to be changed.
     """
     path = Path(file)
     name = topic or _name_of(path.stem)
