@@ -28,7 +28,7 @@ def rounded(number: float, places: int, mode: str) -> float:
 @example([0.125, 2.5, 3.5, -2.5, 1.005, 2.675, 1.115], 2)
 @example([2.5, 3.5, -0.5, 0.5, 1.5], 0)
 def test_doubles_round_as_decimals(numbers, places):
-    """round and bround of any doubles give what decimal arithmetic on their shortest texts gives."""
+    """Any doubles give with round and bround what decimal arithmetic on their shortest texts gives."""
     assume(all(number == 0 or abs(number) > 1e-300 for number in numbers))
     for name, mode in MODES.items():
         found = values_of(f"{name}(n, {places})", "n double", [numbers])
