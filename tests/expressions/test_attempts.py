@@ -26,7 +26,7 @@ def test_overflow_is_null(pairs):
 
 def test_division_by_zero_is_null():
     """A divisor of 0 is null for try_divide and try_mod; null stays null."""
-    columns = [[7, 7, None, -7], [2, 0, 0, 2]]
+    columns: list[list[object]] = [[7, 7, None, -7], [2, 0, 0, 2]]
     assert values_of("try_divide(a, b)", "a int, b int", columns) == [3.5, None, None, -3.5]
     assert values_of("try_mod(a, b)", "a int, b int", columns) == [1, None, None, -1]
 

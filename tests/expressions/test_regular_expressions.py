@@ -72,7 +72,7 @@ def test_replacements(call, found):
 
 def test_patterns_of_rows():
     """A pattern, and a replacement, may be columns: each row has its own."""
-    rows = [["a1", "a1", "b", None, "c"], ["[0-9]", "a", "$", "a", None], ["<$0>", "-", "!", "", "x"]]
+    rows: list[list[object]] = [["a1", "a1", "b", None, "c"], ["[0-9]", "a", "$", "a", None], ["<$0>", "-", "!", "", "x"]]
     assert values_of("regexp_replace(s, p, r)", "s string, p string, r string", rows) == ["a<1>", "-1", "b!", None, None]
     assert values_of("s RLIKE p", "s string, p string, r string", rows) == [True, True, True, None, None]
 
