@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import streamkit.expressions.arrow  # noqa: F401  # enters all families
@@ -71,6 +72,10 @@ def _leaf(chance, wanted):
 
 
 def random_calls(count, seed=0):
-    """So many calls, each function in turn, always the same of a seed."""
+    """So many different calls, each function in turn, always the same of a seed."""
     chance = random.Random(seed)
-    return [call_of(chance, NAMES[place % len(NAMES)], 1 + place % 3) for place in range(count)]
+    found: dict[str, None] = {}
+    for place in itertools.count():
+        if len(found) == count:
+            return list(found)
+        found[call_of(chance, NAMES[place % len(NAMES)], 1 + place % 3)] = None
