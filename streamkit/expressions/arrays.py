@@ -32,6 +32,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    fitted,
     function,
     never_null,
     operation,
@@ -542,15 +543,7 @@ def _array_insert(_: TypedExpression, values: pa.Array, index: pa.Array, inserte
 
 
 def _join_rule(call: Invocation) -> TypedExpression:
-    counted(call, 2, 3)
-    wanted = ("array<string>", "string", "string")
-    values = []
-    for place, value in enumerate(call.values):
-        type = implicit_type(value.type, wanted[place])
-        if type is None:
-            raise RuleError(f"array_join() takes {wanted[place]} as argument {place + 1}; found {value.type}")
-        values.append(call.cast(value, type))
-    return TypedExpression("array_join", "string", tuple(values))
+    return TypedExpression("array_join", "string", fitted(call, "=array<string>, =string, [=string]"))
 
 
 @operation("array_join", rule=_join_rule)

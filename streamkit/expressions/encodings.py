@@ -179,9 +179,9 @@ def _codec(name: str) -> str:
     return codec
 
 
-@operation("encode", takes="string, string", gives="binary", fails=always, nullable=always_nullable)
+@operation("encode", takes="string, string", gives="binary", fails=always, nullable=always_nullable, strict=False)
 def _encode(_: TypedExpression, text: Datum, name: Datum) -> Datum:
-    """The bytes of a text in a character set; one that it has no place for is an error."""
+    """The bytes of a text in a character set; one that it has no place for is an error. Spark looks at both arguments always."""
     return each_constant(_encoded, pa.binary(), (text, name), (1,))
 
 

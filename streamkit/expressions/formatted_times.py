@@ -74,6 +74,8 @@ def _read_rule(call: Invocation, type: str) -> TypedExpression:
         raise RuleError(f"{call.name}() takes 1 or 2 arguments; found {len(call.arguments)}")
     value, tries = call.typed(0), call.name.lower().startswith("try_")
     numbers = type == "timestamp" and is_numeric(value.type) and len(call.arguments) == 1
+    if is_numeric(value.type) and type == "date" and len(call.arguments) == 1:
+        value = call.cast(value, "string")
     if value.type not in ("string", *TIMES, "void") and not numbers:
         raise RuleError(f"{call.name}() takes a text, a date or a timestamp; found {value.type}")
     if value.type != "string" and not (value.type == "void" and len(call.arguments) == 2):

@@ -56,8 +56,11 @@ def _document(text: str | None) -> Any:
         return None
 
 
-@operation("get_json_object", takes="=string, =string", gives="string", nullable=always_nullable)
+@operation("get_json_object", takes="=string, =string", gives="string", nullable=always_nullable, strict=False)
 def _get_json_object(_: TypedExpression, texts: Datum, path: Datum) -> Datum:
+    """Spark looks at the path beside no document too."""
+    if any(isinstance(value, pa.Scalar) and not value.is_valid for value in (texts, path)):
+        return pa.scalar(None, pa.string())
     if isinstance(texts, pa.Scalar) and isinstance(path, pa.Scalar):
         return pa.scalar(_got(texts.as_py(), read_path(path.as_py())), pa.string())
     if isinstance(path, pa.Scalar):

@@ -377,9 +377,9 @@ def try_mod(left: Column | str, right: Column | str) -> Column:
 
 
 power = pow
-bitwiseNOT = bitwise_not  # noqa: N816 - pyspark's older names
-shiftLeft = shiftleft  # noqa: N816
-shiftRight = shiftright  # noqa: N816
-shiftRightUnsigned = shiftrightunsigned  # noqa: N816
-toDegrees = degrees  # noqa: N816
-toRadians = radians  # noqa: N816
+bitwiseNOT = bitwise_not
+shiftLeft = shiftleft
+shiftRight = shiftright
+shiftRightUnsigned = shiftrightunsigned
+toDegrees = degrees
+toRadians = radians

@@ -32,11 +32,11 @@ class UserDefinedFunction:
         return Column(PythonCall(self.function, tuple(to_expression(column) for column in columns)))
 
     @property
-    def returnType(self) -> str:  # noqa: N802 - pyspark's name
+    def returnType(self) -> str:
         """The declared type of the result."""
         return self.function.type
 
-    def asNondeterministic(self) -> UserDefinedFunction:  # noqa: N802 - pyspark's name
+    def asNondeterministic(self) -> UserDefinedFunction:
         """Raise UnsupportedExpressionError: the same input must give the same output, or recovery would change results."""
         raise UnsupportedExpressionError(
             f"the function {self.function.name} cannot be nondeterministic: the same input must give the same output",
@@ -44,7 +44,7 @@ class UserDefinedFunction:
         )
 
 
-def udf(f: Any = None, returnType: object = "string") -> Any:  # noqa: N803
+def udf(f: Any = None, returnType: object = "string") -> Any:
     """
     A Python function as a function of columns, called once a row; a null is None, and times are datetimes in UTC.
 
@@ -58,7 +58,7 @@ def udf(f: Any = None, returnType: object = "string") -> Any:  # noqa: N803
     return _declared(f, returnType, ROW)
 
 
-def pandas_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
+def pandas_udf(f: Any = None, returnType: object = None) -> Any:
     """
     A function of pandas Series as a function of columns: it is given batches, and gives a Series of the same length.
 
@@ -72,7 +72,7 @@ def pandas_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
     return _declared(f, returnType, SERIES)
 
 
-def arrow_udf(f: Any = None, returnType: object = None) -> Any:  # noqa: N803
+def arrow_udf(f: Any = None, returnType: object = None) -> Any:
     """As `pandas_udf`, of Arrow arrays: the fastest way to run Python."""
     return _declared(f, returnType, ARRAY)
 

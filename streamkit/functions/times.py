@@ -261,7 +261,7 @@ def add_months(start: Column | str, months: Column | str | int) -> Column:
     return recorded("add_months", start, months)
 
 
-def months_between(date1: Column | str, date2: Column | str, roundOff: bool = True) -> Column:  # noqa: N803 - as in pyspark
+def months_between(date1: Column | str, date2: Column | str, roundOff: bool = True) -> Column:
     """Months from `date2` to `date1`, of 31 days where they are not whole, rounded to eight digits unless told otherwise."""
     return recorded("months_between", date1, date2, constant(roundOff))
 
@@ -271,7 +271,7 @@ def last_day(date: Column | str) -> Column:
     return recorded("last_day", date)
 
 
-def next_day(date: Column | str, dayOfWeek: str) -> Column:  # noqa: N803 - as in pyspark
+def next_day(date: Column | str, dayOfWeek: str) -> Column:
     """The first such day of the week (Mon, Monday …) after the date."""
     return recorded("next_day", date, constant(dayOfWeek))
 
@@ -347,7 +347,7 @@ def to_utc_timestamp(timestamp: Column | str, tz: Column | str) -> Column:
     return recorded("to_utc_timestamp", timestamp, constant(tz))
 
 
-def convert_timezone(sourceTz: Column | None, targetTz: Column, sourceTs: Column | str) -> Column:  # noqa: N803 - as in pyspark
+def convert_timezone(sourceTz: Column | None, targetTz: Column, sourceTs: Column | str) -> Column:
     """A time without a zone, local in one zone (the topology's if None), as the local time in another."""
     return recorded("convert_timezone", *given(sourceTz), targetTz, sourceTs)
 

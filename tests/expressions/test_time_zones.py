@@ -29,8 +29,8 @@ def _typed(text, zone="UTC"):
     return ExpressionAnalyzer(zone).project(SCHEMA, [("r", SqlText(text))])[0][1]
 
 
-def _seconds(year, month, day):
-    return int(dt.datetime(year, month, day, tzinfo=dt.timezone.utc).timestamp())
+def _seconds(year, month, day, hour=0, minute=0, second=0):
+    return int(dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.timezone.utc).timestamp())
 
 
 @pytest.mark.parametrize("zone", ZONES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ def value_of(text: str) -> object:
     return values_of(text, "unused int", [[0]])[0]
 
 
-def values_of(text: str, schema: str, columns: Sequence[Sequence[object]]) -> list[object]:
+def values_of(text: str, schema: str, columns: Sequence[Any]) -> list[object]:
     """The values of an expression in rows of a schema, whose columns stand in its order."""
     parsed = Schema.parse(schema)
     ((_, typed),) = ExpressionAnalyzer().project(parsed, [("r", SqlText(text))])

@@ -40,6 +40,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",
     "simulation": "tests/simulation",
     "power": "tests/power",
+    "expressions": "tests/expressions/parity tests/expressions/sql",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -56,6 +57,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "engine": "streamkit/engine state",
     "simulation": f"{LOG}/catalog {LOG}/produce {LOG}/consume {LOG}/maintenance",
     "power": f"{LOG}/storage {LOG}/database {LOG}/catalog",
+    "expressions": "streamkit/expressions",
 }
 
 

@@ -86,7 +86,7 @@ class Oracle:
         parsed = {}
         for text in texts:
             try:
-                parsed[text] = self._state.sqlParser().parseExpression(f"({text}\n) AS r")
+                parsed[text] = self._parse(f"({text}\n) AS r")
             except REFUSALS as error:
                 found[text] = Expected(refused=_reason(error))
         for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
@@ -96,13 +96,13 @@ class Oracle:
     def parsed(self, text: str):
         """What Spark's parser makes of a text alone; None if it cannot read it."""
         try:
-            return self._state.sqlParser().parseExpression(text)
+            return self._parse(text)
         except REFUSALS:
             return None
 
     def folded(self, texts: Sequence[str]) -> dict[str, str]:
         """Each text's expression after analysis, with constants computed, as Spark writes it, without ids; or why Spark refuses it."""
-        parsed = {text: self._state.sqlParser().parseExpression(f"({text}\n) AS r") for text in texts}
+        parsed = {text: self._parse(f"({text}\n) AS r") for text in texts}
         found = {}
         for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
             for place, text in enumerate(group):
@@ -137,9 +137,13 @@ class Oracle:
 
     def _folded(self, fields) -> list[bool]:
         """Whether each can be null once constants are computed; as before where that fails."""
-        folding = self._jvm.org.apache.spark.sql.catalyst.optimizer.ConstantFolding
+        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
+
+        def fold(group):
+            return optimizer.ConstantFolding.apply(optimizer.ReplaceExpressions.apply(self._project(group)))
+
         found = []
-        for group, plan, _ in _by_halves(fields, lambda group: folding.apply(self._project(group))):
+        for group, plan, _ in _by_halves(fields, fold):
             found += (
                 [plan.projectList().apply(place).nullable() for place in range(len(group))] if plan else [group[0].nullable()]
             )
@@ -165,9 +169,14 @@ class Oracle:
         table = DataFrame(self._frame._jdf.select(self._jvm.PythonUtils.toSeq(tried)), self._session).toArrow().combine_chunks()
         return [tuple(_spark_cells(column.combine_chunks())) for column in table.columns]
 
+    def _parse(self, text):
+        """The parser reads times in the zone of the active session."""
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session._jsparkSession)
+        return self._state.sqlParser().parseExpression(text)
+
     def _tried(self, place, text):
         """The value in an array of one; null instead of the array where it fails."""
-        parsed = self._expressions.column(self._state.sqlParser().parseExpression(text))
+        parsed = self._expressions.column(self._parse(text))
         wrapped = self._expressions.expression(functions.array(Column(parsed))._jc)
         return self._expressions.column(self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(wrapped)).alias(f"r{place}")
 

@@ -8,6 +8,7 @@ import streamkit.expressions.arrow  # noqa: F401  # enters all families
 from streamkit.expressions.coercion import accepts
 from streamkit.expressions.operation import SIGNATURES
 from tests.expressions.parity.columns import SCHEMA
+from tests.expressions.parity.comparison import ROUGH
 
 CONSTANTS = {
     "string": ("'a'", "''", "'é b'", "'1'", "NULL"), "int": ("0", "1", "-1", "3", "NULL"), "bigint": ("2L", "0"), "double": ("1.5D", "0.0D", "NULL"),
@@ -15,26 +16,8 @@ CONSTANTS = {
     "timestamp": ("TIMESTAMP '2013-01-05 10:11:12Z'",), "binary": ("X'00ff'",),
 }  # fmt: skip
 WRONG = 0.04
-LEFT_OUT = (
-    {  # they differ from Spark as it is: in nullability, in the last digits, in what they refuse, how long a text may be, or how many rows come back
-        name for name, (_, gives) in SIGNATURES.items() if gives == "double"
-    }
-    | {
-        "width_bucket",
-        "get_json_object",
-        "repeat",
-        "concat_ws",
-        "unix_seconds",
-        "unix_millis",
-        "unix_micros",
-        "timestamp_micros",
-        "timestamp_millis",
-        "timestamp_seconds",
-        "trunc",
-        "date_trunc",
-    }
-)
-NAMES = sorted(set(SIGNATURES) - LEFT_OUT)
+LENGTHS = {"repeat": 1}  # the argument that says how long a result is: a great one ends Spark
+NAMES = sorted(set(SIGNATURES))
 INFIX = {
     "numeric": ("+", "-", "*", "%"), "int": ("+", "-", "*", "DIV"), "string": ("||",), "boolean": ("AND", "OR", "="), "double": ("+", "/", "*"),
 }  # fmt: skip
@@ -42,6 +25,7 @@ INFIX = {
 
 def random_call(chance, expected, depth):
     """An expression of an expected type, most of the time."""
+    expected = expected.lstrip("=")
     wanted = chance.choice(expected.split("|")) if chance.random() > WRONG else chance.choice(("int", "string", "date", "array"))
     kind = chance.random()
     if depth <= 0 or kind < 0.2:
@@ -64,10 +48,18 @@ def call_of(chance, name, depth):
     arguments = []
     for part in filter(None, (part.strip() for part in SIGNATURES[name][0].split(","))):
         repeats = chance.randint(0, 1) if part.startswith("[") else chance.randint(1, 2) if part.endswith("*") else 1
-        arguments += [random_call(chance, part.strip("[]*"), depth - 1) for _ in range(repeats)]
+        arguments += [_argument(chance, name, part.strip("[]*"), depth - 1) for _ in range(repeats)]
+    if name in LENGTHS:
+        arguments[LENGTHS[name]] = chance.choice(("small", "2", "0", "-1", "NULL"))
     if chance.random() < WRONG:
         arguments = arguments[1:]
     return f"{name}({', '.join(arguments)})"
+
+
+def _argument(chance, name, expected, depth):
+    """What a function of a rough result takes is exact: a last digit of what it takes may be all digits of what it gives."""
+    found = random_call(chance, expected, depth)
+    return _leaf(chance, expected) if ROUGH.search(f"{name}(") and ROUGH.search(found) else found
 
 
 def _leaf(chance, wanted):
@@ -79,6 +71,11 @@ def _leaf(chance, wanted):
 
 
 def random_calls(count, seed=0):
-    """So many calls, each function in turn, always the same of a seed."""
+    """So many different calls, each function in turn, always the same of a seed."""
     chance = random.Random(seed)
-    return [call_of(chance, NAMES[place % len(NAMES)], 1 + place % 3) for place in range(count)]
+    found: dict[str, None] = {}
+    place = 0
+    while len(found) < count:
+        found[call_of(chance, NAMES[place % len(NAMES)], 1 + place % 3)] = None
+        place += 1
+    return list(found)

@@ -17,15 +17,20 @@ def batch():
     return rows()
 
 
+@pytest.fixture(scope="module", params=("UTC", "America/New_York"))
+def zone(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def expected(spark, batch):
-    return in_spark(spark, batch, [text for family in FAMILIES.values() for text in family])
+def expected(spark, batch, zone):
+    return in_spark(spark, batch, [text for family in FAMILIES.values() for text in family], zone)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_expressions_are_as_in_spark(family, expected, batch):
-    """Each expression of the family has the same type and nullability, and the same value or failure in every row."""
-    different = [line for text in FAMILIES[family] for line in differences(text, expected[text], batch)]
+def test_expressions_are_as_in_spark(family, expected, batch, zone):
+    """Each expression of the family has the same type and nullability, and the same value or failure in every row, in two zones."""
+    different = [line for text in FAMILIES[family] for line in differences(text, expected[text], batch, zone)]
     assert not different, "\n" + "\n".join(different)
 
 

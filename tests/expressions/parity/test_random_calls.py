@@ -3,34 +3,80 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
+from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, if_an_argument_is, never, signature_rule
 from tests.expressions.parity.columns import rows
 from tests.expressions.parity.comparison import differences
 from tests.expressions.parity.oracle import in_spark
 from tests.expressions.parity.random_calls import random_calls
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-COUNT = 20_000 if "STREAMKIT_TORTURE" in os.environ else 500
+COUNT = 20_000 if "STREAMKIT_TORTURE" in os.environ else 2_000
 PART = 500  # expressions of one query
 
 
-def test_random_calls_are_as_in_spark(spark):
-    """Type, nullability, value and failure of random nested calls are Spark's; what we refuse as not there yet is not compared."""
-    batch = rows().slice(0, 32)
-    texts = list(dict.fromkeys(random_calls(COUNT)))
+@pytest.fixture(scope="module")
+def batch():
+    return rows().slice(0, 32)
+
+
+def compared(spark, batch, texts, zone="UTC"):
+    """Lines about what differs, lines about what we refuse, and how many were compared; what Spark has no function for is left out."""
     wrong: list[str] = []
-    compared = 0
+    refused: list[str] = []
+    count = 0
     for start in range(0, len(texts), PART):
         part = texts[start : start + PART]
-        expected = in_spark(spark, batch, part)
+        expected = in_spark(spark, batch, part, zone)
         for text in part:
             if "UNRESOLVED_ROUTINE" in expected[text].refused:
                 continue
-            found = differences(text, expected[text], batch)
-            refused = bool(found) and "we refuse" in found[0]
-            compared += not refused
-            wrong += [] if refused else found
-    print(f"{compared} random calls compared with Spark")
+            found = differences(text, expected[text], batch, zone)
+            is_refused = bool(found) and "we refuse" in found[0]
+            (refused if is_refused else wrong).extend(found)
+            count += not is_refused
+    return wrong, refused, count
+
+
+@pytest.mark.parametrize(("zone", "count", "seed"), [("UTC", COUNT, 0), ("America/New_York", COUNT // 4, 1)])
+def test_random_calls_are_as_in_spark(spark, batch, zone, count, seed):
+    """Type, nullability, value and failure of random nested calls are Spark's, in two zones; few are refused."""
+    texts = random_calls(count, seed)
+    wrong, refused, done = compared(spark, batch, texts, zone)
+    print(f"{done} random calls compared with Spark in {zone}, {len(refused)} refused")
+
     assert not wrong, "\n" + "\n".join(wrong)
+    assert len(refused) <= len(texts) // 50, "\n".join(refused)
+
+
+def operation_with(name, **changes):
+    """An operation that is another in some way."""
+    return lambda patch: patch.setitem(OPERATIONS, name, replace(OPERATIONS[name], **changes))
+
+
+def take_texts_of_anything(patch):
+    patch.setitem(FUNCTIONS, "soundex", [signature_rule("soundex", "string", "string")])
+
+
+BUGS = {  # and the calls by which they show
+    "a kernel computes something else": (operation_with("upper", compute=OPERATIONS["lower"].compute), ["length(t)", "upper(t)"]),
+    "a result is said not to be null": (operation_with("sqrt", nullable=if_an_argument_is), ["sqrt(j32k)"]),
+    "what fails is computed where Spark does not look": (
+        operation_with("date_format", fails=never),
+        ["if(c, date_format(ts, t), s)"],
+    ),
+    "a type is cast that Spark refuses": (take_texts_of_anything, ["soundex(d)"]),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_function_is_caught(spark, batch, bug, monkeypatch):
+    """A function with another value, nullability, failure or type differs from Spark; without the bug it does not."""
+    plant, texts = BUGS[bug]
+    assert compared(spark, batch, texts)[0] == []
+    plant(monkeypatch)
+
+    assert compared(spark, batch, texts)[0] != []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streamkit.expressions import sql
 from tests.expressions.parity.columns import rows
 from tests.expressions.parity.families import read_family
 from tests.expressions.parity.oracle import Oracle
@@ -46,3 +47,19 @@ def test_random_texts_are_read_as_in_spark_or_refused(oracle):
     assert disagreements(oracle, texts) == []
     assert len(read) > RANDOM // 2
     print(f"{len(texts)} random texts compared with Spark's parser, {len(read)} read, {len(texts) - len(read)} refused")
+
+
+BUGS = {
+    "plus binds as tightly as times": ("LEVELS", (*sql.LEVELS[:-2], sql.LEVELS[-2] | sql.LEVELS[-1])),
+    "bits bind the other way round": ("LEVELS", (sql.LEVELS[0], *sql.LEVELS[3:0:-1], *sql.LEVELS[4:])),
+    "a sign is another": ("UNARY", sql.UNARY | {"~": "negate"}),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_parser_is_caught(oracle, bug, monkeypatch):
+    """A parser with another precedence, or another operator, does not agree on random texts."""
+    texts = random_texts(300)
+    monkeypatch.setattr(sql, *BUGS[bug])
+
+    assert disagreements(oracle, texts) != []
