@@ -543,7 +543,7 @@ def _array_insert(_: TypedExpression, values: pa.Array, index: pa.Array, inserte
 
 
 def _join_rule(call: Invocation) -> TypedExpression:
-    return TypedExpression("array_join", "string", fitted(call, "=array<string>, =string, [=string]"))
+    return TypedExpression("array_join", "string", fitted(call, "array<string>, =string, [=string]"))
 
 
 @operation("array_join", rule=_join_rule)

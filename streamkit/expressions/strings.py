@@ -327,11 +327,17 @@ def _levenshtein(_: TypedExpression, left: pa.Array, right: pa.Array, threshold:
     return null_with(pa.array(distances, pa.int32()), left, right)
 
 
+@operation("bound_or_zero", strict=False)
+def _bound_or_zero(_: TypedExpression, bound: Datum) -> Datum:
+    """0 in place of null; to Spark's rules the distance can be null all the same."""
+    return pc.coalesce(bound, pa.scalar(0, pa.int32()))
+
+
 @function("levenshtein")
 def _levenshtein_rule(call: Invocation) -> TypedExpression:
     """A threshold that is null is 0."""
     left, right, *threshold = fitted(call, "string, string, [int]")
-    bounds = [call.of("coalesce", bound, literal(0, "int")) for bound in threshold]
+    bounds = [call.build(TypedExpression("bound_or_zero", "int", (bound,))) for bound in threshold]
     return TypedExpression("levenshtein", "int", (left, right, *bounds))
 
 
