@@ -64,6 +64,10 @@ def _try_cast_rule(call: Invocation) -> TypedExpression:
         wanted = normalise_type(str(type.value))
     except SchemaError as error:
         raise RuleError(str(error)) from None
+    if call.zone != "UTC" and "timestamp" in (value.type, wanted) and value.type != wanted:
+        raise NoTranslationError(
+            f"try_cast between {value.type} and {wanted} in the time zone {call.zone} is not there yet; use try_to_timestamp"
+        )
     cast = cast_to(value, wanted)
     if cast.name != "cast":
         return cast

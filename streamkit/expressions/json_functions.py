@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -161,6 +162,7 @@ def _from_json_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"from_json() takes the schema of a struct, an array or a map; found {type}")
     if reason := _unreadable(type):
         raise RuleError(f"from_json() cannot read {reason}")
+    _refuse_zone(call, type)
     options = options_of(call, 2, ("mode", "columnNameOfCorruptRecord"))
     mode = options.get("mode", "PERMISSIVE").upper()
     if mode not in ("PERMISSIVE", "FAILFAST"):
@@ -258,8 +260,17 @@ def _to_json_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"to_json() takes a struct, an array or a map; found {value.type}")
     if reason := _unwritable(value.type):
         raise NoTranslationError(reason)
+    _refuse_zone(call, value.type)
     options = options_of(call, 1, ("ignoreNullFields",))
     return TypedExpression("to_json", "string", (value,), options.get("ignoreNullFields", "true").lower())
+
+
+def _refuse_zone(call: Invocation, type: str) -> None:
+    """NoTranslationError for timestamps inside JSON where the session is not in UTC: their texts depend on the zone."""
+    if call.zone != "UTC" and re.search(r"\btimestamp\b(?!_)", type):
+        raise NoTranslationError(
+            f"timestamps inside JSON in the time zone {call.zone} are not there yet; use timestamp_ntz, or texts"
+        )
 
 
 def _unwritable(type: str) -> str | None:

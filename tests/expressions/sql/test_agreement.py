@@ -61,5 +61,9 @@ def test_a_wrong_parser_is_caught(oracle, bug, monkeypatch):
     """A parser with another precedence, or another operator, does not agree on random texts."""
     texts = random_texts(300)
     monkeypatch.setattr(sql, *BUGS[bug])
+    sql._parsed.cache_clear()
 
-    assert disagreements(oracle, texts) != []
+    try:
+        assert disagreements(oracle, texts) != []
+    finally:
+        sql._parsed.cache_clear()  # what a wrong parser read must not meet another test
