@@ -31,8 +31,8 @@ from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
 from streamkit.spark.format import FORMAT, PACKED_DDL
 from streamkit.spark.job import Job, pickled_functions
 from streamkit.spark.kernel import inner_kernel
+from streamkit.spark.registration import register_source
 from streamkit.spark.session import get_or_create_session, prepare_session
-from streamkit.spark.source import EpochSource
 from streamkit.spark.warm_up import warm_up
 
 POLL_SECONDS = 0.05
@@ -185,7 +185,7 @@ def remove_dead_checkpoints(root: str, application: Application) -> None:
 
 def rows_for_sink(session: SparkSession, job: Job) -> DataFrame:
     """The query up to its sink: the source, an exchange and kernel per inner stage, and the last exchange."""
-    session.dataSource.register(EpochSource)
+    register_source(session)
     encoded = job.encode()
     rows = session.readStream.format(FORMAT).option("job", encoded).load()
     for stage in range(1, job.program.stages):

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streamkit.spark.source import EpochSource
+from streamkit.spark.registration import register_source
 
 _warmed: set[str | None] = set()  # ids of Spark applications
 
@@ -38,7 +38,7 @@ def _begin(work: Callable[[SparkSession], None], session: SparkSession) -> None:
 
 def _look_up(session: SparkSession) -> None:
     with suppress(PySparkException, Py4JError, OSError):  # what is wrong with Spark, the query will say
-        session.dataSource.register(EpochSource)
+        register_source(session)
 
 
 def _start_workers(session: SparkSession) -> None:
