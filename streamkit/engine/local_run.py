@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ from streamkit.plan.program import Program
 from streamkit.state.changelog import Offsets
 
 POLL_SECONDS = (0.01, 0.1)  # between two looks for new records: right after an epoch, and when none has come for long
+SIGNAL_SECONDS = 0.5  # how late a signal may be noticed
 
 
 def run_locally(topology: Topology | Program, log: Log | str | None, options: Options) -> LocalRun:
@@ -60,12 +62,24 @@ class LocalRun(Run):
         Raises what ended it, as on Spark. An interrupt of the wait stops the run.
         """
         try:
-            ended = self._has_ended.wait(timeout)
+            ended = self._ended_within(timeout)
         except KeyboardInterrupt:
             self.stop()
             raise
         if self._error is not None:
             raise self._error
+        return ended
+
+    def _ended_within(self, timeout: float | None) -> bool:
+        """
+        Whether the run ends in time.
+
+        The wait is made of short ones: where the system hands a signal to another thread, a long one would not be woken by it.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while not (ended := self._has_ended.wait(max(0.0, min(SIGNAL_SECONDS, until - time.monotonic())))):
+            if time.monotonic() >= until:
+                break
         return ended
 
     def stop(self) -> None:
