@@ -32,6 +32,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    counted,
     fitted,
     function,
     never_null,
@@ -41,19 +42,6 @@ from streamkit.expressions.ordering import groups, joint_keys, sorted_places, wi
 from streamkit.plan.expression import TypedExpression
 
 Arguments = Sequence[TypedExpression]
-
-
-def check_count(call: Invocation, *counts: int) -> None:
-    """RuleError if the number of arguments is none of the counts."""
-    if len(call.arguments) not in counts:
-        wanted = " or ".join(map(str, counts))
-        raise RuleError(f"{call.name}() takes {wanted} argument{'' if counts == (1,) else 's'}; found {len(call.arguments)}")
-
-
-def counted(call: Invocation, *counts: int) -> tuple[TypedExpression, ...]:
-    """The arguments, if there are as many as one of the counts; RuleError if not."""
-    check_count(call, *counts)
-    return call.values
 
 
 def array_argument(call: Invocation, place: int) -> TypedExpression:

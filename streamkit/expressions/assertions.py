@@ -7,7 +7,15 @@ import pyarrow as pa
 from streamkit.errors import EvaluationError
 from streamkit.expressions.conditions import as_condition
 from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Datum, Invocation, RuleError, always, always_nullable, function, operation
+from streamkit.expressions.operation import (
+    Datum,
+    Invocation,
+    always,
+    always_nullable,
+    check_count,
+    function,
+    operation,
+)
 from streamkit.expressions.rows import Rows
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
@@ -25,8 +33,7 @@ def _raise_error(expression: TypedExpression, rows: Rows) -> Datum:
 @function("assert_true")
 def _assert_true_rule(call: Invocation) -> TypedExpression:
     """Null where the condition holds; where it is false or null, the failure with the message."""
-    if not 1 <= len(call.arguments) <= 2:
-        raise RuleError(f"assert_true() takes 1 or 2 arguments; found {len(call.arguments)}")
+    check_count(call, 1, 2)
     condition = as_condition(call, call.typed(0))
     message = call.typed(1) if len(call.arguments) == 2 else literal(f"'{typed_text(condition)}' is not true!", "string")
     return call.of("if", condition, literal(None, "void"), call.of("raise_error", message))

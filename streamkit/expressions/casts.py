@@ -14,7 +14,7 @@ from streamkit.expressions.coercion import decimal_for
 from streamkit.expressions.literals import literal
 from streamkit.expressions.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.numbers import WIDEST, fit_decimal, values_of, whole_longs, with_validity
-from streamkit.expressions.operation import Datum, Invocation, RuleError, function, operation
+from streamkit.expressions.operation import Datum, Invocation, check_count, function, operation
 from streamkit.expressions.reading import READERS, read_decimals
 from streamkit.expressions.writing import WRITERS, write_decimals, write_floats
 from streamkit.plan.expression import TypedExpression
@@ -254,6 +254,5 @@ NEVER_FAIL = frozenset((
 @function("typeof")
 def _typeof_rule(call: Invocation) -> TypedExpression:
     """The name of the argument's type, which is known before anything runs."""
-    if len(call.arguments) != 1:
-        raise RuleError(f"typeof() takes 1 argument; found {len(call.arguments)}")
+    check_count(call, 1)
     return literal(call.types[0], "string")

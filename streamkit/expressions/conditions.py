@@ -23,7 +23,7 @@ from streamkit.expressions.coercion import (
 from streamkit.expressions.elements import booleans, validity
 from streamkit.expressions.literals import literal, to_scalar
 from streamkit.expressions.numbers import promoted
-from streamkit.expressions.operation import Datum, Invocation, RuleError, function, never_null, operation
+from streamkit.expressions.operation import Datum, Invocation, RuleError, check_count, function, never_null, operation
 from streamkit.expressions.ordering import joint_keys
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
@@ -112,23 +112,20 @@ def _between_rule(call: Invocation) -> TypedExpression:
 
 @function("nvl", "ifnull")
 def _nvl_rule(call: Invocation) -> TypedExpression:
-    if len(call.arguments) != 2:
-        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    check_count(call, 2)
     return call.of("coalesce", *call.values)
 
 
 @function("nullif")
 def _nullif_rule(call: Invocation) -> TypedExpression:
-    if len(call.arguments) != 2:
-        raise RuleError(f"nullif() takes 2 arguments; found {len(call.arguments)}")
+    check_count(call, 2)
     value, other = call.values
     return call.of("when", call.of("eq", value, other), literal(None, value.type), value)
 
 
 @function("nvl2")
 def _nvl2_rule(call: Invocation) -> TypedExpression:
-    if len(call.arguments) != 3:
-        raise RuleError(f"nvl2() takes 3 arguments; found {len(call.arguments)}")
+    check_count(call, 3)
     value, not_null, null = call.values
     return call.of("when", call.of("isnotnull", value), not_null, null)
 

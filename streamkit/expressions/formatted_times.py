@@ -22,6 +22,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    check_count,
     fitted,
     function,
     operation,
@@ -70,8 +71,7 @@ def _to_ntz_rule(call: Invocation) -> TypedExpression:
 
 def _read_rule(call: Invocation, type: str) -> TypedExpression:
     """What the functions read: a value that a cast makes a date or time of, or a time that a text spells by a format."""
-    if not 1 <= len(call.arguments) <= 2:
-        raise RuleError(f"{call.name}() takes 1 or 2 arguments; found {len(call.arguments)}")
+    check_count(call, 1, 2)
     value, tries = call.typed(0), call.name.lower().startswith("try_")
     numbers = type == "timestamp" and is_numeric(value.type) and len(call.arguments) == 1
     if is_numeric(value.type) and type == "date" and len(call.arguments) == 1:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import element_of, entry_of, fields_of, has_map, inner_types, normalise_type
 from streamkit.errors import SchemaError
-from streamkit.expressions.arrays import check_count, counted
 from streamkit.expressions.casts import family_of
 from streamkit.expressions.elements import Elements, interleaved, on_columns, validity
 from streamkit.expressions.json_documents import (
@@ -33,6 +32,8 @@ from streamkit.expressions.operation import (
     NoTranslationError,
     RuleError,
     always_nullable,
+    check_count,
+    counted,
     function,
     operation,
 )

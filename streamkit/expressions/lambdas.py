@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from streamkit.data_type import array_of, map_of
 from streamkit.errors import EvaluationError
-from streamkit.expressions.arrays import array_argument, beside, check_count, element_type, first_of_each, padded
+from streamkit.expressions.arrays import array_argument, beside, element_type, first_of_each, padded
 from streamkit.expressions.coercion import cast_to, common_type, wider_common_without_strings
 from streamkit.expressions.conditions import as_condition
 from streamkit.expressions.elements import Elements, booleans, structs_of, taken, truth, validity
 from streamkit.expressions.maps import checked_maps, entry_types, map_argument
-from streamkit.expressions.operation import Datum, Invocation, RuleError, always, can_fail, operation
+from streamkit.expressions.operation import Datum, Invocation, RuleError, always, can_fail, check_count, operation
 from streamkit.expressions.ordering import groups
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import Lambda, TypedExpression

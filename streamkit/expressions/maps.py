@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, has_map, map_of, struct_of, to_arrow
-from streamkit.expressions.arrays import array_argument, contains_null, counted, first_of_each, matches, ordered, picked
+from streamkit.expressions.arrays import array_argument, contains_null, first_of_each, matches, ordered, picked
 from streamkit.expressions.coercion import cast_to, common_type, wider_common_without_strings
 from streamkit.expressions.conditions import as_common_type
 from streamkit.expressions.elements import Elements, booleans, interleaved, on_columns, structs_of, validity
@@ -19,6 +19,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    counted,
     fitted,
     function,
     never_null,

@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 
 from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import values_of, with_validity
-from streamkit.expressions.operation import Datum, Invocation, RuleError, always_nullable, fitted, function, operation
+from streamkit.expressions.operation import (
+    Datum,
+    Invocation,
+    always_nullable,
+    check_count,
+    fitted,
+    function,
+    operation,
+)
 from streamkit.plan.expression import TypedExpression
 
 _FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
@@ -207,6 +215,5 @@ def _negative_rule(call: Invocation) -> TypedExpression | None:
 
 @function("mod")
 def _mod_rule(call: Invocation) -> TypedExpression:
-    if len(call.arguments) != 2:
-        raise RuleError(f"mod() takes 2 arguments; found {len(call.arguments)}")
+    check_count(call, 2)
     return call.of("remainder", *call.values)

@@ -24,6 +24,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    check_count,
     fitted,
     function,
     operation,
@@ -290,8 +291,7 @@ def _scaled(number: Decimal, expression: TypedExpression) -> Decimal:
 @function("to_char", "to_varchar")
 def _to_char_rule(call: Invocation) -> TypedExpression:
     """A number by its format, a date or time by its pattern, binary as base64, hex or utf-8."""
-    if len(call.arguments) != 2:
-        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    check_count(call, 2)
     value, format = call.values
     if value.type in TIMES:
         return call.of("date_format", value, format)

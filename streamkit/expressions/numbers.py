@@ -26,6 +26,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    check_count,
     operation,
 )
 from streamkit.plan.expression import TypedExpression
@@ -35,8 +36,7 @@ WIDEST = 76  # digits of Arrow's decimal256
 
 def promoted(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
     """Two operands with texts read as numbers, integers beside decimals as decimals, and else both as their tightest common type."""
-    if len(call.arguments) != 2:
-        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    check_count(call, 2)
     left, right = call.values
     if wanted := string_promotion(left.type, right.type):
         left, right = call.cast(left, wanted), call.cast(right, wanted)
@@ -129,8 +129,7 @@ def _integral_divide_rule(call: Invocation) -> TypedExpression | None:
 
 def _signed(call: Invocation) -> TypedExpression | None:
     """A number of the same type; a text is read as a double."""
-    if len(call.arguments) != 1:
-        raise RuleError(f"{call.name}() takes 1 argument; found {len(call.arguments)}")
+    check_count(call, 1)
     value = call.typed(0)
     if value.type in ("string", "void"):
         value = call.cast(value, "double")

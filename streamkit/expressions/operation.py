@@ -208,6 +208,19 @@ def _fitted(call: Invocation, place: int, expected: str) -> TypedExpression:
     return call.cast(argument, type)
 
 
+def check_count(call: Invocation, *counts: int) -> None:
+    """RuleError if the number of arguments is none of the counts."""
+    if len(call.arguments) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise RuleError(f"{call.name}() takes {wanted} argument{'' if counts == (1,) else 's'}; found {len(call.arguments)}")
+
+
+def counted(call: Invocation, *counts: int) -> tuple[TypedExpression, ...]:
+    """The arguments, if there are as many as one of the counts; RuleError if not."""
+    check_count(call, *counts)
+    return call.values
+
+
 @lru_cache(maxsize=1024)
 def _parameters(takes: str) -> tuple[tuple[str, str], ...]:
     """Expected types, each with its kind: one, optional or any."""

@@ -13,7 +13,15 @@ from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.coercion import implicit_type
 from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import WIDEST, values_of, with_validity
-from streamkit.expressions.operation import Datum, Invocation, NoTranslationError, RuleError, always_nullable, operation
+from streamkit.expressions.operation import (
+    Datum,
+    Invocation,
+    NoTranslationError,
+    RuleError,
+    always_nullable,
+    check_count,
+    operation,
+)
 from streamkit.plan.expression import TypedExpression
 
 _MODES = {  # of Arrow and of decimal
@@ -50,8 +58,7 @@ def _digits(call: Invocation) -> int:
 
 def _round_rule(call: Invocation) -> TypedExpression:
     """A number of the same kind."""
-    if not 1 <= len(call.arguments) <= 2:
-        raise RuleError(f"{call.name}() takes 1 to 2 arguments; found {len(call.arguments)}")
+    check_count(call, 1, 2)
     type = implicit_type(call.types[0], "numeric")
     if type is None:
         raise RuleError(f"{call.name}() takes a number as argument 1; found {call.types[0]}")
@@ -63,8 +70,7 @@ def _round_rule(call: Invocation) -> TypedExpression:
 
 def _ceil_rule(call: Invocation) -> TypedExpression:
     """A whole number: bigint, or a decimal of a decimal; with a number of digits always a decimal."""
-    if not 1 <= len(call.arguments) <= 2:
-        raise RuleError(f"{call.name}() takes 1 to 2 arguments; found {len(call.arguments)}")
+    check_count(call, 1, 2)
     name = "ceil" if call.name.lower() == "ceiling" else call.name.lower()
     type = implicit_type(call.types[0], "decimal" if len(call.arguments) == 2 else "double|decimal|bigint")
     if type is None:

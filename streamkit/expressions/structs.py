@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, struct_of, to_arrow
 from streamkit.errors import SchemaError
-from streamkit.expressions.arrays import counted, with_integer
+from streamkit.expressions.arrays import with_integer
 from streamkit.expressions.elements import Elements, on_columns, structs_of, validity
 from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, RuleError, always_nullable, function, never_null, operation
+from streamkit.expressions.operation import Invocation, RuleError, always_nullable, counted, function, never_null, operation
 from streamkit.plan.expression import TypedExpression
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import INTEGERS, array_of, element_of, to_arrow
-from streamkit.expressions.arrays import LONGEST, counted
+from streamkit.expressions.arrays import LONGEST
 from streamkit.expressions.calendar import add_months, civil_from_days
 from streamkit.expressions.coercion import DAY_INTERVALS, MONTH_INTERVALS, TIMES
 from streamkit.expressions.conditions import as_common_type
 from streamkit.expressions.elements import Elements, as_numbers, on_columns, validity
 from streamkit.expressions.intervals import DAY_MICROS
 from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, NoTranslationError, always, function, operation
+from streamkit.expressions.operation import Invocation, NoTranslationError, always, counted, function, operation
 from streamkit.plan.expression import TypedExpression
 
 _UNITS = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}

@@ -23,6 +23,7 @@ from streamkit.expressions.operation import (
     RuleError,
     always,
     always_nullable,
+    check_count,
     fitted,
     function,
     operation,
@@ -111,8 +112,7 @@ _FIELDS = {  # what extract takes, by the function that computes it
 @function("extract", "date_part", "datepart")
 def _extract_rule(call: Invocation) -> TypedExpression:
     """A field of a date, a time or an interval, by the field's name."""
-    if len(call.arguments) != 2:
-        raise RuleError(f"{call.name}() takes 2 arguments; found {len(call.arguments)}")
+    check_count(call, 2)
     field, value = call.values
     if field.name != "literal" or field.type not in ("string", "void"):
         raise RuleError(f"{call.name}() takes a constant text as argument 1, such as 'YEAR'; found {field.type}")

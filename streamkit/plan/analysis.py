@@ -1,4 +1,4 @@
-"""The analyzer that the compiler needs to resolve expressions; `streamkit.expressions.catalyst` implements it with Spark's own."""
+"""The analyzer that the compiler needs to resolve expressions; `streamkit.expressions.analysis` implements it by Spark's rules."""
 
 from __future__ import annotations
 
