@@ -1,0 +1,377 @@
+"""
+Conformance cases in the public DSL.
+
+Records of a case have a key and a value, here the columns k and v. A null value is a record without a value, so a deletion of a
+table's row. Windowed aggregates of Kafka Streams take null values as values, so they get them as rows whose v is null.
+The functions that a case names run as Python functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.dsl.column import Column
+from streamkit.dsl.table import Table
+from tests.conformance import functions
+
+Json = Mapping[str, Any]
+SQL_TYPES = {"int": "int", "long": "bigint", "string": "string"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a node of a case became: its handle in the DSL, the types of key and value, and its windows if its key has some."""
+
+    handle: Any
+    key: str
+    value: str
+    window: Json | None = None
+    key_column: str = "k"
+
+    def of(self, handle: Any, **changed: Any) -> Place:
+        return replace(self, handle=handle, **changed)
+
+
+@dataclass
+class Builder:
+    """The topology of a case as it is built, node by node; `topics` has the schema of each topic that it reads."""
+
+    case: Json
+    app: sk.Topology = field(default_factory=lambda: sk.Topology("conformance"))
+    places: dict[str, Place] = field(default_factory=dict)
+    topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def build(self) -> dict[str, str]:
+        """Declare the topology; the topic of each output, by its name."""
+        for node in self.case["topology"]["nodes"]:
+            getattr(self, f"_{node['op']}")(node)
+        return {output["name"]: self._output(output) for output in self.case["topology"]["outputs"]}
+
+    def _output(self, output: Json) -> str:
+        place, topic = self.places[output["node"]], f"out-{output['name']}"
+        handle = place.handle
+        if isinstance(handle, Table):
+            handle = handle.emit("every", old=True) if output.get("as") == "changes" else handle.to_stream()
+        handle.to(topic)
+        return topic
+
+    def _put(self, node: Json, place: Place) -> None:
+        self.places[node["id"]] = place
+
+    # Sources
+
+    def _source(self, node: Json) -> tuple[str, str]:
+        """The types of key and value of a topic: what its records show, else what the case declares."""
+        topic = node["topic"]
+        steps = [step for step in self.case["steps"] if step.get("topic") == topic]
+        types = self.case["topology"].get("types", {"key": "string", "value": "string"})
+        key = _shown([step["key"] for step in steps], _declared(types["key"], node["op"]))
+        value = _shown([step["value"] for step in steps], SQL_TYPES[types["value"]])
+        self.topics[topic] = {"schema": f"k {key}, v {value}", "key": "k"}
+        return key, value
+
+    def _stream(self, node: Json) -> None:
+        key, value = self._source(node)
+        self._put(node, Place(self.app.stream(node["topic"]), key, value))
+
+    def _table(self, node: Json) -> None:
+        key, value = self._source(node)
+        store = node.get("store", {})
+        history = {"versioned": f"{store['history_retention_ms']} ms"} if store.get("type") == "versioned" else {}
+        self._put(node, Place(self.app.table(node["topic"], **history), key, value))
+
+    def _global_table(self, node: Json) -> None:
+        key, value = self._source(node)
+        self._put(node, Place(self.app.global_table(node["topic"]), key, value))
+
+    # One record at a time
+
+    def _filter(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        self._put(node, place.of(place.handle.filter(_condition(node["pred"]))))
+
+    def _filter_not(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        self._put(node, place.of(place.handle.filter_not(_condition(node["pred"]))))
+
+    def _map_values(self, node: Json) -> None:
+        place, function = self.places[node["in"]], functions.value_function(node["fn"])
+        mapped = place.handle.map_values(lambda row: {"v": function(row["k"], row["v"])}, "v int")
+        self._put(node, place.of(mapped, value="int"))
+
+    def _select_key(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        self._put(node, _rekeyed(place, node["fn"]))
+
+    def _map(self, node: Json) -> None:
+        place, function = self.places[node["in"]], functions.pair_function(node["fn"])
+        key, value = _pair_types(node["fn"], place)
+        self._put(node, Place(place.handle.map(_pairing(function), f"k {key}, v {value}", key="k", tombstones=True), key, value))
+
+    def _flat_map(self, node: Json) -> None:
+        place, function = self.places[node["in"]], functions.flat_map_function(node["fn"])
+
+        def rows(row: dict[str, Any]) -> list[dict[str, Any]]:
+            return [_pair(key, value) for key, value in function(row["k"], row.get("v"))]
+
+        mapped = place.handle.flat_map(rows, f"k string, v {place.value}", key="k", tombstones=True)
+        self._put(node, place.of(mapped, key="string"))
+
+    def _flat_map_values(self, node: Json) -> None:
+        place, function = self.places[node["in"]], functions.flat_map_values_function(node["fn"])
+        mapped = place.handle.flat_map_values(
+            lambda row: [{"v": value} for value in function(row.get("v"))], "v string", tombstones=True
+        )
+        self._put(node, place.of(mapped, value="string"))
+
+    # Several streams
+
+    def _merge(self, node: Json) -> None:
+        places = [self.places[name] for name in node["ins"]]
+        value = places[0].value if len({place.value for place in places}) == 1 else "bigint"
+        first, *others = [place.handle if place.value == value else _cast(place.handle, value) for place in places]
+        self._put(node, places[0].of(first.merge(*others), value=value))
+
+    def _split(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        split = place.handle.split()
+        for branch in node["branches"]:
+            split = split.branch(_condition(branch["pred"]), branch["name"])
+        branches = split.default(node["default"]) if node.get("default") else split.no_default()
+        for name, stream in branches.items():
+            self.places[f"{node['id']}.{name}"] = place.of(stream)
+
+    def _repartition(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        self._put(node, place.of(place.handle.repartition()))
+
+    # Streams and tables
+
+    def _to_table(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        self._put(node, place.of(place.handle.to_table()))
+
+    def _to_stream(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        stream = place.of(place.handle.to_stream())
+        self._put(node, _rekeyed(stream, node["key_fn"]) if "key_fn" in node else stream)
+
+    # Groups
+
+    def _group_by_key(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        self._put(node, place.of(self._counting_nulls(node, place).group_by_key()))
+
+    def _group_by(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        if not isinstance(place.handle, Table):
+            rekeyed = _rekeyed(place, node["fn"])
+            self._put(node, rekeyed.of(self._counting_nulls(node, rekeyed).group_by_key()))
+            return
+        function = functions.pair_function(node["fn"])
+        key, value = _pair_types(node["fn"], place)
+        names = ("k", "v")
+        grouped_key = F.udf(lambda k, v: (function(k, v) or (None, None))[0], key)(*names)
+        grouped_value = F.udf(lambda k, v: (function(k, v) or (None, None))[1], value)(*names)
+        rows = place.handle.with_columns(g=grouped_key, w=grouped_value)
+        self._put(node, Place(rows.group_by("g"), key, value, key_column="g"))
+
+    def _counting_nulls(self, node: Json, place: Place) -> Any:
+        """The rows to group; those without a value get one that is null, if a window takes them that counts such."""
+        if not any(window["type"] != "sliding" for window in self._windows_over(node["id"])):
+            return place.handle
+        return place.handle.map_values(lambda row: {"v": row.get("v")}, f"v {place.value}", tombstones=True)
+
+    def _windows_over(self, group: str) -> list[Json]:
+        """The windows of a group, also those behind a cogroup that takes it."""
+        nodes = self.case["topology"]["nodes"]
+        cogroups = [node["id"] for node in nodes if group in [one["group"] for one in node.get("inputs", [])]]
+        return [node for node in nodes if node["op"] == "window" and node["in"] in (group, *cogroups)]
+
+    def _cogroup(self, node: Json) -> None:
+        first, *others = node["inputs"]
+        place = self.places[first["group"]]
+        grouped = place.handle.cogroup(_updating(first["fn"]))
+        for one in others:
+            grouped = grouped.cogroup(self.places[one["group"]].handle, _updating(one["fn"]))
+        self._put(node, place.of(grouped, value="string"))
+
+    def _window(self, node: Json) -> None:
+        place = self.places[node["in"]]
+        window = _window(node)
+        self._put(node, place.of(place.handle.windowed_by(window), window=node))
+
+    # Aggregates
+
+    def _count(self, node: Json) -> None:
+        place = self._grouped(node)
+        self._aggregated(node, place.of(place.handle.count(), value="bigint"), "count")
+
+    def _reduce(self, node: Json) -> None:
+        place = self._grouped(node)
+        if "adder" in node:
+            adder, subtractor = functions.reducer(node["adder"]), functions.reducer(node["subtractor"])
+            table = place.handle.reduce(_reducing(adder, "w"), _reducing(subtractor, "w"))
+            self._aggregated(node, place.of(table), "w")
+            return
+        table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"))
+        self._aggregated(node, place.of(table if place.window is None else table.filter("v IS NOT NULL")), "v")
+
+    def _aggregate(self, node: Json) -> None:
+        place, initial = self._grouped(node), node["init"]
+        value = "string" if isinstance(initial, str) else "int"
+        first, schema = {"a": initial}, f"a {value}"
+        if "adder" in node:
+            adder, subtractor = (_updating(node[name], "w") for name in ("adder", "subtractor"))
+            table = place.handle.aggregate(first, adder, subtractor, schema)
+        elif "fn" in node:
+            table = place.handle.aggregate(first, _updating(node["fn"]), schema, merge=_merging(node))
+        else:
+            table = place.handle.aggregate(first, schema, merge=_merging(node))
+        self._aggregated(node, place.of(table, value=value), "a")
+
+    def _grouped(self, node: Json) -> Place:
+        return self.places[node["in"]]
+
+    def _aggregated(self, node: Json, place: Place, column: str) -> None:
+        """The result with the columns k and v; with results at the end of windows only, if the case wants these."""
+        table = place.handle
+        if place.window is not None and place.window.get("emit") == "on_close":
+            table = table.suppress(until=sk.window_closes())
+        names = {old: new for old, new in ((place.key_column, "k"), (column, "v")) if old != new}
+        self._put(node, place.of(table.rename(names) if names else table, key_column="k"))
+
+    def _suppress(self, node: Json) -> None:
+        place, buffer = self.places[node["in"]], node.get("buffer", {})
+        until = sk.window_closes() if node["until"] == "window_closes" else sk.time_limit(f"{node['ms']} ms")
+        bounds: dict[str, Any] = {}
+        if buffer:
+            bounds = {"max_rows": buffer["max_records"], "when_full": {"emit_early": "emit", "shut_down": "stop"}[buffer["when_full"]]}
+        self._put(node, place.of(place.handle.suppress(until=until, **bounds)))
+
+    # Joins
+
+    def _join(self, node: Json) -> None:
+        left, right = self.places[node["left"]], self.places[node["right"]]
+        joined = getattr(self, f"_{node['kind']}")(node, left, right)
+        joiner = functions.joiner(node["joiner"])
+        self._put(node, left.of(joined.select(v=F.udf(joiner, "string")("k", "v", "other_v")), value="string"))
+
+    def _stream_stream(self, node: Json, left: Place, right: Place) -> Any:
+        within = sk.within(before=f"{node['before_ms']} ms", after=f"{node['after_ms']} ms", grace=f"{node['grace_ms']} ms")
+        return left.handle.join(right.handle.rename(v="other_v"), how=node["type"], within=within)
+
+    def _stream_table(self, node: Json, left: Place, right: Place) -> Any:
+        grace = {"grace": f"{node['grace_ms']} ms"} if "grace_ms" in node else {}
+        return left.handle.join(right.handle.rename(v="other_v"), how=node["type"], **grace)
+
+    def _stream_global_table(self, node: Json, left: Place, right: Place) -> Any:
+        key = _column(functions.key_function(node["key_fn"]), right.key)
+        table = right.handle.rename(k="other_k", v="other_v")
+        return left.handle.with_columns(mapped=key).join(table, on={"mapped": "other_k"}, how=node["type"])
+
+    def _table_table(self, node: Json, left: Place, right: Place) -> Any:
+        return left.handle.join(right.handle.rename(v="other_v"), how=node["type"])
+
+    def _foreign_key(self, node: Json, left: Place, right: Place) -> Any:
+        foreign_key = F.udf(functions.foreign_key(node["fk_fn"]), right.key)("v")
+        table = right.handle.rename(k="other_k", v="other_v")
+        return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"])
+
+
+def _shown(values: list[Any], declared: str) -> str:
+    """The SQL type of the values that occur; the declared one if they do not contradict it."""
+    if any(isinstance(value, str) for value in values):
+        return "string"
+    return "int" if declared == "string" and any(isinstance(value, int) for value in values) else declared
+
+
+def _declared(text: str, op: str) -> str:
+    """The key's type, where the inputs have several: "int (stream), string (global table)"."""
+    found = [part.partition(" ") for part in text.split(", ")]
+    own = [name for name, _, kind in found if kind == f"({op.replace('_', ' ')})"]
+    return SQL_TYPES[own[0] if own else found[0][0]]
+
+
+def _column(function: Callable[..., Any], sql_type: str) -> Column:
+    """A function of key and value as a column."""
+    column: Column = F.udf(function, sql_type)("k", "v")
+    return column
+
+
+def _condition(name: str) -> Column:
+    return _column(functions.predicate(name), "boolean")
+
+
+def _cast(stream: Any, sql_type: str) -> Any:
+    return stream.with_columns(v=F.col("v").cast(sql_type))
+
+
+def _rekeyed(place: Place, name: str) -> Place:
+    """The stream by another key, without the old one."""
+    types = {"value": place.value, "first_of": "string", "ordinal_word": "string", "ordinal_word_upper": "string"}
+    key = types.get(name, place.key)
+    stream = place.handle.select_key(g=_column(functions.key_function(name), key)).select("g", "v").rename(g="k")
+    return Place(stream, key, place.value)
+
+
+def _pair_types(name: str, place: Place) -> tuple[str, str]:
+    """The types of the key and value that a pair function gives."""
+    known = {
+        "identity": (place.key, place.value),
+        "swap": (place.value, place.key),
+        "key_chars": ("string", "string"),
+    }
+    return known.get(name, (place.value, place.value))
+
+
+def _pair(key: Any, value: Any) -> dict[str, Any]:
+    """A key and a value as a row; without the value if it is null, which makes a record without one."""
+    return {"k": key} if value is None else {"k": key, "v": value}
+
+
+def _pairing(function: Callable[..., Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda row: _pair(*function(row["k"], row.get("v")))
+
+
+def _updating(name: str, column: str = "v") -> Callable[[Any, dict[str, Any]], Any]:
+    """An aggregator over states {"a": aggregate}."""
+    function = functions.aggregator(name)
+
+    def update(state: Any, row: dict[str, Any]) -> Any:
+        found = function(row[column], state["a"])
+        return None if found is None else {"a": found}
+
+    return update
+
+
+def _reducing(function: Callable[..., Any], column: str) -> Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]:
+    """A reducer over rows; a null that was reduced so far is nothing, as in Kafka Streams."""
+
+    def reduce(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+        if first[column] is None:
+            return second
+        return {**second, column: function(first[column], second[column])}
+
+    return reduce
+
+
+def _merging(node: Json) -> Callable[[Any, Any], Any] | None:
+    if "merger" not in node:
+        return None
+    function = functions.merger(node["merger"])
+    return lambda first, second: {"a": function(first["a"], second["a"])}
+
+
+def _window(node: Json) -> Any:
+    grace = f"{node['grace_ms']} ms"
+    if node["type"] == "session":
+        return sk.session(f"{node['gap_ms']} ms", grace=grace)
+    if node["type"] == "sliding":
+        return sk.sliding(f"{node['time_difference_ms']} ms", grace=grace)
+    advance = node.get("advance_ms", node["size_ms"])
+    return sk.hopping(f"{node['size_ms']} ms", f"{advance} ms", grace=grace)

@@ -1,0 +1,66 @@
+"""A conformance case, run step by step in the test driver: what each step gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamkit.errors import StreamKitError
+from streamkit.testing import TopologyTestDriver
+from tests.conformance.builder import Builder, Json
+
+Record = dict[str, Any]
+Steps = list[list[Record]]
+
+
+class FailedStepError(Exception):
+    """A step failed; `steps` has what those before it gave."""
+
+    def __init__(self, steps: Steps, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.steps = steps
+
+
+def results(case: Json, *, tasks: int = 2) -> Steps:
+    """The records that each step gives; FailedStepError from the step on that failed."""
+    builder = Builder(case)
+    outputs = builder.build()
+    found: Steps = []
+    with TopologyTestDriver(builder.app, topics=builder.topics, tasks=tasks) as driver:
+        for step in case["steps"]:
+            try:
+                _take(driver, step)
+                found.append(_new_records(driver, outputs, case))
+            except StreamKitError as error:
+                raise FailedStepError(found, error) from error
+    return found
+
+
+def _take(driver: TopologyTestDriver, step: Json) -> None:
+    if "advance_wall_clock_ms" in step:
+        driver.advance_wall_clock(f"{step['advance_wall_clock_ms']} ms")
+    elif step["value"] is None:
+        driver.delete(step["topic"], {"k": step["key"]}, timestamp=step["ts"])
+    else:
+        driver.pipe(step["topic"], {"k": step["key"], "v": step["value"]}, timestamp=step["ts"])
+
+
+def _new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Json) -> list[Record]:
+    """What came to each output since the last call."""
+    has_old = {output["name"] for output in case["topology"]["outputs"] if output.get("as") == "changes"}
+    found = []
+    for name, topic in outputs.items():
+        for row in driver.read(topic):
+            record = {"key": row["k"], "value": row["v"], "ts": _ms(row["_timestamp"])}
+            if "window_start" in row:
+                record["window"] = [_ms(row["window_start"]), _ms(row["window_end"])]
+            if name in has_old:
+                record["old"] = row["old_v"]
+            if len(outputs) > 1:
+                record["out"] = name
+            found.append(record)
+    return found
+
+
+def _ms(moment: Any) -> int:
+    return round(moment.timestamp() * 1000)
