@@ -28,7 +28,6 @@ from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
-from streamkit.plan.plain import to_plain
 from streamkit.plan.program import Program
 
 
@@ -62,11 +61,10 @@ def _run(program: Program, split: Split, context: Context, advances: Advances, p
 def _reports(plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent)
     report = SplitReport(split.number, context.records, content, context.tally(), advances.reached())
-    plain = to_plain(report)
     for task in range(plan.application.tasks):
-        yield control(task, "split", report=plain)
+        yield control(task, "split", report)
         if split.number == 0:
-            yield control(task, "plan", plan=to_plain(plan))
+            yield control(task, "plan", plan)
 
 
 @dataclass

@@ -54,10 +54,10 @@ def orders(rows):
 def inner_content(program, rows, storage):
     """What an inner kernel says it made, and the rows it sends."""
     sent = list(run_inner_kernel(program, 1, 0, rows, storage))
-    messages = [json.loads(bytes(row.payload)) for row in sent if row.edge == -1]
-    reports = [message["report"] for message in messages if message["kind"] == "kernel"]
+    messages = [row.payload for row in sent if row.edge == -1]
+    reports = [message.value for message in messages if message.kind == "kernel"]
     assert len(reports) == TASKS
-    return reports[0]["content"], reports[0]["counts"]
+    return reports[0].content, reports[0].counts
 
 
 def test_an_inner_kernel_makes_the_same_of_any_order(arrived):
