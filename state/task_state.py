@@ -292,7 +292,9 @@ def _is_committed(storage: Storage, position: Position, changes: Changes) -> boo
 def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
     """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
     purged = changes.purged_below
-    return any(purged.values()) and any(0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places)
+    return any(purged.values()) and any(
+        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places
+    )
 
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:

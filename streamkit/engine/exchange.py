@@ -29,7 +29,9 @@ Value = TypeVar("Value")
 
 CONTROL_EDGE = -1
 PAYLOAD_BYTES = 8 << 20
-COMPRESSION = "zstd"  # a byte through the JVM's shuffle and both sockets costs far more than to compress it
+PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+# A byte through the JVM's shuffle and both sockets costs far more than to compress it.
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 COMPRESSED_BYTES_MIN = 16 << 10
 SEQUENCE = b"sequence"  # in the schema of a payload: the sender's number, then the payload's own
 SENDER_BITS = 32
@@ -152,8 +154,7 @@ def _payloads(batch: pa.RecordBatch, sender: int) -> Iterator[pa.Buffer]:
     if not batch.num_rows:
         return
     rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, batch.nbytes))
-    compression = COMPRESSION if batch.nbytes >= COMPRESSED_BYTES_MIN else None
-    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    options = COMPRESSED if batch.nbytes >= COMPRESSED_BYTES_MIN else PLAIN
     for number, start in enumerate(range(0, batch.num_rows, rows)):
         sequence = (sender << SENDER_BITS) + number
         piece = batch.slice(start, rows).replace_schema_metadata({SEQUENCE: str(sequence).encode()})

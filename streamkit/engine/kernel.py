@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint

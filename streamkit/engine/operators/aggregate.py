@@ -29,7 +29,7 @@ from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
-from streamkit.state.layout import layout_of
+from streamkit.state.layout import UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 Numbers = npt.NDArray[np.int64]
@@ -125,6 +125,8 @@ def _state_keys(operator: Aggregate, groups: Groups, context: Context) -> pa.Bin
 
 def _sorted(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups]:
     keys = _state_keys(operator, groups, context)
+    if len(keys) == 1:
+        return keys, groups
     order = pc.sort_indices(keys)
     return keys.take(order), groups.take(order.to_numpy().astype(np.int64))
 
@@ -355,7 +357,7 @@ def _latest(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordB
 
 
 def _timestamp(milliseconds: Numbers) -> pa.Array:
-    return pa.array(milliseconds * MICROSECONDS, pa.timestamp("us", tz="UTC"))
+    return pa.array(milliseconds * MICROSECONDS, UTC_MICROSECONDS)
 
 
 def _numpy(array: pa.Array) -> Numbers:

@@ -254,5 +254,7 @@ def _nulls(values: pa.Array) -> Boolean:
 
 def _milliseconds(stamps: pa.Array, fallback: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Microseconds as milliseconds, rounded down also before 1970; `fallback` where there is none."""
-    times: npt.NDArray[np.int64] = stamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
+    microseconds = stamps.view(pa.int64())
+    filled = microseconds.fill_null(0) if stamps.null_count else microseconds
+    times: npt.NDArray[np.int64] = filled.to_numpy() // 1000
     return np.where(_nulls(stamps), fallback, times) if stamps.null_count else times
