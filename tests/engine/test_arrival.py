@@ -56,7 +56,7 @@ def orders(rows):
 def inner_content(program, rows, storage):
     """What an inner kernel says it made, and the rows it sends."""
     sent = list(run_inner_kernel(program, 1, 0, rows, storage))
-    messages = [row.payload for row in sent if row.edge == -1]
+    messages = [row.payload for row in sent if isinstance(row.payload, Control)]
     reports = [message.value for message in messages if message.kind == "kernel"]
     assert len(reports) == TASKS
     return reports[0].content, reports[0].counts
