@@ -69,7 +69,9 @@ def arithmetic(
         if left.type == right.type == "void":
             left, right = cast_to(left, "double"), cast_to(right, "double")
         if not is_numeric(left.type) or not is_numeric(right.type):
-            raise RuleError(f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; {_advice(name, call)}")
+            raise RuleError(
+                f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; {_advice(name, call)}"
+            )
         digits = decimal_of(left.type), decimal_of(right.type)
         type = decimal_type(digits[0], digits[1]) if digits[0] and digits[1] else wider_of(left.type, right.type)
         return TypedExpression(name, type, (left, right))

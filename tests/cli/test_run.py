@@ -97,12 +97,18 @@ def test_a_topology_with_schemas_is_explained_without_a_log(as_program, file, tm
 
 @pytest.mark.parametrize(
     ("typo", "message"),
-    [("F.uper('customer')", "did you mean F.upper"), ("F.col('customer').upper()", "expected F.upper(column)"), ("sk.Tabel()", "did you mean Table?")],
+    [
+        ("F.uper('customer')", "did you mean F.upper"),
+        ("F.col('customer').upper()", "expected F.upper(column)"),
+        ("sk.Tabel()", "did you mean Table?"),
+    ],
 )
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_a_typo_shows_the_nearest_names_and_the_line(as_program, file, tmp_path, command, typo, message):
     """A name that StreamKit does not have is told with the nearest and the user's line, not by a traceback."""
-    (tmp_path / "order_counts.py").write_text(f"from streamkit import functions as F\n{COUNTS}app.stream('orders').select({typo}).to('other')\n")
+    (tmp_path / "order_counts.py").write_text(
+        f"from streamkit import functions as F\n{COUNTS}app.stream('orders').select({typo}).to('other')\n"
+    )
     code, out, err = as_program(command, file)
 
     assert (code, out) == (1, "")
