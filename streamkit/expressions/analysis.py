@@ -43,7 +43,7 @@ from streamkit.plan.expression import (
     TypedAggregate,
     TypedExpression,
 )
-from streamkit.plan.expression_size import check_size
+from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
@@ -66,9 +66,7 @@ class ExpressionAnalyzer:
         try:
             return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
         except RecursionError:
-            raise TopologyError(
-                "an expression is nested too deeply; expected fewer levels, or parts in steps of their own", at
-            ) from None
+            raise TopologyError(TOO_DEEP, at) from None
 
     def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
         """A condition with its types; TopologyError if it is not boolean."""

@@ -22,6 +22,7 @@ from streamkit.expressions.arrow import evaluate
 from streamkit.expressions.sql_words import SyntaxRefusedError, Word, words
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference, TypedExpression
+from streamkit.plan.expression_size import TOO_DEEP
 
 RESERVED = frozenset(
     [
@@ -118,7 +119,7 @@ def parse_sql(text: str, at: Location | None = None) -> Expression:
     except SchemaError as error:
         raise TopologyError(f"{error}, in {text}", at) from None
     except RecursionError:
-        raise TopologyError(f"the expression is nested too deeply: {text[:200]} …", at) from None
+        raise TopologyError(f"{TOO_DEEP}; found {text[:200]} …", at) from None
 
 
 @lru_cache(maxsize=1024)
