@@ -337,7 +337,9 @@ def _bound_or_zero(_: TypedExpression, bound: Datum) -> Datum:
 def _levenshtein_rule(call: Invocation) -> TypedExpression:
     """A threshold that is null is 0."""
     left, right, *threshold = fitted(call, "string, string, [int]")
-    bounds = [TypedExpression("bound_or_zero", "int", (bound,)) for bound in threshold]  # not computed here: a constant 0 is never null
+    bounds = [
+        TypedExpression("bound_or_zero", "int", (bound,)) for bound in threshold
+    ]  # not computed here: a constant 0 is never null
     return TypedExpression("levenshtein", "int", (left, right, *bounds))
 
 
