@@ -82,11 +82,23 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Load a public name from its home on first use."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'streamkit' has no attribute {name!r}")
+        raise _unknown(name)
     home = _HOMES[name]
     value = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"streamkit.{name}")
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> AttributeError:
+    """What to raise for a name that is not there; one that Python looks for by itself is of no interest to a user."""
+    message = f"module 'streamkit' has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(message)
+    difflib, errors, location = map(importlib.import_module, ("difflib", "streamkit.errors", "streamkit.plan.location"))
+    close = difflib.get_close_matches(name, __all__, 3)
+    hint = f"did you mean {', '.join(close)}?" if close else f"it has {', '.join(__all__)}"
+    unknown: AttributeError = errors.UnknownVerbError(f"{message}; {hint}", location.user_location())
+    return unknown
 
 
 def __dir__() -> list[str]:

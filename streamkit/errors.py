@@ -4,6 +4,7 @@ What can go wrong, named by what the caller can do about it.
 StreamKitError
 ├── TopologyError              fix the topology: unknown column, wrong type, key mismatch
 │   ├── UnsupportedExpressionError   use another function: this one has no Arrow translation
+│   │   └── UnknownFunctionError     use one of the functions that the message names
 │   └── UnknownVerbError       use the verb that the message names
 ├── ConfigError                fix a setting, an option or an argument
 ├── SchemaError                fix the data or the schema: which row, which column
@@ -64,8 +65,12 @@ class UnsupportedExpressionError(TopologyError):
     """The expression is sound in Spark but has no Arrow translation."""
 
 
+class UnknownFunctionError(UnsupportedExpressionError, AttributeError):
+    """`streamkit.functions` or a column has nothing of that name; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+
+
 class UnknownVerbError(TopologyError, AttributeError):
-    """A stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+    """StreamKit, a stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
 
 
 class ConfigError(StreamKitError):

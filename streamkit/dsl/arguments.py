@@ -13,6 +13,7 @@ from streamkit.data_type import struct_of
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.plan.expression import Alias, Call, Expression, Reference
+from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.project import PythonColumns
@@ -159,7 +160,10 @@ def print_row(label: str | None, row: dict[str, Any]) -> None:
 
 def _with_own_name(expression: Expression) -> NamedExpression:
     inner = expression.expression if isinstance(expression, Alias) else expression
-    return expression_name(expression), inner
+    try:
+        return expression_name(expression), inner
+    except RecursionError:
+        raise TopologyError(TOO_DEEP, user_location()) from None
 
 
 def _column(name: str, value: object) -> Expression:

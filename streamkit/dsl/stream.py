@@ -62,7 +62,7 @@ class Stream(ForeignNames):
         """
         Keep these columns, in this order; key columns that are not among them stay, and come first.
 
-        "*" stands for all columns. A column computed under the name of a key column re-keys the stream.
+        "*" stands for all columns, "station.*" for the fields of a struct. A column computed under the name of a key column re-keys the stream.
 
             flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
         """

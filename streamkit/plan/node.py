@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkit.errors import Location, TopologyError
 from streamkit.names import check_name
+from streamkit.plan.expression_size import TOO_DEEP
 
 if TYPE_CHECKING:
     from streamkit.plan.building import Building
@@ -166,9 +167,7 @@ class Node:
                 try:
                     digest.update(_digest_of(getattr(self, one.name)))
                 except RecursionError:
-                    raise TopologyError(
-                        "an expression is nested too deeply; expected fewer levels, or parts in steps of their own", self.at
-                    ) from None
+                    raise TopologyError(TOO_DEEP, self.at) from None
         return digest.digest()
 
     def __repr__(self) -> str:

@@ -166,7 +166,8 @@ def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have 
         if missing or unknown:
             complaint = f"no column {missing[0]!r}" if missing else f"the unknown column {unknown[0]!r}"
         names = ", ".join(map(str, found)) or "none"
-        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}", rows)
+        advice = "; a column without a value is written too, as None" if missing and topic.schema[missing[0]].nullable else ""
+        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}{advice}", rows)
 
 
 class _Rows:

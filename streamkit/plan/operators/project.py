@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.data_type import fields_of
-from streamkit.errors import TopologyError
+from streamkit.errors import Location, TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
+from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Call, Cast, Expression, Literal, PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
@@ -56,10 +57,10 @@ class Select(ProjectNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_distinct((name for name, _ in self.columns if name != "*"), "column", self.at)
+        check_distinct((name for name, expression in self.columns if not _is_star(expression)), "column", self.at)
 
     def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
-        chosen = dict(_expanded(self.columns, rows.schema))
+        chosen = dict(_expanded(self.columns, rows.schema, analyzer, self.at))
         kept = {name: Reference(name) for name in rows.key if name not in chosen}
         return typed({**kept, **chosen}.items(), rows.schema, analyzer, self.at)
 
@@ -250,8 +251,33 @@ def add_widened(rows: Step, types: dict[str, str], step_id: str, building: Build
     return rows if cast is rows else building.add(cast)
 
 
-def _expanded(columns: tuple[tuple[str, Expression], ...], schema: Schema) -> list[tuple[str, Expression]]:
+def _is_star(expression: Expression) -> bool:
+    return isinstance(expression, Reference) and expression.name.split(".")[-1] == "*"
+
+
+def _expanded(
+    columns: tuple[tuple[str, Expression], ...], schema: Schema, analyzer: Analyzer, at: Location | None
+) -> list[tuple[str, Expression]]:
+    """The columns, and in the place of `*` all there are; in that of `struct.*` the struct's fields, whose names must be new."""
     expanded: list[tuple[str, Expression]] = []
+    has_fields = False
     for name, expression in columns:
-        expanded += [(each, Reference(each)) for each in schema.names] if expression == Reference("*") else [(name, expression)]
+        if expression == Reference("*"):
+            expanded += [(each, Reference(each)) for each in schema.names]
+        elif isinstance(expression, Reference) and _is_star(expression):
+            expanded += _fields(expression.name.removesuffix(".*"), schema, analyzer, at)
+            has_fields = True
+        else:
+            expanded.append((name, expression))
+    if has_fields:
+        check_distinct((name for name, _ in expanded), "column", at)
     return expanded
+
+
+def _fields(name: str, schema: Schema, analyzer: Analyzer, at: Location | None) -> list[tuple[str, Expression]]:
+    """The fields of a struct, under their own names; TopologyError if it is none."""
+    ((_, struct),) = analyzer.project(schema, [(name, Reference(name))], at)
+    fields = fields_of(struct.type)
+    if fields is None:
+        raise TopologyError(f"{name}.* stands for the fields of a struct; {name} is {struct.type}", at)
+    return [(field, Reference(f"{name}.{part(field)}")) for field, _ in fields]
