@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from streamkit.data_type import has_map
 from streamkit.expressions.characters import bytes_of, numbers_of
 from streamkit.expressions.mapping import each_constant
-from streamkit.expressions.md5 import md5_text, md5_texts
 from streamkit.expressions.numbers import values_of
 from streamkit.expressions.operation import Datum, Invocation, RuleError, always_nullable, never_null, operation
 from streamkit.plan.expression import TypedExpression
@@ -24,7 +23,7 @@ _LONG_DECIMAL = 18  # digits that fit into 64 bits
 
 @operation("md5", takes="binary", gives="string")
 def _md5(_: TypedExpression, value: Datum) -> Datum:
-    return pa.scalar(md5_text(value.as_py()), pa.string()) if isinstance(value, pa.Scalar) else md5_texts(value)
+    return _digests(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest(), pa.string(), value)
 
 
 @operation("sha1", takes="binary", gives="string", functions=("sha",))

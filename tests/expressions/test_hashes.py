@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import zlib
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.expressions.md5 import md5_texts
 from tests.expressions.values import in_texts, value_of
 
 GOLDEN = {  # from Spark 4.2
@@ -54,17 +51,6 @@ def test_a_null_between_values_changes_nothing():
     """Spark skips nulls: the hash of (a, null, b) is that of (a, b)."""
     assert value_of("hash(1, CAST(NULL AS INT), 2)") == value_of("hash(1, 2)")
     assert value_of("xxhash64(CAST(NULL AS INT), 'a')") == value_of("xxhash64('a')")
-
-
-@pytest.mark.parametrize("sizes", [range(56), range(130)])
-def test_many_values_at_once_have_the_digests_of_each(sizes):
-    """MD5 is computed on all short rows together: each has its own digest, beside nulls and long ones, and in a slice."""
-    chance = random.Random(str(sizes))
-    data = [chance.randbytes(chance.choice(sizes)) if chance.random() < 0.9 else None for _ in range(40_000)]
-    expected = [None if value is None else hashlib.md5(value).hexdigest() for value in data]
-    values = pa.array(data, pa.binary())
-    assert md5_texts(values).to_pylist() == expected
-    assert md5_texts(values.slice(3, 30_000)).to_pylist() == expected[3:30_003]
 
 
 @settings(max_examples=40, deadline=None)
