@@ -187,6 +187,7 @@ class Stream(ForeignNames):
         """
         Call a Python function with each record, as a dict of its columns, and pass the records on as they are.
 
+        The dict of a tombstone has `_deleted`, which is true, and None for its values.
         It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
         """
         effect = arguments.effect(function, "peek")
@@ -194,7 +195,7 @@ class Stream(ForeignNames):
 
     def foreach(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> None:
         """
-        Call a Python function with each record, as a dict of its columns, and end the stream.
+        Call a Python function with each record, as a dict of its columns, and end the stream; tombstones as in `peek`.
 
         Records of one key come in their order. After a fault a record may come again: what the function does elsewhere is at least once.
         """

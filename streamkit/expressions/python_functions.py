@@ -111,10 +111,11 @@ class _Call:
         return self._converted(values)
 
     def by_effect(self) -> pa.Array:
-        """Nulls, whatever the function gives."""
+        """Nulls, whatever the function gives. The last argument tells a tombstone, and is shown of tombstones alone."""
         names = self.function.parameters
         for row in zip(*map(python_values, self.arguments)):
-            self._called(row, dict(zip(names, row)))
+            seen = row if row[-1] else row[:-1]
+            self._called(seen, dict(zip(names, seen)))
         return pa.nulls(self.count)
 
     def by_series(self) -> pa.Array:

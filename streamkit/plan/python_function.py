@@ -23,7 +23,7 @@ class PythonFunction:
     A user's function, its declared result type, and how it is called.
 
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
-    `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row,
+    `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row, with `_deleted` if it is a tombstone,
     of which nothing is wanted back). `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only
     its address tells from others.
     """
