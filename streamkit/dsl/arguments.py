@@ -15,7 +15,7 @@ from streamkit.errors import SchemaError, TopologyError
 from streamkit.names import DELETED
 from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.location import user_location
-from streamkit.plan.node import Node
+from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
 from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, RECORD, RECORDS, PythonFunction, python_function
 from streamkit.schema import Schema, check_user_schema
@@ -144,7 +144,7 @@ def mapped(
     _check_function(function, verb)
     columns = _declared(schema, verb)
     kind, style = {"map": (MapNode, RECORD), "flat_map": (FlatMap, RECORDS), "map_batches": (MapBatches, BATCHES)}[verb]
-    given = (key,) if isinstance(key, str) else None if key is None else names(key, verb)
+    given = None if key is None else key_names(key, verb)
     value = _typed_function(function, columns, style, with_mark=style != BATCHES)
     return kind(node, value, tombstones, _required(columns), given, name=name, at=user_location())
 
@@ -155,6 +155,15 @@ def flat_mapped_values(node: Node, function: Any, schema: str | None, tombstones
     columns = _declared(schema, "flat_map_values")
     value = _typed_function(function, columns, RECORDS)
     return FlatMapValues(node, value, tombstones, _required(columns), name=name, at=user_location())
+
+
+def key_names(key: Any, verb: str) -> tuple[str, ...]:
+    """The names of key columns, of one name or several; TopologyError if they are none."""
+    found = names((key,) if isinstance(key, str) or not isinstance(key, Iterable) else key, verb)
+    check_distinct(found, "key column", user_location())
+    if not found:
+        raise TopologyError(f"{verb}() was given an empty key=; expected at least one column", user_location())
+    return found
 
 
 def is_function(value: object) -> bool:
