@@ -9,15 +9,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamkit.data_type import struct_of
+from streamkit.data_type import array_of, struct_of
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.errors import SchemaError, TopologyError
+from streamkit.names import DELETED
 from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
-from streamkit.plan.node import Node
-from streamkit.plan.operators.project import PythonColumns
-from streamkit.plan.python_function import BATCH, EFFECT, RECORD, PythonFunction, python_function
+from streamkit.plan.node import Node, check_distinct
+from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
+from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, RECORD, RECORDS, PythonFunction, python_function
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -116,25 +117,93 @@ def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
     return values
 
 
-def python_columns(node: Node, function: Any, schema: str | None, by: str, verb: str, name: str | None = None) -> PythonColumns:
-    """The step that a Python function over whole rows is; TopologyError if it is no function, or its schema is none."""
-    if not callable(function) or isinstance(function, Column):
+def python_columns(
+    node: Node, function: Any, schema: str | None, verb: str, by: str = "row", tombstones: bool = False, name: str | None = None
+) -> PythonColumns:
+    """The step that gives value columns, or a key, by a Python function; TopologyError if it is no function, or its schema is none."""
+    _check_function(function, verb)
+    if by not in _STYLES:
+        raise TopologyError(f"{verb}(by={by!r}); expected one of {', '.join(map(repr, _STYLES))}", user_location())
+    if tombstones and by != "row":
+        raise TopologyError(f"{verb}(by={by!r}, tombstones=True): a batch has no tombstones; expected by='row'", user_location())
+    columns = _declared(schema, verb)
+    value = _typed_function(function, columns, _STYLES[by])
+    is_key, at = verb == "select_key", user_location()
+    return PythonColumns(node, value, tombstones, _required(columns), is_key, name=name, at=at)
+
+
+def mapped(
+    node: Node,
+    function: Any,
+    schema: str | None,
+    key: str | Iterable[str] | None,
+    verb: str,
+    tombstones: bool = False,
+    name: str | None = None,
+) -> MapNode:
+    """The step of map, flat_map or map_batches; TopologyError as `python_columns`."""
+    _check_function(function, verb)
+    columns = _declared(schema, verb)
+    kind, style = {"map": (MapNode, RECORD), "flat_map": (FlatMap, RECORDS), "map_batches": (MapBatches, BATCHES)}[verb]
+    given = None if key is None else key_names(key, verb)
+    value = _typed_function(function, columns, style, with_mark=style != BATCHES)
+    return kind(node, value, tombstones, _required(columns), given, name=name, at=user_location())
+
+
+def flat_mapped_values(node: Node, function: Any, schema: str | None, tombstones: bool, name: str | None) -> FlatMapValues:
+    """The step of flat_map_values; TopologyError as `python_columns`."""
+    _check_function(function, "flat_map_values")
+    columns = _declared(schema, "flat_map_values")
+    value = _typed_function(function, columns, RECORDS)
+    return FlatMapValues(node, value, tombstones, _required(columns), name=name, at=user_location())
+
+
+def key_names(key: Any, verb: str) -> tuple[str, ...]:
+    """The names of key columns, of one name or several; TopologyError if they are none."""
+    found = names((key,) if isinstance(key, str) or not isinstance(key, Iterable) else key, verb)
+    check_distinct(found, "key column", user_location())
+    if not found:
+        raise TopologyError(f"{verb}() was given an empty key=; expected at least one column", user_location())
+    return found
+
+
+def is_function(value: object) -> bool:
+    """Whether a value is a Python function, and no column."""
+    return callable(value) and not isinstance(value, Column)
+
+
+def _check_function(function: Any, verb: str) -> None:
+    if not is_function(function):
         raise TopologyError(
             f"{verb}() was given {function!r}; expected a Python function of a row, or with_columns(…) for columns",
             user_location(),
         )
-    if by not in _STYLES:
-        raise TopologyError(f"{verb}(by={by!r}); expected one of {', '.join(map(repr, _STYLES))}", user_location())
+
+
+def _declared(schema: str | None, verb: str) -> Schema:
+    """The columns that a function gives."""
     if schema is None:
         raise TopologyError(
             f"{verb}() of a function needs a schema of what it gives; expected schema='region string'", user_location()
         )
     try:
-        columns = check_user_schema(Schema.parse(schema))
-        value = python_function(function, struct_of((column.name, column.type) for column in columns), _STYLES[by])
+        return check_user_schema(Schema.parse(schema))
     except SchemaError as error:
         raise TopologyError(str(error), user_location()) from None
-    return PythonColumns(node, value, verb == "select_key", name=name, at=user_location())
+
+
+def _typed_function(function: Any, columns: Schema, style: str, with_mark: bool = False) -> PythonFunction:
+    """The function with the type it gives: structs of these columns, with the mark of tombstones if it may set that."""
+    mark = [(DELETED, "boolean")] if with_mark else []
+    type = struct_of([*((column.name, column.type) for column in columns), *mark])
+    try:
+        return python_function(function, array_of(type) if style in (RECORDS, BATCHES) else type, style)
+    except SchemaError as error:
+        raise TopologyError(str(error), user_location()) from None
+
+
+def _required(columns: Schema) -> tuple[str, ...]:
+    return tuple(column.name for column in columns if not column.nullable)
 
 
 def effect(function: Any, verb: str) -> PythonFunction:

@@ -25,7 +25,8 @@ FOREIGN: dict[str, dict[str, str]] = {
         "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
         "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
-        **dict.fromkeys(("flat_map_values", "explode"), 'flat_map(F.explode("column"))'),
+        "explode": 'flat_map(F.explode("column"))', "branch": 'split().branch(condition, "name").default("rest")',
+        **dict.fromkeys(("map_in_arrow", "map_in_pandas", "map_partitions"), 'map_batches(function, schema="column type")'),
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },
     "Table": _OF_BOTH | {
@@ -33,6 +34,9 @@ FOREIGN: dict[str, dict[str, str]] = {
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
     },
     "GlobalTable": {name: call for name, call in _OF_BOTH.items() if call in (_FILTER, _COLUMNS)} | {"with_column_renamed": 'rename(old="new")'},
+    "Split": {
+        "default_branch": 'default("name")', "no_default_branch": "no_default()", "otherwise": 'default("name")', "when": 'branch(condition, "name")',
+    },
     "Grouped": {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
@@ -50,16 +54,14 @@ FOREIGN_MODES = {
 }  # fmt: skip
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
-        **dict.fromkeys(("map", "map_batches"), "map_values(function, schema=…) runs a Python function on each row"),
         **dict.fromkeys(("process", "process_values", "transform"), ""),
-        **dict.fromkeys(("split", "branch"), "a filter(condition) for each branch does the same"),
-        "repartition": "",
-        "to_table": 'to("topic") of a compacted topic, and the topology\'s table("topic")', "cogroup": "",
+        "cogroup": "",
     },
     "Table": {
         "group_by": 'emit("every").group_by(…) counts every change as a record',
     },
     "GlobalTable": {},
+    "Split": {},
     "Grouped": {
         **dict.fromkeys(("reduce", "aggregate"), "agg(name=F.sum(…)) takes count, count_if, sum, avg, min and max"), "cogroup": "",
     },
@@ -69,6 +71,7 @@ _NOUNS = {
     "Stream": "a stream",
     "Table": "a table",
     "GlobalTable": "a global table",
+    "Split": "a split",
     "Grouped": "a group",
     "Topology": "a topology",
 }

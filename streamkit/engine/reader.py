@@ -22,7 +22,7 @@ from streamkit.engine.exchange import Packed, control, fingerprint
 from streamkit.engine.kernels import Rows, kernel_of, run_operator
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
-from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
+from streamkit.engine.rows import concatenate, constant, rows_of
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
@@ -126,11 +126,9 @@ def _slice_batches(
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
         if placed:
             record |= _origin(piece, offsets)
-        rows = rows_of({**{name: batch[name] for name in columns}, **record, DELETED: batch[DELETED]})
-        if not is_table:
-            rows, deletions = without_deletions(rows)
-            context.count("deletion", program.inputs[piece.input].topic, deletions)
-        yield rows
+        if is_table or batch[DELETED].true_count:
+            record[DELETED] = batch[DELETED]
+        yield rows_of({**{name: batch[name] for name in columns}, **record})
 
 
 def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:

@@ -67,6 +67,9 @@ def stateless() -> sk.Topology:
 class Stateless(Interpreter):
     def process(self, record: Record) -> None:
         row = record.row
+        if record.deleted:  # "amount > 0" drops it, "not paid" keeps it
+            self.write("unpaid", [Emitted({"customer": row["customer"]}, record.timestamp, deleted=True)])
+            return
         if row["amount"] is not None and row["amount"] > 0:
             item = row["item"].upper() if row["item"] is not None else None
             self.write(
@@ -117,6 +120,9 @@ class Joins(Interpreter):
 
     def _order(self, record: Record) -> None:
         row = record.row
+        if record.deleted:
+            self.deletions += 2  # of the joins with people and with items
+            return
         person = self.people.get(row["customer"]) or {"level": None, "points": None}
         joined = {**only(row, "customer", "item", "amount"), **only(person, "level", "points")}
         self.write("with_people", [Emitted(joined, record.timestamp)])
@@ -162,7 +168,7 @@ class Windowed(Interpreter):
 
     def process(self, record: Record) -> None:
         row = record.row
-        self.write("tumbling_every", self.tumbling.add(row, record.timestamp, record.order))
+        self.write("tumbling_every", self.tumbling.add(row, record.timestamp, record.order, record.deleted))
         if row["item"] is not None:
             self.write("hopping_every", self.hopping.add({**row, "thing": row["item"]}, record.timestamp, record.order))
 
@@ -204,9 +210,9 @@ class Folded(Interpreter):
         row, amount = record.row, record.row["amount"]
         if amount is None or amount > -40:
             for one in (self.hopping, self.totals):
-                one.add(row, record.timestamp, record.order)
+                one.add(row, record.timestamp, record.order, record.deleted)
             sign = None if amount is None else "-" if amount < 0 else "+"
-            self.signs.add({"sign": sign}, record.timestamp, record.order)
+            self.signs.add({"sign": sign}, record.timestamp, record.order, record.deleted)
 
     def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
         self.write("final", [result])
@@ -262,7 +268,7 @@ class Chained(Interpreter):
         if record.input == CUSTOMERS:
             self.people.put(record.row, record.timestamp, record.deleted)
         else:
-            self.first.add(record.row, record.timestamp, record.order)
+            self.first.add(record.row, record.timestamp, record.order, record.deleted)
 
     def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
         if aggregation is self.again:
@@ -311,7 +317,7 @@ class Tables(Interpreter):
                     "people_every", [change.with_row({**only(change.row, "customer", "level"), "town": change.row["city"]})]
                 )
             return
-        for result in self.counts.add(record.row, record.timestamp, record.order):
+        for result in self.counts.add(record.row, record.timestamp, record.order, record.deleted):
             row = {"customer": result.row["customer"], "orders": result.row["orders"], "spent": result.row["total"] or 0}
             self.write("counts_every", [result.with_row(row)])
 
@@ -366,7 +372,10 @@ class Merged(Interpreter):
             return
         value = record.row["amount" if record.input == self.ORDERS else "level"]
         row = {"customer": record.row["customer"], "value": value}
-        self.write("both_every", self.both.add(row, record.timestamp, record.order))
+        self.write("both_every", self.both.add(row, record.timestamp, record.order, record.deleted))
+        if record.deleted:  # no condition on the value keeps it
+            self.deletions += 1  # of the join
+            return
         person = self.people.get(row["customer"]) or {"city": None}
         self.write("with_city", [Emitted({**row, "city": person["city"]}, record.timestamp)])
         times = (value or 0) > 4 if record.input == self.PEOPLE else ((value or 0) > 0) + ((value or 0) > 20)
@@ -461,6 +470,9 @@ class TableJoins(Interpreter):
             self._again(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
 
     def _order(self, record: Record, key: str | None) -> None:
+        if record.deleted:
+            self.deletions += 2  # of the group and of the join
+            return
         for result in self.spent.add(record.row, record.timestamp, record.order):
             row = only(result.row, "orders", "total")
             self._changed(1, key, row, result.timestamp)
@@ -535,6 +547,13 @@ class Exploded(Interpreter):
 
     def process(self, record: Record) -> None:
         row, amount = record.row, record.row["amount"]
+        if record.deleted:
+            gone = Emitted(only(row, "customer"), record.timestamp, deleted=True)
+            self.write("parts", [gone])
+            self.write("kept", [gone])
+            self.deletions += 1  # of the group by customer
+            self.null_keys += 1  # of the group by part; by_part is behind a filter
+            return
         for part in (amount, None if amount is None else amount + 1, 7):
             piece = {**only(row, "customer", "item"), "part": part}
             self.write("parts", [Emitted(piece, record.timestamp)])

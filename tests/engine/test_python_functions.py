@@ -175,7 +175,8 @@ def test_what_goes_wrong_names_the_record(log, app, stream, column, message):
     ("given", "message"),
     [
         ({"b": 1, "c": 2}, "gave the column 'c'; declared are b"),
-        (None, "gave None; expected a dict of the columns b"),
+        (5, "gave 5; expected a dict of the columns b"),
+        ({"b": 1, "_deleted": True}, "gave the column '_deleted'; declared are b"),
         ({"b": "x"}, "declared is struct<b:int>"),
     ],
 )

@@ -11,12 +11,11 @@ from streamkit.errors import Location, TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.dotted_name import part
-from streamkit.plan.expression import Call, Cast, Expression, Literal, PythonCall, Reference, TypedExpression
+from streamkit.plan.expression import Cast, Expression, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
 from streamkit.plan.node import STREAM, check_distinct
 from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
-from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns, with_operator
 from streamkit.schema import Schema
@@ -111,46 +110,6 @@ class SelectKey(ProjectNode):
 
     def text(self) -> str:
         return f"select key {named_text(self.columns)}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PythonColumns(ProjectNode):
-    """
-    The columns that a user's function gives of the whole row, in place of the value columns.
-
-    `function` takes a row (or a batch) of all columns and gives those of its declared struct type. With `is_key` these become the key,
-    and the other columns stay.
-    """
-
-    kind: ClassVar[str] = "map_values"
-    function: PythonFunction
-    is_key: bool = False
-
-    @property
-    def declared(self) -> tuple[tuple[str, str], ...]:
-        """The names and types of the columns that the function gives."""
-        return fields_of(self.function.type) or ()
-
-    def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
-        names = [name for name, _ in self.declared]
-        taken = [name for name in names if name in rows.key and not self.is_key]
-        if taken:
-            raise TopologyError(
-                f"map_values() declares the column {taken[0]!r}, which is part of the key {list(rows.key)}; expected value columns only",
-                self.at,
-            )
-        function = replace(self.function, parameters=rows.schema.names)
-        given = PythonCall(function, tuple(Reference(name) for name in rows.schema.names))
-        computed = {name: Call("get_field", (given, Literal(name))) for name in names}
-        kept = {name: Reference(name) for name in (rows.schema.names if self.is_key else rows.key)}
-        return typed({**kept, **computed}.items(), rows.schema, analyzer, self.at)
-
-    def key_of(self, key: Key) -> Key:
-        return tuple(name for name, _ in self.declared) if self.is_key else key
-
-    def text(self) -> str:
-        columns = ", ".join(f"{name} {type}" for name, type in self.declared)
-        return f"{'select key' if self.is_key else 'map values'} by {self.function.name}: {columns}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
