@@ -25,8 +25,8 @@ class PythonFunction:
 
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
     `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row, with `_deleted` if it is a tombstone,
-    of which nothing is wanted back). `records` and `batches` are called as `record` and `batch`, and give any number of rows. `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only
-    its address tells from others.
+    of which nothing is wanted back). `records` and `batches` are called as `record` and `batch`, and give any number of rows.
+    `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only its address tells from others.
     """
 
     name: str

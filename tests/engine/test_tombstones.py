@@ -123,13 +123,13 @@ def test_joins_skip_and_count_them(app, stream, kind, how):
 
 
 def test_a_key_made_of_values_is_lost(app, stream):
-    """A tombstone that is re-keyed by its values has a null key: it is dropped where records move by key, and counted."""
+    """A tombstone that is re-keyed by its values has a null key: a group drops and counts it; a topic gets it as it is."""
     stream.select_key("v").group_by_key().agg(n=F.count("*")).emit("every").to("out")
     stream.select_key("v").to("copy")
     with TopologyTestDriver(app) as driver:
         driver.pipe("in", [LIVE, GONE])
-        assert [row["v"] for row in driver.read("copy")] == [1]
-        assert (driver.metrics()["null_key"], driver.metrics()["deletion"]) == (2, 0)
+        assert [(row["v"], row["k"], row["_deleted"]) for row in driver.read("copy")] == [(1, "a", False), (None, None, True)]
+        assert (driver.metrics()["null_key"], driver.metrics()["deletion"]) == (1, 0)
 
 
 def test_a_batch_without_tombstones_carries_no_mark(app, stream, monkeypatch):
@@ -144,3 +144,14 @@ def test_a_batch_without_tombstones_carries_no_mark(app, stream, monkeypatch):
     stream.to("out")
     outcome(app, "k")
     assert marks == [False, True, False]
+
+
+@pytest.mark.parametrize("schema", ["n int NOT NULL", "n int"])
+def test_a_key_that_may_not_be_null_is_not(app, stream, schema):
+    """A topic whose key is NOT NULL does not get a tombstone that lost its key; it is counted."""
+    stream.map(lambda row: {"n": row["v"]}, schema, key="n").to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [LIVE, GONE])
+        is_kept = schema == "n int"
+        assert [row["n"] for row in driver.read("out")] == [1, None][: 1 + is_kept]
+        assert driver.metrics()["null_key"] == (not is_kept)

@@ -51,8 +51,13 @@ def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTop
 
 
 def _without_keyless_deletions(operator: Write, output: Output, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The rows without deletions whose key is null: a key that was computed from values is null in a deletion."""
-    if not output.key or not _has_deletions(batch):
+    """
+    The rows without deletions whose key is null, if the topic takes none: a key that was computed from values is null in a deletion.
+
+    As in Kafka Streams such a record is written, though it deletes nothing; a compacted topic has no place for it.
+    """
+    takes_null_keys = output.cleanup_policy != "compact" and all(output.schema[name].nullable for name in output.key)
+    if not output.key or takes_null_keys or not _has_deletions(batch):
         return batch
     keyless = pc.and_(batch[DELETED], is_null_key(batch, output.key))
     context.count("null_key", operator.id, keyless.true_count)
