@@ -105,11 +105,11 @@ def test_flat_map_gives_a_record_for_each_dict(app, stream, options):
 
 @pytest.mark.parametrize("options", CUTS, ids=repr)
 def test_the_order_of_what_one_record_becomes(app, stream, options):
-    """What a record becomes stands at its place, in the order of the list, also behind an exchange and when it is made twice."""
+    """What a record becomes stands at its place, in the order of the list, also when it is made twice, and where parts that went to different tasks meet again."""
     parts = stream.flat_map_values(twice, "w int").flat_map(
         lambda row: [{"p": 0, "w": row["w"]}, {"p": 1, "w": -row["w"]}], "p int, w int"
     )
-    parts.select_key(one=F.lit(1)).repartition().to("out")
+    parts.select_key("w").repartition().select_key(one=F.lit(1)).repartition().to("out")
     rows = [LIVE, {**OTHER, "t": [5, 3]}]
     expected = [sign * value for value in (1, 1, 2, 2, 5, 5, 3, 3) for sign in (1, -1)]
     assert [w for w, _ in outcome(app, "w", rows=rows, **options)] == expected
