@@ -102,6 +102,7 @@ class _Call:
         self.arguments = arguments
         self.count = count
         self.type = to_arrow(function.type)
+        self.fields = frozenset(name for name, _ in fields_of(element_of(function.type) or function.type) or ())
 
     def results(self) -> pa.Array:
         """One value a row."""
@@ -227,10 +228,7 @@ class _Call:
 
     def _declared(self) -> list[str]:
         """The columns that the function gives."""
-        return [name for name in self._fields() if name != DELETED]
-
-    def _fields(self) -> list[str]:
-        return [name for name, _ in fields_of(element_of(self.function.type) or self.function.type) or ()]
+        return [name for name, _ in fields_of(element_of(self.function.type) or self.function.type) or () if name != DELETED]
 
     def _listed(self, row: Sequence[Any]) -> list[Any]:
         """What the function gives of a row, which is a list, or a generator."""
@@ -267,11 +265,11 @@ class _Call:
     def _check_names(self, value: Any, row: Sequence[Any]) -> None:
         if value is None:  # a tombstone, where one is allowed
             return
-        declared = self._declared()
         if not isinstance(value, dict):
-            raise self._wrong(f"gave {value!r}; expected a dict of the columns {', '.join(declared)}", row)
-        if unknown := sorted(map(str, value.keys() - set(self._fields()))):
-            raise self._wrong(f"gave the column {unknown[0]!r}; declared are {', '.join(declared)}", row)
+            raise self._wrong(f"gave {value!r}; expected a dict of the columns {', '.join(self._declared())}", row)
+        if not self.fields.issuperset(value):
+            unknown = sorted(str(name) for name in value if name not in self.fields)
+            raise self._wrong(f"gave the column {unknown[0]!r}; declared are {', '.join(self._declared())}", row)
 
     def _from_frame(self, frame: Any) -> pa.Array:
         """A DataFrame as structs, its columns by their names."""
