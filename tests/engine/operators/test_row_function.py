@@ -105,7 +105,7 @@ def test_flat_map_gives_a_record_for_each_dict(app, stream, options):
 
 @pytest.mark.parametrize("options", CUTS, ids=repr)
 def test_the_order_of_what_one_record_becomes(app, stream, options):
-    """What a record becomes stands at its place, in the order of the list, also when it is made twice, and where parts that went to different tasks meet again."""
+    """What a record becomes stands at its place, in the order of the list, also where parts that went to different tasks meet again."""
     parts = stream.flat_map_values(twice, "w int").flat_map(
         lambda row: [{"p": 0, "w": row["w"]}, {"p": 1, "w": -row["w"]}], "p int, w int"
     )
