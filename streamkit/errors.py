@@ -118,7 +118,15 @@ class OffsetOutOfRangeError(StreamKitError):
 
 
 class EvaluationError(StreamKitError):
-    """An expression failed on a row, as it would in Spark under ANSI rules."""
+    """
+    An expression failed on a row, as it would in Spark under ANSI rules, or a user's function did.
+
+    `row` is a batch with that row alone, if whoever raised the error knows it.
+    """
+
+    def __init__(self, message: str, row: Any = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class CorruptionError(StreamKitError):

@@ -65,18 +65,29 @@ def functions_in(value: Any) -> set[str]:
     return set().union(*map(functions_in, value.values())) if isinstance(value, dict) else set()
 
 
-@operation("python", lazy=True, fails=always, nullable=always_nullable, once=True)
-def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
-    """The function's results; EvaluationError if it raises, or gives what its declared type does not hold."""
+def function_of(expression: TypedExpression) -> PythonFunction:
+    """The function that an expression calls; EvaluationError if this process does not know it."""
     function = PYTHON_FUNCTIONS.get(expression.value)
     if function is None:
         raise EvaluationError(
             f"the function {expression.value!r} is not known to this process; expected the program to come from the topology that has it"
         )
+    return function
+
+
+def calls_twice() -> bool:
+    """Whether functions are called twice, within `called_twice`."""
+    return _is_checked.get()
+
+
+@operation("python", lazy=True, fails=always, nullable=always_nullable, once=True)
+def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
+    """The function's results; EvaluationError if it raises, or gives what its declared type does not hold."""
+    function = function_of(expression)
     arguments = [broadcast(rows.value(argument), rows.count) for argument in expression.arguments]
     call = _Call(function, expression, arguments, rows.count)
     found = call.results()
-    if _is_checked.get() and function.style != EFFECT:
+    if calls_twice() and function.style != EFFECT:
         if not _is_same(found, call.results()):
             raise EvaluationError(
                 f"{typed_text(expression)} gave two results for the same values; expected a deterministic function"
@@ -251,12 +262,12 @@ class _Call:
     def _converted(self, values: list[Any]) -> pa.Array:
         """Python values as an array of the declared type."""
         try:
-            return _exact(values, self.type)
+            return exact_array(values, self.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass
         for place, value in enumerate(values):
             try:
-                _exact([value], self.type)
+                exact_array([value], self.type)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 row = [python_values(argument.slice(place, 1))[0] for argument in self.arguments]
                 raise self._wrong(f"gave {value!r} ({type_name(value)}); declared is {self.function.type}", row) from None
@@ -324,7 +335,7 @@ def _series(array: pa.Array) -> Any:
     return series if series.to_numpy().flags.writeable else series.copy()  # whether a function may write must not depend on nulls
 
 
-def _exact(values: list[Any], type: pa.DataType) -> pa.Array:
+def exact_array(values: list[Any], type: pa.DataType) -> pa.Array:
     """The array of these values; ValueError for a fraction where the type wants an integer, which Arrow would cut off."""
     array = pa.array(values, type)
     if _has_fraction(values, pa.list_(type)):
