@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamkit import errors, functions
+    from streamkit.dsl.cogrouped import Cogrouped
     from streamkit.dsl.column import Column
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.stream import Stream
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from streamkit.schema import Schema
 
 _HOMES = {
+    "Cogrouped": "streamkit.dsl.cogrouped",
     "Column": "streamkit.dsl.column",
     "GlobalTable": "streamkit.dsl.table",
     "Grouped": "streamkit.dsl.grouped",
@@ -57,6 +59,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Cogrouped",
     "Column",
     "GlobalTable",
     "Grouped",

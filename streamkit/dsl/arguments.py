@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,8 +19,9 @@ from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, check_distinct
+from streamkit.plan.operators.function_aggregate import Folding
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
-from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, RECORD, RECORDS, PythonFunction, python_function
+from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -211,6 +214,69 @@ def effect(function: Any, verb: str) -> PythonFunction:
     if not callable(function) or isinstance(function, Column):
         raise TopologyError(f"{verb}() was given {function!r}; expected a Python function of a row", user_location())
     return python_function(function, "void", EFFECT)
+
+
+def folding(
+    verb: str, initial: object, updates: Iterable[PythonFunction], schema: str, merge: object, tombstones: bool
+) -> Folding:
+    """How functions fold records into a state; TopologyError if one is no function, or the schema is none."""
+    try:
+        columns = check_user_schema(Schema.parse(schema))
+        struct_of((column.name, column.type) for column in columns)
+    except SchemaError as error:
+        raise TopologyError(str(error), user_location()) from None
+    begins = initial if callable(initial) else _constant(_checked_state(verb, initial, columns))
+    return Folding(
+        tuple(updates),
+        folding_function(begins, verb, 0),
+        columns.ddl(),
+        None if merge is None else folding_function(merge, verb, 2),
+        tombstones,
+    )
+
+
+def folding_function(function: Any, verb: str, count: int) -> PythonFunction:
+    """A function that an aggregation calls with so many arguments; TopologyError if it cannot be called so."""
+    if not callable(function) or isinstance(function, Column):
+        raise TopologyError(f"{verb}() was given {function!r}; expected a Python function", user_location())
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # what does not tell its parameters is not checked
+        return python_function(function, "void", FOLD)
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise TopologyError(
+            f"{verb}() calls the function {name}{signature} with {count} arguments: {error}", user_location()
+        ) from None
+    return python_function(function, "void", FOLD)
+
+
+def _checked_state(verb: str, state: object, columns: Schema) -> dict[str, Any] | None:
+    """A state that is given as it is; TopologyError if it is not a dict of these columns, or None."""
+    if state is not None and not isinstance(state, dict):
+        raise TopologyError(
+            f"{verb}() was given the initial state {state!r}; expected a dict of the columns {', '.join(columns.names)}, None, "
+            "or a function that gives one",
+            user_location(),
+        )
+    for name in state or {}:
+        if name not in columns:
+            raise TopologyError(
+                f"the initial state has the column {name!r}; declared are {', '.join(columns.names)}", user_location()
+            )
+    return state
+
+
+def _constant(state: dict[str, Any] | None) -> Callable[[], dict[str, Any] | None]:
+    """A function that gives copies of a state."""
+    kept = copy.deepcopy(state)
+
+    def initial() -> dict[str, Any] | None:
+        return copy.deepcopy(kept)
+
+    return initial
 
 
 def printing(label: str | None) -> PythonFunction:

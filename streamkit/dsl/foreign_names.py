@@ -23,7 +23,8 @@ FOREIGN: dict[str, dict[str, str]] = {
     "Stream": _OF_BOTH | {
         "union": "merge(stream)", "union_all": "merge(stream)", "union_by_name": "merge(stream)", "combine": "merge(stream)",
         "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
-        "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
+        "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").aggregate(initial, update, schema)',
+        "reduce": 'group_by("column").reduce(function)', "cogroup": 'group_by("column").cogroup(update)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
         "explode": 'flat_map(F.explode("column"))', "branch": 'split().branch(condition, "name").default("rest")',
         **dict.fromkeys(("map_in_arrow", "map_in_pandas", "map_partitions"), 'map_batches(function, schema="column type")'),
@@ -40,7 +41,12 @@ FOREIGN: dict[str, dict[str, str]] = {
     "Grouped": {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
-        "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)",
+        "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)", "fold": "aggregate(initial, update, schema)",
+    },
+    "Cogrouped": {
+        "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
+        **dict.fromkeys(("agg", "count", "reduce"), "aggregate(initial, schema)"), "emit": 'aggregate(initial, schema), and then emit("final")',
+        "to": "aggregate(initial, schema), and then to(topic)",
     },
     "Topology": {
         "topic": 'stream("topic")', "source": 'stream("topic")', "read_stream": 'stream("topic")', "add_source": 'stream("topic")', "agent": 'stream("topic")',
@@ -55,16 +61,14 @@ FOREIGN_MODES = {
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
         **dict.fromkeys(("process", "process_values", "transform"), ""),
-        "cogroup": "",
     },
     "Table": {
         "group_by": 'emit("every").group_by(…) counts every change as a record',
     },
     "GlobalTable": {},
     "Split": {},
-    "Grouped": {
-        **dict.fromkeys(("reduce", "aggregate"), "agg(name=F.sum(…)) takes count, count_if, sum, avg, min and max"), "cogroup": "",
-    },
+    "Grouped": {},
+    "Cogrouped": {},
     "Topology": {"add_store": "", "add_state_store": "", "add_processor": "", "timer": ""},
 }  # fmt: skip
 _NOUNS = {
@@ -73,6 +77,7 @@ _NOUNS = {
     "GlobalTable": "a global table",
     "Split": "a split",
     "Grouped": "a group",
+    "Cogrouped": "a group of several streams",
     "Topology": "a topology",
 }
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
