@@ -103,7 +103,7 @@ class Grouped(ForeignNames):
 
         The state is a dict of the columns that `schema` declares ("total double, tags array<string>"); what a dict leaves out is null. A group
         begins with `initial`: a dict, None, or a function without arguments that gives one. `update(state, row)` gets a dict of all
-        columns and gives the new state; None deletes the group, and the next record begins anew. `merge(a, b)` joins two sessions.
+        columns and gives the new state; None deletes the group, and the next record starts again. `merge(a, b)` joins two sessions.
         Records come in the order of time. Functions must be deterministic and depend on their arguments alone: after a fault they run again.
         They are given copies, so that they may change them.
 

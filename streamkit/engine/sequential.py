@@ -139,7 +139,7 @@ class Functions:
         """
         The state after a row of input number `place`; None deletes it.
 
-        `state` None is that of a group without one, which begins anew.
+        `state` None is that of a group without one, which starts again.
         """
         if state is None and self._initial is None:
             return None if row is None else self._exact(self._updates[place], row)
@@ -204,7 +204,7 @@ def fold(
     The state of its group after each row; `states`, by group, are those before, and those at the end when it returns.
 
     `update` gives the new value of the group's old one (None: it has none) and the number of the row. The time is the larger of
-    both; it begins anew with a group. An EvaluationError carries the row as `record` gives it.
+    both; it starts again with a group. An EvaluationError carries the row as `record` gives it.
     """
     after = []
     for row, (code, timestamp) in enumerate(zip(codes.tolist(), timestamps.tolist(), strict=True)):

@@ -23,6 +23,7 @@ HANDLES = {
     "GlobalTable": app.global_table("users"),
     "Split": orders.split(),
     "Grouped": grouped,
+    "Cogrouped": grouped.cogroup(max),
     "Topology": app,
 }
 

@@ -2,7 +2,7 @@
 Aggregation by users' functions: a call for each record, in canonical order, and the three emissions.
 
 The rules are Kafka Streams': a state begins with the initial value, or with the first value of a reduction. A function that gives
-None deletes it, and the next record begins anew. A result has the larger of the event times of record and state.
+None deletes it, and the next record starts again. A result has the larger of the event times of record and state.
 """
 
 from __future__ import annotations
