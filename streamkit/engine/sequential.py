@@ -174,7 +174,7 @@ class Functions:
         """The state that a function gave, with all columns declared and no others; EvaluationError if it is none."""
         if found is None:
             return None
-        if not isinstance(found, Mapping):
+        if found.__class__ is not dict and not isinstance(found, Mapping):  # the second look is slow
             raise EvaluationError(
                 f"the function {function.name} gave {found!r}; expected a dict of the columns {', '.join(self._convert)}, or None"
                 f"{_called_with(given)}"

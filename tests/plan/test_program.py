@@ -17,6 +17,7 @@ from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.fold import Fold
+from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
@@ -118,6 +119,7 @@ OTHERS = (
     Split("d", 0, ("x",), (AMOUNT, CALL)),
     Branch("b", 0, ("d#1",)),
     Repartition("r", 1, ("x",), ("k",), True),
+    FunctionAggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", CALL, (CALL, CALL), None, ("every",), WINDOW, True),
 )
 
 
