@@ -185,9 +185,11 @@ class _Reading:
                 )
             raise TopologyError(_no_aggregate(text), self.at)
         arguments = tuple(map(self._argument, call.arguments))
-        if len(arguments) != function.arity:
+        most = max(function.arity, function.arity_max or 0)
+        if not function.arity <= len(arguments) <= most:
+            expected = str(most) if most == function.arity else f"{function.arity} to {most}"
             raise UnsupportedExpressionError(
-                f"the aggregate {text!r} has {len(arguments)} arguments; expected {function.arity}", self.at
+                f"the aggregate {text!r} has {len(arguments)} arguments; expected {expected}", self.at
             )
         invocation = Invocation(call.function, arguments, self.build, self._bound, self.call, self.zone)
         try:
@@ -197,7 +199,9 @@ class _Reading:
         except NoTranslationError as error:
             raise UnsupportedExpressionError(f"{error}, in {text}", self.at) from None
         every_row = function.name == "count" and argument.name == "literal" and argument.value is not None
-        return TypedAggregate(name, function.name, type, None if every_row else argument, function.is_nullable)
+        return TypedAggregate(
+            name, function.name, type, None if every_row else argument, function.is_nullable, function.is_ordered
+        )
 
     def _bare(self, expression: Expression) -> Expression:
         while isinstance(expression, (Alias, SqlText)):

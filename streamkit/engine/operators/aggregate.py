@@ -67,8 +67,10 @@ def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> 
     if batch is not None and batch.num_rows:
         if operator.folded:
             updated = _update(operator, _merge(operator, batch), context)
-        else:
+        elif "every" in operator.modes:
             updated, results["every"] = _update_each(operator, batch, context)
+        else:
+            updated = _update(operator, _merge(operator, _in_order(operator, batch, context)), context)
     if "latest" in operator.modes and updated.groups is not None:
         results["latest"] = _latest(operator, updated.groups, context)
     if "final" in operator.modes:
@@ -87,6 +89,22 @@ class _Updated:
     @classmethod
     def none(cls) -> _Updated:
         return cls(pa.array([], pa.binary()), None)
+
+
+def _in_order(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The states of rows that came one by one, in canonical order, since that is what the result depends on."""
+    rows = _placed(operator, batch, context)
+    states = dict(zip(state_names(operator.aggregates), lifted(operator.aggregates, rows), strict=True))
+    names = [*operator.key, *([WINDOW] if operator.window else []), TIMESTAMP, KEY_GROUP]
+    return rows_of({**{name: rows[name] for name in names}, **states})
+
+
+def _placed(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows to aggregate, in their windows and in canonical order."""
+    batch = keyed_values(operator.id, operator.key, batch, context)
+    if operator.window is not None:
+        batch = assign_windows(operator.window, batch, context, operator.id)
+    return in_canonical_order(batch)
 
 
 def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
@@ -142,7 +160,7 @@ def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Gr
     nullable = pa.array(indices, mask=indices < 0)
     largest = groups.timestamps.copy()
     largest[known] = np.maximum(largest[known], timestamps)
-    combined = combine(operator.aggregates, groups.states, [old.take(nullable) for old in states])
+    combined = combine(operator.aggregates, [old.take(nullable) for old in states], groups.states)
     return replace(groups, timestamps=largest, states=combined)
 
 
@@ -157,10 +175,7 @@ def _decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Numbers, list
 
 def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[_Updated, pa.RecordBatch]:
     """Fold row by row in canonical order: the updated groups, and the result after each row."""
-    batch = keyed_values(operator.id, operator.key, batch, context)
-    if operator.window is not None:
-        batch = assign_windows(operator.window, batch, context, operator.id)
-    batch = in_canonical_order(batch)
+    batch = _placed(operator, batch, context)
     groups_of_rows = _groups_of_rows(operator, batch)
     codes, first = _codes(operator, groups_of_rows)
     keys, touched = _sorted(operator, groups_of_rows.take(first), context)

@@ -223,8 +223,8 @@ class Aggregate(Operator):
 
     @property
     def folds(self) -> bool:
-        """True unless it gives a result for every record."""
-        return "every" not in self.modes
+        """True unless it gives a result for every record, or depends on their order."""
+        return "every" not in self.modes and not any(one.ordered for one in self.aggregates)
 
     def fold(self, step: Step, source: Step, state: Schema) -> Step:
         operator = Fold(f"{self.id}:fold", source.stage, (source.id,), self.key, self.aggregates, self.window)
