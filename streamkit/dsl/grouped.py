@@ -60,7 +60,7 @@ class Grouped(ForeignNames):
         """
         Compute aggregates of each group, as a table with the group's columns (and `window_start`, `window_end`) and these.
 
-        Each aggregate is one of count, count_if, sum, avg, min and max of any expression, named by keyword or by `.alias`. `store` makes the
+        Each aggregate is one function of the columns (`streamkit.functions` lists them), named by keyword or by `.alias`. `store` makes the
         table queryable under that name, and keeps it up to date even if nothing is emitted.
 
             flights.group_by("origin").agg(flights=F.count("*"), mean_delay=F.avg("dep_delay"), store="delays")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkit.dsl.column import Column
-from streamkit.functions.recording import constant, recorded
+from streamkit.functions.recording import constant, given, given_constant, given_text, recorded
 from streamkit.plan.expression import Call, Literal
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "collect_list",
     "collect_set",
     "count",
-    "countDistinct",
     "count_distinct",
     "count_if",
     "first",
@@ -66,14 +65,14 @@ def max(column: Column | str) -> Column:
     return recorded("max", column)
 
 
-def max_by(col: Column | str, ord: Column | str) -> Column:
-    """The value of `col` where `ord` is largest; of several such records that of the last."""
-    return recorded("max_by", col, ord)
+def max_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
+    """The value of `col` where `ord` is largest; of several such records that of the last. `k` is refused: there is one value."""
+    return recorded("max_by", col, ord, *given_constant(k))
 
 
-def min_by(col: Column | str, ord: Column | str) -> Column:
-    """The value of `col` where `ord` is smallest; of several such records that of the last."""
-    return recorded("min_by", col, ord)
+def min_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
+    """The value of `col` where `ord` is smallest; of several such records that of the last. `k` is refused: there is one value."""
+    return recorded("min_by", col, ord, *given_constant(k))
 
 
 def first(col: Column | str, ignorenulls: bool = False) -> Column:
@@ -86,9 +85,19 @@ def last(col: Column | str, ignorenulls: bool = False) -> Column:
     return recorded("last", col, constant(ignorenulls))
 
 
-def any_value(col: Column | str, ignoreNulls: bool = False) -> Column:
+def first_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """As `first`."""
+    return recorded("first", col, *map(given_text, given(ignoreNulls)))
+
+
+def last_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """As `last`."""
+    return recorded("last", col, *map(given_text, given(ignoreNulls)))
+
+
+def any_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
     """The value of some record: here of the first."""
-    return first(col, ignoreNulls)
+    return recorded("first", col, *map(given_text, given(ignoreNulls)))
 
 
 def collect_list(col: Column | str) -> Column:
@@ -127,8 +136,6 @@ def var_pop(col: Column | str) -> Column:
 
 
 mean = avg
-first_value, last_value = first, last
 array_agg = collect_list
-countDistinct = count_distinct
 std = stddev = stddev_samp
 variance = var_samp

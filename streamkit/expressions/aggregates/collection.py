@@ -143,6 +143,6 @@ COLLECT_SET = register(
 COUNT_DISTINCT = register(
     AggregateFunction(
         "count_distinct", _typed_count, _state_columns, _lift, _merge_sets, _counted,
-        functions=("countdistinct",), arity_max=16, is_nullable=False,
+        arity_max=16, is_nullable=False,
     )
 )  # fmt: skip
