@@ -11,8 +11,13 @@ import pytest
 
 import streamkit as sk
 from streamkit.engine.compile import compile
+from streamkit.engine.sequential import Functions
 from streamkit.errors import EvaluationError, TopologyError
+from streamkit.expressions.python_functions import registered
+from streamkit.plan.expression import TypedExpression
 from streamkit.plan.program import Program
+from streamkit.plan.python_function import FOLD, python_function
+from streamkit.schema import Schema
 from streamkit.testing.driver import TopologyTestDriver
 
 SCHEMA = "k string, v string"
@@ -126,13 +131,14 @@ def test_hopping_windows_start_each_from_the_initial_value(app, groups):
     ]  # fmt: skip
 
 
-def test_final_results_come_once_when_windows_close(app, groups):
+@pytest.mark.parametrize("batching", ["each", "all"])
+def test_final_results_come_once_when_windows_close(app, groups, batching):
     """Each window gives its state when it closes, in the order of windows and keys; one that was deleted gives nothing."""
     groups.windowed_by(sk.tumbling("10 ms", grace="5 ms")).aggregate({"v": "0"}, without_x, "v string").emit("final").to("out")
 
-    assert results(app, ("b", "A", 1), ("a", "B", 2), ("c", "C", 3), ("c", "x", 12), ("c", "x", 4), ("a", "D", 15), ("a", "E", 40)) == [
-        ("a", 0, 10, "0+B", 2), ("b", 0, 10, "0+A", 1), ("a", 10, 20, "0+D", 15),
-    ]  # fmt: skip
+    with TopologyTestDriver(app, batching=batching) as driver:
+        pipe(driver, ("b", "A", 1), ("a", "B", 2), ("c", "C", 3), ("c", "x", 4), ("c", "x", 12), ("a", "D", 14), ("a", "E", 40))
+        assert records(driver) == [("a", 0, 10, "0+B", 2), ("b", 0, 10, "0+A", 1), ("a", 10, 20, "0+D", 14)]
 
 
 def test_newest_results_come_once_an_epoch(app, groups):
@@ -265,6 +271,25 @@ def test_a_function_may_change_what_it_is_given(app, groups):
     assert shared == {"v": []}
 
 
+@pytest.mark.parametrize("kind", ["array<string>", "string"])
+def test_states_are_given_as_copies_in_production_too(kind):
+    """Where functions are called once, they are given copies as well: of nested states whole ones."""
+    before = {"v": ["A"] if kind != "string" else "A"}
+
+    def change(state, row):
+        if kind == "string":
+            state["v"] = "changed"
+        else:
+            state["v"].append("changed")
+        return state
+
+    call = TypedExpression("python", f"struct<v:{kind}>", (), registered(python_function(change, f"struct<v:{kind}>", FOLD)))
+    after = Functions(Schema.parse(f"v {kind}"), call, (call,)).update(before, {})
+
+    assert before == {"v": ["A"] if kind != "string" else "A"}
+    assert after == {"v": ["A", "changed"] if kind != "string" else "changed"}
+
+
 def raising(state, row):
     return {"v": state["v"] + row["v"]} if row["v"] != "B" else row["b"]
 
@@ -296,6 +321,20 @@ def test_what_goes_wrong_names_the_record(app, groups, update, message):
     assert str(failed.value).startswith("topic in, partition 0, offset 1, key k = 'a': the function ")
     assert f"at {__file__}:" in str(failed.value)
     assert "C" not in calls
+
+
+def test_of_several_streams_the_right_record_is_named(app):
+    """What goes wrong in one function of a cogroup names the topic and the offset of the record that it was given."""
+    first, second = (app.stream(topic, schema=SCHEMA, key="k").group_by_key() for topic in ("in", "other"))
+    first.cogroup(append).cogroup(second, raising).aggregate({"v": "0"}, "v string").emit("every").to("out")
+
+    with TopologyTestDriver(app, batching="all") as driver:
+        pipe(driver, ("a", "A", 1), ("a", "B", 4))
+        pipe(driver, ("a", "A", 2), ("b", "B", 3), topic="other")
+        with pytest.raises(
+            EvaluationError, match=r"^topic other, partition 0, offset 1, key k = 'b': the function raising raised"
+        ):
+            driver.read("out")
 
 
 def test_a_function_that_is_not_deterministic_is_named(app, groups):
