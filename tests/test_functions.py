@@ -75,11 +75,11 @@ def test_count_of_every_row():
         ),
         (
             lambda: F.skewness("a"),
-            "Spark has F.skewness; StreamKit cannot evaluate it yet; expected one of the aggregates count, ",
+            "Spark has F.skewness; StreamKit cannot evaluate it yet; expected one of the aggregates .*count, ",
         ),
         (
             lambda: F.mode("a"),
-            "Spark has F.mode; .*expected one of the aggregates count, count_if, sum, avg, .*min, max",
+            "Spark has F.mode; .*expected one of the aggregates .*count, count_if, sum, avg, .*min, max",
         ),
         (lambda: F.median("a"), "Spark has F.median; .*expected one of the aggregates"),
         (F.rand, "F.rand cannot be used: its value depends on when or where it runs"),

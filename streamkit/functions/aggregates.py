@@ -8,6 +8,7 @@ from streamkit.plan.expression import Call, Literal
 
 __all__ = [
     "any_value",
+    "approx_count_distinct",
     "array_agg",
     "avg",
     "collect_list",
@@ -113,6 +114,11 @@ def collect_set(col: Column | str) -> Column:
 def count_distinct(col: Column | str, *cols: Column | str) -> Column:
     """How many distinct values there are, or combinations of values, none of which is null; exact, and an error beyond 100,000."""
     return recorded("count_distinct", col, *cols)
+
+
+def approx_count_distinct(col: Column | str, rsd: float | None = None) -> Column:
+    """About how many distinct values there are; `rsd` is the relative standard deviation of the estimate, 0.05 unless given."""
+    return recorded("approx_count_distinct", col, *given_constant(rsd))
 
 
 def stddev_samp(col: Column | str) -> Column:

@@ -209,7 +209,7 @@ def test_aggregates_have_types_and_arguments():
         (F.col("a"), "expected one aggregate .* found a"),
         (F.lit(1), "expected one aggregate"),
         (F.sum("a") + 1, r"found sum\(a\) \+ 1"),
-        ("skewness(a)", "no incremental state; expected one of count, count_if, sum"),
+        ("skewness(a)", "no incremental state; expected one of .*count, count_if, sum"),
         ("try_sum(a)", "no incremental state"),
         ("count(DISTINCT a)", r"DISTINCT .* in count\(DISTINCT a\)"),
         ("sum(a) FILTER (WHERE f)", r"a filter: count_if, or when"),

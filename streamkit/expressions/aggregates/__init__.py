@@ -7,7 +7,17 @@ Each function is a value in a file of its own (`count`, `sum`, `first` …), ent
 
 from __future__ import annotations
 
-from streamkit.expressions.aggregates import average, collection, count, extremes, extremes_by, first, sum, variance
+from streamkit.expressions.aggregates import (
+    approx_count_distinct,
+    average,
+    collection,
+    count,
+    extremes,
+    extremes_by,
+    first,
+    sum,
+    variance,
+)
 from streamkit.expressions.aggregates.folding import (
     combine,
     fold,
@@ -21,7 +31,17 @@ from streamkit.expressions.aggregates.folding import (
 )
 from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, aggregate_named, register
 
-FAMILIES = (count, sum, average, extremes, first, extremes_by, variance, collection)  # importing them registers their functions
+FAMILIES = (
+    count,
+    sum,
+    average,
+    extremes,
+    first,
+    extremes_by,
+    variance,
+    collection,
+    approx_count_distinct,
+)  # importing them registers their functions
 
 __all__ = [
     "AGGREGATES",
