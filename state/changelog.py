@@ -84,10 +84,11 @@ def read_changes(
             continue
         batch, _ = read_rows(storage, extent, start, extent.next_offset)
         keys, values = _keys_and_values(batch)
-        wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
-        if not pc.all(wanted).as_py():
-            keys, values = keys.filter(wanted), values.filter(wanted)
-        yield keys.to_pylist(), values.to_pylist(), extent.next_offset
+        listed = keys.to_pylist()
+        if listed and (min(listed) < prefixes[0] or max(listed) >= prefixes[1]):
+            wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
+            listed, values = keys.filter(wanted).to_pylist(), values.filter(wanted)
+        yield listed, values.to_pylist(), extent.next_offset
 
 
 def _keys_and_values(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:

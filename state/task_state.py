@@ -19,7 +19,7 @@ from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
-from streamkit.plan.plain import from_plain, to_plain
+from streamkit.plan.plain import from_plain
 from streamkit.state.changelog import (
     Changes,
     Offsets,
@@ -52,7 +52,7 @@ class Position:
     generation_start: tuple[int, str] = (0, "")
 
     def encode(self) -> bytes:
-        return json.dumps(to_plain(self)).encode()
+        return json.dumps(vars(self)).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> Position:
@@ -172,11 +172,11 @@ def open_state(
 
 def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
     """Apply the changes a store lacks; returns how many. Interrupted, it goes on where the last write stopped."""
-    applied = 0
+    applied, prefixes = 0, share.prefixes
     keys: list[Key] = []
     values: list[Value | None] = []
     for place, extents in _missing_extents(storage, position, share, changes).items():
-        for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), share.prefixes):
+        for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), prefixes):
             keys += more_keys
             values += more_values
             position = position.moved(*place, offset)
@@ -251,12 +251,13 @@ def _position(store: Store, share: Share) -> Position:
 
 def _arrived(position: Position, share: Share, changes: Changes) -> Position:
     """The position at the committed epoch; offsets may lie behind holes that compaction left at the end."""
+    offsets = {topic_id: dict(partitions) for topic_id, partitions in position.offsets.items()}
     for topic_id, partition in share.places:
         end = changes.ends.get(topic_id, {}).get(partition, 0)
         if position.offset(topic_id, partition) != end:
-            position = position.moved(topic_id, partition, end)
+            offsets.setdefault(topic_id, {})[partition] = end
     start = changes.generation_start if changes.generation_start[0] <= changes.epoch else (0, "")
-    return replace(position, epoch=changes.epoch, token=changes.token, generation_start=start)
+    return replace(position, epoch=changes.epoch, token=changes.token, offsets=offsets, generation_start=start)
 
 
 def _is_trusted(storage: Storage, position: Position, share: Share, changes: Changes) -> bool:
@@ -291,7 +292,9 @@ def _is_committed(storage: Storage, position: Position, changes: Changes) -> boo
 def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
     """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
     purged = changes.purged_below
-    return any(0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places)
+    return any(purged.values()) and any(
+        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places
+    )
 
 
 def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:
@@ -301,7 +304,7 @@ def _missing_extents(storage: Storage, position: Position, share: Share, changes
             break
         file = PlanFile.read(storage, path)
         extents, starts = [*file.extents, *extents], file.starts
-    places = extents_by_place(extents)
+    places = extents_by_place([one for one in extents if one.next_offset > position.offset(one.topic_id, one.partition)])
     return {place: places[place] for place in share.places if place in places}
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamkit import errors, functions
+    from streamkit.dsl.cogrouped import Cogrouped
     from streamkit.dsl.column import Column
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.stream import Stream
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from streamkit.schema import Schema
 
 _HOMES = {
+    "Cogrouped": "streamkit.dsl.cogrouped",
     "Column": "streamkit.dsl.column",
     "GlobalTable": "streamkit.dsl.table",
     "Grouped": "streamkit.dsl.grouped",
@@ -57,6 +59,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Cogrouped",
     "Column",
     "GlobalTable",
     "Grouped",
@@ -82,11 +85,23 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Load a public name from its home on first use."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'streamkit' has no attribute {name!r}")
+        raise _unknown(name)
     home = _HOMES[name]
     value = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"streamkit.{name}")
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> AttributeError:
+    """What to raise for a name that is not there; one that Python looks for by itself is of no interest to a user."""
+    message = f"module 'streamkit' has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(message)
+    difflib, errors, location = map(importlib.import_module, ("difflib", "streamkit.errors", "streamkit.plan.location"))
+    close = difflib.get_close_matches(name, __all__, 3)
+    hint = f"did you mean {', '.join(close)}?" if close else f"it has {', '.join(__all__)}"
+    unknown: AttributeError = errors.UnknownVerbError(f"{message}; {hint}", location.user_location())
+    return unknown
 
 
 def __dir__() -> list[str]:

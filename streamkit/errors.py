@@ -4,6 +4,7 @@ What can go wrong, named by what the caller can do about it.
 StreamKitError
 ├── TopologyError              fix the topology: unknown column, wrong type, key mismatch
 │   ├── UnsupportedExpressionError   use another function: this one has no Arrow translation
+│   │   └── UnknownFunctionError     use one of the functions that the message names
 │   └── UnknownVerbError       use the verb that the message names
 ├── ConfigError                fix a setting, an option or an argument
 ├── SchemaError                fix the data or the schema: which row, which column
@@ -64,8 +65,12 @@ class UnsupportedExpressionError(TopologyError):
     """The expression is sound in Spark but has no Arrow translation."""
 
 
+class UnknownFunctionError(UnsupportedExpressionError, AttributeError):
+    """`streamkit.functions` or a column has nothing of that name; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+
+
 class UnknownVerbError(TopologyError, AttributeError):
-    """A stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+    """StreamKit, a stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
 
 
 class ConfigError(StreamKitError):
@@ -113,7 +118,15 @@ class OffsetOutOfRangeError(StreamKitError):
 
 
 class EvaluationError(StreamKitError):
-    """An expression failed on a row, as it would in Spark under ANSI rules."""
+    """
+    An expression failed on a row, as it would in Spark under ANSI rules, or a user's function did.
+
+    `row` is a batch with that row alone, if whoever raised the error knows it.
+    """
+
+    def __init__(self, message: str, row: Any = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class CorruptionError(StreamKitError):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import streamkit
+from streamkit.errors import UnknownVerbError
 
 HEAVY = ("pyspark", "py4j", "rocksdict", "apsw", "pandas", "fastavro", "matplotlib", "typer")
 NAMES_MAX = 60
@@ -44,8 +45,10 @@ def test_name_can_be_had(name):
 
 def test_unknown_name_is_refused():
     """A name that is not there is an AttributeError, as of any module."""
-    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'; it has Cogrouped, Column, .*"):
         streamkit.no_such_name
+    with pytest.raises(UnknownVerbError, match=r"no attribute 'Topologie'; did you mean Topology\?\n  at .*test_exports.py:\d+"):
+        streamkit.Topologie
 
 
 def test_import_is_light():

@@ -113,10 +113,17 @@ class RecordFile:
     def _complaint(self, found: Sequence[str], *, is_deletion: bool = False) -> str | None:
         """What is wrong with the names of columns. None if they are the topic's (for a deletion its key's), perhaps with the log's own."""
         wanted = self._key if is_deletion else self._schema.names
-        missing = [f"no column {name!r}" for name in wanted if name not in found]
+        missing = [name for name in wanted if name not in found]
         unknown = [f"the unknown column {name!r}" for name in found if name not in self._columns and name != HEADERS]
-        wrong = [*missing[:1], *unknown[:1]]
-        return f"{' and '.join(wrong)}; found {', '.join(found) or 'none'}; the topic has {self._schema}" if wrong else None
+        wrong = [*(f"no column {name!r}" for name in missing[:1]), *unknown[:1]]
+        advice = (
+            "; a column without a value is written too: null in JSON, empty in CSV"
+            if missing and self._schema[missing[0]].nullable
+            else ""
+        )
+        return (
+            f"{' and '.join(wrong)}; found {', '.join(found) or 'none'}; the topic has {self._schema}{advice}" if wrong else None
+        )
 
     def _check_names(self, found: Sequence[str]) -> None:
         twice = [name for name, count in Counter(found).items() if count > 1]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
 
 import streamkit
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_json
+from streamkit.cli.terminal.rendering import JsonOption, show_json, show_note
 from streamkit.cli.topology_file import load_topology
-from streamkit.log.opening import existing_location, open_existing_log
+from streamkit.config import load_settings
+from streamkit.dsl.topology import Topology
+from streamkit.log.log import Log
+from streamkit.log.opening import existing_location, has_log, open_existing_log
+from streamkit.plan.inputs import is_declared
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
 
@@ -59,12 +64,12 @@ def explain(
     """
     Show what the topology in a file is compiled to.
 
-    It goes pass by pass, and nothing runs. JSON has the program as values, and texts.
+    It goes pass by pass, and nothing runs. JSON has the program as values, and texts. No log is needed if every source in the file has schema=.
     """
     from streamkit.engine.compile import explain_and_compile  # no other command pays for it
 
     topology = load_topology(file)
-    with open_existing_log(log) as opened:
+    with _log_to_compile_with(topology, log) as opened:
         passes, program = explain_and_compile(topology, opened)
     shown: dict[str, Any] = {"program": program.to_json(), "fingerprint": program.fingerprint, "passes": passes}
     if spark:
@@ -75,6 +80,15 @@ def explain(
         show_json(shown)
     else:
         print("\n\n== Spark ==\n".join(filter(None, (passes, shown.get("spark")))))
+
+
+def _log_to_compile_with(topology: Topology, log: str | None) -> AbstractContextManager[Log | None]:
+    """The log, or none where nobody named one with --log, there is none, and the topology says itself what its topics hold."""
+    location = load_settings().log
+    if log is not None or has_log(location) or not is_declared(topology.roots):
+        return open_existing_log(log)
+    show_note(f"there is no log at {location}; what the topics hold is what schema= says")
+    return nullcontext()
 
 
 def _arguments(given: dict[str, Any]) -> list[str]:

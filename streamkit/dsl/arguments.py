@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamkit.data_type import struct_of
+from streamkit.data_type import array_of, struct_of
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.errors import SchemaError, TopologyError
+from streamkit.names import DELETED
 from streamkit.plan.expression import Alias, Call, Expression, Reference
+from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
-from streamkit.plan.node import Node
-from streamkit.plan.operators.project import PythonColumns
-from streamkit.plan.python_function import BATCH, EFFECT, RECORD, PythonFunction, python_function
+from streamkit.plan.node import Node, check_distinct
+from streamkit.plan.operators.function_aggregate import Folding
+from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
+from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -115,25 +120,93 @@ def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
     return values
 
 
-def python_columns(node: Node, function: Any, schema: str | None, by: str, verb: str, name: str | None = None) -> PythonColumns:
-    """The step that a Python function over whole rows is; TopologyError if it is no function, or its schema is none."""
-    if not callable(function) or isinstance(function, Column):
+def python_columns(
+    node: Node, function: Any, schema: str | None, verb: str, by: str = "row", tombstones: bool = False, name: str | None = None
+) -> PythonColumns:
+    """The step that gives value columns, or a key, by a Python function; TopologyError if it is no function, or its schema is none."""
+    _check_function(function, verb)
+    if by not in _STYLES:
+        raise TopologyError(f"{verb}(by={by!r}); expected one of {', '.join(map(repr, _STYLES))}", user_location())
+    if tombstones and by != "row":
+        raise TopologyError(f"{verb}(by={by!r}, tombstones=True): a batch has no tombstones; expected by='row'", user_location())
+    columns = _declared(schema, verb)
+    value = _typed_function(function, columns, _STYLES[by])
+    is_key, at = verb == "select_key", user_location()
+    return PythonColumns(node, value, tombstones, _required(columns), is_key, name=name, at=at)
+
+
+def mapped(
+    node: Node,
+    function: Any,
+    schema: str | None,
+    key: str | Iterable[str] | None,
+    verb: str,
+    tombstones: bool = False,
+    name: str | None = None,
+) -> MapNode:
+    """The step of map, flat_map or map_batches; TopologyError as `python_columns`."""
+    _check_function(function, verb)
+    columns = _declared(schema, verb)
+    kind, style = {"map": (MapNode, RECORD), "flat_map": (FlatMap, RECORDS), "map_batches": (MapBatches, BATCHES)}[verb]
+    given = None if key is None else key_names(key, verb)
+    value = _typed_function(function, columns, style, with_mark=style != BATCHES)
+    return kind(node, value, tombstones, _required(columns), given, name=name, at=user_location())
+
+
+def flat_mapped_values(node: Node, function: Any, schema: str | None, tombstones: bool, name: str | None) -> FlatMapValues:
+    """The step of flat_map_values; TopologyError as `python_columns`."""
+    _check_function(function, "flat_map_values")
+    columns = _declared(schema, "flat_map_values")
+    value = _typed_function(function, columns, RECORDS)
+    return FlatMapValues(node, value, tombstones, _required(columns), name=name, at=user_location())
+
+
+def key_names(key: Any, verb: str) -> tuple[str, ...]:
+    """The names of key columns, of one name or several; TopologyError if they are none."""
+    found = names((key,) if isinstance(key, str) or not isinstance(key, Iterable) else key, verb)
+    check_distinct(found, "key column", user_location())
+    if not found:
+        raise TopologyError(f"{verb}() was given an empty key=; expected at least one column", user_location())
+    return found
+
+
+def is_function(value: object) -> bool:
+    """Whether a value is a Python function, and no column."""
+    return callable(value) and not isinstance(value, Column)
+
+
+def _check_function(function: Any, verb: str) -> None:
+    if not is_function(function):
         raise TopologyError(
             f"{verb}() was given {function!r}; expected a Python function of a row, or with_columns(…) for columns",
             user_location(),
         )
-    if by not in _STYLES:
-        raise TopologyError(f"{verb}(by={by!r}); expected one of {', '.join(map(repr, _STYLES))}", user_location())
+
+
+def _declared(schema: str | None, verb: str) -> Schema:
+    """The columns that a function gives."""
     if schema is None:
         raise TopologyError(
             f"{verb}() of a function needs a schema of what it gives; expected schema='region string'", user_location()
         )
     try:
-        columns = check_user_schema(Schema.parse(schema))
-        value = python_function(function, struct_of((column.name, column.type) for column in columns), _STYLES[by])
+        return check_user_schema(Schema.parse(schema))
     except SchemaError as error:
         raise TopologyError(str(error), user_location()) from None
-    return PythonColumns(node, value, verb == "select_key", name=name, at=user_location())
+
+
+def _typed_function(function: Any, columns: Schema, style: str, with_mark: bool = False) -> PythonFunction:
+    """The function with the type it gives: structs of these columns, with the mark of tombstones if it may set that."""
+    mark = [(DELETED, "boolean")] if with_mark else []
+    type = struct_of([*((column.name, column.type) for column in columns), *mark])
+    try:
+        return python_function(function, array_of(type) if style in (RECORDS, BATCHES) else type, style)
+    except SchemaError as error:
+        raise TopologyError(str(error), user_location()) from None
+
+
+def _required(columns: Schema) -> tuple[str, ...]:
+    return tuple(column.name for column in columns if not column.nullable)
 
 
 def effect(function: Any, verb: str) -> PythonFunction:
@@ -141,6 +214,69 @@ def effect(function: Any, verb: str) -> PythonFunction:
     if not callable(function) or isinstance(function, Column):
         raise TopologyError(f"{verb}() was given {function!r}; expected a Python function of a row", user_location())
     return python_function(function, "void", EFFECT)
+
+
+def folding(
+    verb: str, initial: object, updates: Iterable[PythonFunction], schema: str, merge: object, tombstones: bool
+) -> Folding:
+    """How functions fold records into a state; TopologyError if one is no function, or the schema is none."""
+    try:
+        columns = check_user_schema(Schema.parse(schema))
+        struct_of((column.name, column.type) for column in columns)
+    except SchemaError as error:
+        raise TopologyError(str(error), user_location()) from None
+    begins = initial if callable(initial) else _constant(_checked_state(verb, initial, columns))
+    return Folding(
+        tuple(updates),
+        folding_function(begins, verb, 0),
+        columns.ddl(),
+        None if merge is None else folding_function(merge, verb, 2),
+        tombstones,
+    )
+
+
+def folding_function(function: Any, verb: str, count: int) -> PythonFunction:
+    """A function that an aggregation calls with so many arguments; TopologyError if it cannot be called so."""
+    if not callable(function) or isinstance(function, Column):
+        raise TopologyError(f"{verb}() was given {function!r}; expected a Python function", user_location())
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # what does not tell its parameters is not checked
+        return python_function(function, "void", FOLD)
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise TopologyError(
+            f"{verb}() calls the function {name}{signature} with {count} arguments: {error}", user_location()
+        ) from None
+    return python_function(function, "void", FOLD)
+
+
+def _checked_state(verb: str, state: object, columns: Schema) -> dict[str, Any] | None:
+    """A state that is given as it is; TopologyError if it is not a dict of these columns, or None."""
+    if state is not None and not isinstance(state, dict):
+        raise TopologyError(
+            f"{verb}() was given the initial state {state!r}; expected a dict of the columns {', '.join(columns.names)}, None, "
+            "or a function that gives one",
+            user_location(),
+        )
+    for name in state or {}:
+        if name not in columns:
+            raise TopologyError(
+                f"the initial state has the column {name!r}; declared are {', '.join(columns.names)}", user_location()
+            )
+    return state
+
+
+def _constant(state: dict[str, Any] | None) -> Callable[[], dict[str, Any] | None]:
+    """A function that gives copies of a state."""
+    kept = copy.deepcopy(state)
+
+    def initial() -> dict[str, Any] | None:
+        return copy.deepcopy(kept)
+
+    return initial
 
 
 def printing(label: str | None) -> PythonFunction:
@@ -159,7 +295,10 @@ def print_row(label: str | None, row: dict[str, Any]) -> None:
 
 def _with_own_name(expression: Expression) -> NamedExpression:
     inner = expression.expression if isinstance(expression, Alias) else expression
-    return expression_name(expression), inner
+    try:
+        return expression_name(expression), inner
+    except RecursionError:
+        raise TopologyError(TOO_DEEP, user_location()) from None
 
 
 def _column(name: str, value: object) -> Expression:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 import datetime as dt
 import decimal
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NoReturn, TypeGuard
+from typing import TYPE_CHECKING, NoReturn, TypeGuard
 
 from streamkit.data_type import normalise_type
-from streamkit.errors import SchemaError, TopologyError
+from streamkit.errors import SchemaError, TopologyError, UnknownFunctionError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
 from streamkit.plan.expression_text import expression_name, expression_text
 from streamkit.plan.location import user_location
@@ -99,6 +100,13 @@ class Column:
 
     def __getitem__(self, key: object) -> Column:
         return self.getItem(key)
+
+    if not TYPE_CHECKING:  # a type checker must not think that every name is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):  # names that Python and notebooks look for by themselves
+                raise AttributeError(f"'Column' object has no attribute {name!r}")
+            raise UnknownFunctionError(_no_method(name), user_location())
 
     def __bool__(self) -> NoReturn:
         raise TopologyError(
@@ -261,6 +269,15 @@ def to_literal(value: object) -> Expression:
         "a boolean, a date, a datetime, a timedelta, None, or a list or dict of these",
         user_location(),
     )
+
+
+def _no_method(name: str) -> str:
+    """What to write instead of a method that columns do not have."""
+    if hasattr(import_module("streamkit.functions"), name):
+        return f"a column has no {name!r}; expected F.{name}(column)"
+    close = difflib.get_close_matches(name, [one for one in dir(Column) if not one.startswith("_")], 3)
+    hint = f"; did you mean {', '.join(close)}?" if close else ""
+    return f"a column has no {name!r}{hint}; a field of a struct is column[{name!r}]"
 
 
 def _is_many(value: object) -> TypeGuard[Iterable[object]]:

@@ -23,9 +23,11 @@ FOREIGN: dict[str, dict[str, str]] = {
     "Stream": _OF_BOTH | {
         "union": "merge(stream)", "union_all": "merge(stream)", "union_by_name": "merge(stream)", "combine": "merge(stream)",
         "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
-        "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").agg(…)',
+        "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").aggregate(initial, update, schema)',
+        "reduce": 'group_by("column").reduce(function)', "cogroup": 'group_by("column").cogroup(update)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
-        **dict.fromkeys(("flat_map_values", "explode"), 'flat_map(F.explode("column"))'),
+        "explode": 'flat_map(F.explode("column"))', "branch": 'split().branch(condition, "name").default("rest")',
+        **dict.fromkeys(("map_in_arrow", "map_in_pandas", "map_partitions"), 'map_batches(function, schema="column type")'),
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },
     "Table": _OF_BOTH | {
@@ -33,10 +35,18 @@ FOREIGN: dict[str, dict[str, str]] = {
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
     },
     "GlobalTable": {name: call for name, call in _OF_BOTH.items() if call in (_FILTER, _COLUMNS)} | {"with_column_renamed": 'rename(old="new")'},
+    "Split": {
+        "default_branch": 'default("name")', "no_default_branch": "no_default()", "otherwise": 'default("name")', "when": 'branch(condition, "name")',
+    },
     "Grouped": {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
-        "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)",
+        "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)", "fold": "aggregate(initial, update, schema)",
+    },
+    "Cogrouped": {
+        "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
+        **dict.fromkeys(("agg", "count", "reduce"), "aggregate(initial, schema)"), "emit": 'aggregate(initial, schema), and then emit("final")',
+        "to": "aggregate(initial, schema), and then to(topic)",
     },
     "Topology": {
         "topic": 'stream("topic")', "source": 'stream("topic")', "read_stream": 'stream("topic")', "add_source": 'stream("topic")', "agent": 'stream("topic")',
@@ -50,26 +60,24 @@ FOREIGN_MODES = {
 }  # fmt: skip
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
-        **dict.fromkeys(("map", "map_batches"), "map_values(function, schema=…) runs a Python function on each row"),
         **dict.fromkeys(("process", "process_values", "transform"), ""),
-        **dict.fromkeys(("split", "branch"), "a filter(condition) for each branch does the same"),
-        "repartition": "",
-        "to_table": 'to("topic") of a compacted topic, and the topology\'s table("topic")', "cogroup": "",
     },
     "Table": {
         "group_by": 'emit("every").group_by(…) counts every change as a record',
     },
     "GlobalTable": {},
-    "Grouped": {
-        **dict.fromkeys(("reduce", "aggregate"), "agg(name=F.sum(…)) takes count, count_if, sum, avg, min and max"), "cogroup": "",
-    },
+    "Split": {},
+    "Grouped": {},
+    "Cogrouped": {},
     "Topology": {"add_store": "", "add_state_store": "", "add_processor": "", "timer": ""},
 }  # fmt: skip
 _NOUNS = {
     "Stream": "a stream",
     "Table": "a table",
     "GlobalTable": "a global table",
+    "Split": "a split",
     "Grouped": "a group",
+    "Cogrouped": "a group of several streams",
     "Topology": "a topology",
 }
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
+from streamkit.dsl.cogrouped import Cogrouped, CogroupedStream
 from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
@@ -15,6 +17,7 @@ from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.operators.function_aggregate import Folding, FunctionAggregateNode
 from streamkit.plan.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ class Grouped(ForeignNames):
         """
         Compute aggregates of each group, as a table with the group's columns (and `window_start`, `window_end`) and these.
 
-        Each aggregate is one of count, count_if, sum, avg, min and max of any expression, named by keyword or by `.alias`. `store` makes the
+        Each aggregate is one function of the columns (`streamkit.functions` lists them), named by keyword or by `.alias`. `store` makes the
         table queryable under that name, and keeps it up to date even if nothing is emitted.
 
             flights.group_by("origin").agg(flights=F.count("*"), mean_delay=F.avg("dep_delay"), store="delays")
@@ -69,3 +72,62 @@ class Grouped(ForeignNames):
     def count(self, *, store: str | None = None) -> Table:
         """Count the records of each group, in a column `count`."""
         return self.agg(Column(Call("count", (Literal(1),))).alias("count"), store=store)
+
+    def reduce(
+        self, function: Callable[[dict[str, Any], Any], Any], *, store: str | None = None, tombstones: bool = False
+    ) -> Table:
+        """
+        Combine the records of each group by a Python function of two dicts, what there is so far and the next record.
+
+        Both have the value columns, all but those of the group; so has what it returns. The first record of a group is taken as it is. None
+        deletes the group, and the next record is its first again. `store` and `tombstones` are as in `aggregate`; the second dict of a
+        tombstone is None.
+
+            orders.group_by_key().reduce(lambda total, order: {"amount": total["amount"] + order["amount"]})
+        """
+        update = arguments.folding_function(function, "reduce", 2)
+        return self._folded(Folding((update,), tombstones=tombstones), store)
+
+    def aggregate(
+        self,
+        initial: object,
+        update: Callable[[Any, dict[str, Any]], Any],
+        schema: str,
+        *,
+        merge: Callable[[Any, Any], Any] | None = None,
+        store: str | None = None,
+        tombstones: bool = False,
+    ) -> Table:
+        """
+        Fold the records of each group into a state, by a Python function of the state and the next record.
+
+        The state is a dict of the columns that `schema` declares ("total double, tags array<string>"); what a dict leaves out is null. A group
+        begins with `initial`: a dict, None, or a function without arguments that gives one. `update(state, row)` gets a dict of all
+        columns and gives the new state; None deletes the group, and the next record starts again. `merge(a, b)` joins two sessions.
+        Records come in the order of time. Functions must be deterministic and depend on their arguments alone: after a fault they run again.
+        They are given copies, so that they may change them.
+
+        `store` makes the table queryable under that name. Tombstones, records without a value, are skipped. With `tombstones=True`
+        those in windows are given to the function, as Kafka Streams does: the dict then has the key columns alone.
+
+            def add(state, order):
+                return {"total": state["total"] + order["amount"], "last": order["item"]}
+            orders.group_by("customer").aggregate({"total": 0.0}, add, "total double, last string")
+        """
+        function = arguments.folding_function(update, "aggregate", 2)
+        return self._folded(arguments.folding("aggregate", initial, (function,), schema, merge, tombstones), store)
+
+    def cogroup(self, update: Callable[[Any, dict[str, Any]], Any]) -> Cogrouped:
+        """
+        Begin an aggregate of several streams: `.cogroup(grouped, update)` adds one, `.aggregate(initial, schema)` ends it.
+
+        Each stream has its own function, which is as in `aggregate`; all fold into one state for each key.
+
+            clicks.group_by("user").cogroup(add_click).cogroup(orders.group_by("user"), add_order).aggregate(None, "clicks int, orders int")
+        """
+        function = arguments.folding_function(update, "cogroup", 2)
+        return Cogrouped((CogroupedStream(self.node, self.key, function),), self.window, self.topology)
+
+    def _folded(self, folding: Folding, store: str | None) -> Table:
+        node = FunctionAggregateNode((self.node,), (self.key,), folding, self.window, store, at=user_location())
+        return self.topology._table(node, store)

@@ -11,15 +11,19 @@ from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
+from streamkit.dsl.split import Split
+from streamkit.errors import TopologyError
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.explode import ExplodeNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
+from streamkit.plan.operators.materialize import ToTable
 from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.peek import ForeachNode, PeekNode
 from streamkit.plan.operators.project import Drop, Rename, Select, SelectKey, WithColumns
+from streamkit.plan.operators.repartition import RepartitionNode
 from streamkit.plan.operators.write import To
 
 if TYPE_CHECKING:
@@ -62,7 +66,7 @@ class Stream(ForeignNames):
         """
         Keep these columns, in this order; key columns that are not among them stay, and come first.
 
-        "*" stands for all columns. A column computed under the name of a key column re-keys the stream.
+        "*" stands for all columns, "station.*" for the fields of a struct. A column computed under the name of a key column re-keys the stream.
 
             flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
         """
@@ -79,34 +83,69 @@ class Stream(ForeignNames):
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
         return self._step(WithColumns(self.node, added, at=user_location()))
 
-    def select_key(self, *columns: Column | str | Callable[..., Any], schema: str | None = None, **named: Column) -> Stream:
+    def select_key(
+        self, *columns: Column | str | Callable[..., Any], schema: str | None = None, tombstones: bool = False, **named: Column
+    ) -> Stream:
         """
         Give the stream another key: these columns, computed under names that are new or replace columns.
 
         What the key was stays as value columns. A Python function of a row (a dict of all columns) gives a dict of the key columns that
-        `schema` declares.
+        `schema` declares. A tombstone keeps of its key what is computed from the old key alone; `tombstones` as in `map_values`.
 
             flights.select_key("origin")
             flights.select_key(region=F.substring("origin", 1, 1))
             flights.select_key(lambda row: {"region": row["origin"][0]}, schema="region string")
         """
-        if columns and callable(columns[0]) and not isinstance(columns[0], Column):
-            return self._step(arguments.python_columns(self.node, columns[0], schema, "row", "select_key"))
+        if columns and arguments.is_function(columns[0]):
+            return self._step(arguments.python_columns(self.node, columns[0], schema, "select_key", tombstones=tombstones))
         return self._step(SelectKey(self.node, arguments.selected(columns, named), at=user_location()))  # type: ignore[arg-type]
 
-    def map_values(self, function: Callable[..., Any], schema: str, *, by: str = "row", name: str | None = None) -> Stream:
+    def map(
+        self,
+        function: Callable[[dict[str, Any]], dict[str, Any]],
+        schema: str,
+        key: str | Iterable[str] | None = None,
+        *,
+        tombstones: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """
+        Replace each record by what a Python function gives of it: all columns, and so the key too.
+
+        `function` takes a dict of all columns and gives one of the columns that `schema` declares; what it leaves out is null, and an
+        error if it is declared NOT NULL. `key` names the key columns; without it they keep their names, and those that `schema` does
+        not declare keep their values. A dict with `_deleted` true makes a tombstone of the key in it. `tombstones` as in `map_values`.
+
+            orders.map(lambda row: {"city": row["city"].upper(), "amount": row["amount"]}, "city string, amount int", key="city")
+        """
+        return self._step(arguments.mapped(self.node, function, schema, key, "map", tombstones, name))
+
+    def map_values(
+        self, function: Callable[..., Any], schema: str, *, by: str = "row", tombstones: bool = False, name: str | None = None
+    ) -> Stream:
         """
         Replace the value columns by what a Python function gives of each row; the key columns stay.
 
         `function` takes a dict of all columns and returns one of the columns that `schema` declares ("total double, note string"); what
-        it leaves out is null. With `by="batch"` it takes and returns a pyarrow.RecordBatch (or Table) of the same length. It must be
-        deterministic, and its result must depend on the row alone: after a fault it runs again.
+        it leaves out is null, and None makes the record a tombstone. With `by="batch"` it takes and returns a pyarrow.RecordBatch (or
+        Table) of the same length. It must be deterministic, and its result must depend on the row alone: after a fault it runs again.
+
+        A tombstone passes as it is. With `tombstones=True` the function is called for it too, with a dict of the key columns alone.
 
             flights.map_values(lambda row: {"speed": row["distance"] / row["air_time"]}, schema="speed double")
         """
-        return self._step(arguments.python_columns(self.node, function, schema, by, "map_values", name))
+        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, tombstones, name))
 
-    def flat_map(self, column: Column | str, as_: str | Iterable[str] | None = None, *, name: str | None = None) -> Stream:
+    def flat_map(
+        self,
+        column: Column | str | Callable[[dict[str, Any]], Iterable[dict[str, Any]]],
+        as_: str | Iterable[str] | None = None,
+        key: str | Iterable[str] | None = None,
+        *,
+        schema: str | None = None,
+        tombstones: bool = False,
+        name: str | None = None,
+    ) -> Stream:
         """
         Give a record for each element of an array, or each entry of a map; key, time and the other columns are those of the record.
 
@@ -116,10 +155,57 @@ class Stream(ForeignNames):
 
             orders.flat_map(F.explode("tags").alias("tag"))
             orders.flat_map(F.explode("prices"), as_=("item", "price"))
+
+        Of a Python function, a record for each dict in the list (or generator) that it gives of a row. The function, `schema`, `key` and
+        `tombstones` are as in `map`.
+
+            lines.flat_map(lambda row: [{"word": word} for word in row["line"].split()], "word string", key="word")
         """
+        if arguments.is_function(column):
+            declared = schema if as_ is None else as_
+            return self._step(arguments.mapped(self.node, column, declared, key, "flat_map", tombstones, name))  # type: ignore[arg-type]
+        if schema is not None or key is not None or tombstones:
+            raise TopologyError(
+                "flat_map() of a column takes no schema=, key= or tombstones=; expected as_=, or a Python function",
+                user_location(),
+            )
         function, expression, names = arguments.exploded(column, as_)
         outer, position = function.endswith("_outer"), function.startswith("pos")
         return self._step(ExplodeNode(self.node, expression, names, outer, position, name=name, at=user_location()))
+
+    def flat_map_values(
+        self,
+        function: Callable[[dict[str, Any]], Iterable[dict[str, Any] | None]],
+        schema: str,
+        *,
+        tombstones: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """
+        Give a record for each dict in the list (or generator) that a Python function gives of a row; the key columns stay.
+
+        The function and `tombstones` are as in `map_values`; None in the list makes a tombstone.
+
+            lines.flat_map_values(lambda row: [{"word": word} for word in row["line"].split()], "word string")
+        """
+        return self._step(arguments.flat_mapped_values(self.node, function, schema, tombstones, name))
+
+    def map_batches(
+        self, function: Callable[..., Any], schema: str, key: str | Iterable[str] | None = None, *, name: str | None = None
+    ) -> Stream:
+        """
+        Replace the records by what a Python function gives of a batch of them, in Arrow: fast where a function of each row is not.
+
+        `function` takes a pyarrow.RecordBatch of all columns, and gives a RecordBatch, a Table or a dict of arrays, with the columns that
+        `schema` declares. It has a row for each row of the batch, in the same order. To give more or fewer, it adds a column `_row`
+        with the number of the row in the batch that each comes from, counted from 0: the record then has that one's time and place.
+        How many rows a batch has is not fixed, so what it gives of a row must depend on that row only.
+
+        `key` is as in `map`. Tombstones are not in the batch: they pass.
+
+            readings.map_batches(lambda batch: {"celsius": pc.divide(pc.subtract(batch["fahrenheit"], 32), 1.8)}, "celsius double")
+        """
+        return self._step(arguments.mapped(self.node, function, schema, key, "map_batches", name=name))
 
     def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
         """
@@ -168,6 +254,36 @@ class Stream(ForeignNames):
         others = tuple(arguments.handle_node(stream, self.topology, "merge with", expected) for stream in streams)
         return self._step(MergeNode((self.node, *others), name=name, at=user_location()))
 
+    def split(self) -> Split:
+        """
+        Divide the stream: each record goes to the first branch whose condition is true, and to no other.
+
+        `default` and `no_default` end the split, and give the branches by their names.
+
+            parts = orders.split().branch("amount > 100", "large").branch("amount > 10", "middle").default("small")
+            parts["large"].to("large_orders")
+        """
+        return Split(self, (), user_location())
+
+    def repartition(self, partitions: int | None = None, *, name: str | None = None) -> Stream:
+        """
+        Move the records by their key, so that what follows runs where each key has its place, in as many tasks as there are.
+
+        Grouping, joins and `to_table` do this by themselves where it is needed. Records with a null key are dropped, and counted, unless a
+        left or outer join follows, which takes them. New topics behind it have `partitions`, unless `to` says otherwise.
+        """
+        return self._step(RepartitionNode(self.node, partitions, name=name, at=user_location()))
+
+    def to_table(self, store: str | None = None, *, name: str | None = None) -> Table:
+        """
+        Read the stream as a table: the newest record per key, in the order of the stream; a tombstone deletes its key.
+
+        Records with a null key are dropped, and counted. `store` makes the table queryable under that name.
+
+            orders.select_key("customer").to_table(store="last_orders")
+        """
+        return self.topology._table(ToTable(self.node, store, name=name, at=user_location()), store)
+
     def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
         """
         Group the records by the value of columns, to be aggregated.
@@ -187,6 +303,7 @@ class Stream(ForeignNames):
         """
         Call a Python function with each record, as a dict of its columns, and pass the records on as they are.
 
+        The dict of a tombstone has `_deleted`, which is true, and None for its values.
         It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
         """
         effect = arguments.effect(function, "peek")
@@ -194,7 +311,7 @@ class Stream(ForeignNames):
 
     def foreach(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> None:
         """
-        Call a Python function with each record, as a dict of its columns, and end the stream.
+        Call a Python function with each record, as a dict of its columns, and end the stream; tombstones as in `peek`.
 
         Records of one key come in their order. After a fault a record may come again: what the function does elsewhere is at least once.
         """

@@ -58,8 +58,8 @@ class _StatelessVerbs(ForeignNames):
     def map_values(
         self: AnyTable, function: Callable[..., Any], schema: str, *, by: str = "row", name: str | None = None
     ) -> AnyTable:
-        """Replace the value columns by what a Python function gives of each row, as `Stream.map_values` does; the key stays."""
-        return self._step(arguments.python_columns(self.node, function, schema, by, "map_values", name))
+        """Replace the value columns by what a Python function gives of each row, as `Stream.map_values` does; None deletes the row."""
+        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, name=name))
 
     def rename(self: AnyTable, names: Mapping[str, str] | None = None, /, **named: str) -> AnyTable:
         """Give columns other names: `rename(old="new")`, or a mapping of old to new."""

@@ -29,7 +29,9 @@ def with_record(
     """
     rows = [batch for batch in inputs if batch is not None]
     record = ""
-    if len(rows) == 1 and OFFSET in rows[0].schema.names and DUE not in rows[0].schema.names:
+    if error.row is not None:
+        record = _record(program, error.row)
+    elif len(rows) == 1 and OFFSET in rows[0].schema.names and DUE not in rows[0].schema.names:
         row = _first_failure(rows[0], run)
         record = _record(program, row) if row is not None else ""
     line = f"\n  at {program.lines[operator.id]}" if operator.id in program.lines else ""

@@ -18,7 +18,6 @@ from streamkit.engine.report import Counts, ReachedBy, SplitReport
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.global_join import GlobalJoin
-from streamkit.plan.plain import from_plain
 from streamkit.plan.program import Program, Store
 from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
@@ -78,7 +77,7 @@ class Context:
     def advances(self) -> list[ReachedBy]:
         """The readers' reports on which records closed windows (see `streamkit.engine.advance`)."""
         assert self.arrival is not None, "rows arrive at kernels alone"
-        return [from_plain(SplitReport, message["report"]).advances for message in self.arrival.of_kind("split")]
+        return [report.advances for report in self.arrival.of_kind("split", SplitReport)]
 
     def committed_state(self) -> TaskState:
         assert self.state is not None, "a stateful operator ran outside a kernel"

@@ -3,16 +3,17 @@ The exchange: rows leave by key and arrive at the task that owns their key group
 
 What travels is packed: (task int, edge int, payload binary), one Arrow IPC stream for many rows, its buffers compressed, so
 that the JVM shuffles few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan
-once, a report of every reader split, and a report of every kernel attempt upstream.
+once, a report of every reader split, and a report of every kernel attempt upstream. Between tasks of one process a control row
+is the value itself; what leaves the process is encoded.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +22,36 @@ import pyarrow as pa
 from streamkit.engine.rows import concatenate
 from streamkit.log.values.keys import key_groups as hash_key_groups
 from streamkit.names import KEY_GROUP, OFFSET, PARTITION
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.state.key_group import key_group_range
+
+Value = TypeVar("Value")
 
 CONTROL_EDGE = -1
 PAYLOAD_BYTES = 8 << 20
-COMPRESSION = "zstd"  # a byte through the JVM's shuffle and both sockets costs far more than to compress it
+PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+# A byte through the JVM's shuffle and both sockets costs far more than to compress it.
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 COMPRESSED_BYTES_MIN = 16 << 10
 SEQUENCE = b"sequence"  # in the schema of a payload: the sender's number, then the payload's own
 SENDER_BITS = 32
 NULL_KEY_MULTIPLIER = 0x9E3779B1  # spreads (partition, offset) over the key groups
+
+
+@dataclass(frozen=True)
+class Control:
+    """A message to a task: a plan or a report, as it is, or plain if it came from another process."""
+
+    kind: str
+    value: Any
+
+    def encode(self) -> bytes:
+        """The message for another process."""
+        return json.dumps({"kind": self.kind, "value": to_plain(self.value)}, sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Control:
+        return cls(**json.loads(data))
 
 
 class Packed(NamedTuple):
@@ -37,15 +59,23 @@ class Packed(NamedTuple):
 
     task: int
     edge: int
-    payload: bytes | pa.Buffer
+    payload: bytes | pa.Buffer | Control
+
+    @property
+    def data(self) -> bytes | pa.Buffer:
+        """The payload in bytes."""
+        return self.payload.encode() if isinstance(self.payload, Control) else self.payload
+
+
+Arrived: TypeAlias = Iterable[tuple[int, pa.Buffer | Control]]  # edge and payload
 
 
 @dataclass
 class Arrival:
-    """What a kernel task received: payloads by edge, and control messages by kind."""
+    """What a kernel task received: payloads by edge, and control messages."""
 
     payloads: dict[int, list[pa.Buffer]] = field(default_factory=dict)
-    controls: list[Mapping[str, Any]] = field(default_factory=list)
+    controls: list[Control] = field(default_factory=list)
 
     def rows(self, edge: int) -> pa.RecordBatch | None:
         """All rows of an edge as one batch, sorted by sender, so that the order of arrival does not matter; None if nothing came."""
@@ -54,16 +84,18 @@ class Arrival:
         batches = [batch.replace_schema_metadata(None) for stream in streams for batch in stream]
         return concatenate(batches) if batches else None
 
-    def of_kind(self, kind: str) -> list[Mapping[str, Any]]:
-        return [control for control in self.controls if control["kind"] == kind]
+    def of_kind(self, kind: str, expected: type[Value]) -> list[Value]:
+        """The messages of a kind, which are values of the class `expected`."""
+        values = [control.value for control in self.controls if control.kind == kind]
+        return [value if isinstance(value, expected) else from_plain(expected, value) for value in values]
 
 
-def collect(rows: Iterable[tuple[int, pa.Buffer]]) -> Arrival:
+def collect(rows: Arrived) -> Arrival:
     """Sort arriving (edge, payload) pairs."""
     arrival = Arrival()
     for edge, payload in rows:
         if edge == CONTROL_EDGE:
-            arrival.controls.append(json.loads(payload.to_pybytes()))
+            arrival.controls.append(payload if isinstance(payload, Control) else Control.decode(payload.to_pybytes()))
         else:
             arrival.payloads.setdefault(edge, []).append(payload)
     return arrival
@@ -86,9 +118,9 @@ def pack(
             yield Packed(task, edge, payload)
 
 
-def control(task: int, kind: str, **message: Any) -> Packed:
+def control(task: int, kind: str, value: Any) -> Packed:
     """One control message for one task."""
-    return Packed(task, CONTROL_EDGE, json.dumps({"kind": kind, **message}, sort_keys=True).encode())
+    return Packed(task, CONTROL_EDGE, Control(kind, value))
 
 
 def groups_of(batch: pa.RecordBatch, key: tuple[str, ...], key_groups: int) -> npt.NDArray[np.int32]:
@@ -105,7 +137,7 @@ def fingerprint(packed: Iterable[Packed]) -> str:
     digest = sha256()  # processors have instructions for it: twice as fast as blake2b
     for row in packed:
         digest.update(f"{row.task},{row.edge},".encode())
-        digest.update(memoryview(row.payload))
+        digest.update(memoryview(row.data))
     return digest.hexdigest()
 
 
@@ -122,8 +154,7 @@ def _payloads(batch: pa.RecordBatch, sender: int) -> Iterator[pa.Buffer]:
     if not batch.num_rows:
         return
     rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, batch.nbytes))
-    compression = COMPRESSION if batch.nbytes >= COMPRESSED_BYTES_MIN else None
-    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    options = COMPRESSED if batch.nbytes >= COMPRESSED_BYTES_MIN else PLAIN
     for number, start in enumerate(range(0, batch.num_rows, rows)):
         sequence = (sender << SENDER_BITS) + number
         piece = batch.slice(start, rows).replace_schema_metadata({SEQUENCE: str(sequence).encode()})

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan
-from streamkit.engine.exchange import Arrival, Packed, collect, control, fingerprint
+from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint
 from streamkit.engine.kernels import Rows, run_operator
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.failpoints import reach
@@ -24,7 +22,6 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, fresh_token, store_folder
 from streamkit.plan.operator import Operator
-from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
 from streamkit.state.key_group import key_group_range
 from streamkit.state.stores import ON_DISK, Stores
@@ -32,7 +29,7 @@ from streamkit.state.task_state import Share, TaskState, open_state
 
 
 def run_inner_kernel(
-    program: Program, stage: int, task: int, rows: Iterable[tuple[int, pa.Buffer]], storage: Storage, stores: Stores = ON_DISK
+    program: Program, stage: int, task: int, rows: Arrived, storage: Storage, stores: Stores = ON_DISK
 ) -> Iterator[Packed]:
     """Run a kernel that feeds another: its rows, those that only pass through, and the reports."""
     arrival = collect(rows)
@@ -42,29 +39,29 @@ def run_inner_kernel(
     yield from sent
     yield from _passing_through(program, stage, task, arrival)
     for other in range(plan.application.tasks):
-        yield control(other, "kernel", report=to_plain(report))
+        yield control(other, "kernel", report)
     for message in arrival.controls:
-        yield control(task, **message)
+        yield control(task, message.kind, message.value)
 
 
 def run_last_kernel(
-    program: Program, stage: int, task: int, rows: Iterable[tuple[int, pa.Buffer]], storage: Storage, stores: Stores = ON_DISK
+    program: Program, stage: int, task: int, rows: Arrived, storage: Storage, stores: Stores = ON_DISK
 ) -> TaskReport | None:
     """Run the kernel whose report goes to the commit; None if no plan arrived, as when Spark replays a committed epoch."""
     arrival = collect(rows)
     if (plan := _plan_heard(arrival)) is None:
         return None
     report, _ = _run(program, plan, stage, task, arrival, storage, stores)
-    heard = tuple(from_plain(KernelReport, message["report"]) for message in arrival.of_kind("kernel"))
-    splits = tuple(from_plain(SplitReport, message["report"]) for message in arrival.of_kind("split"))
+    heard = tuple(arrival.of_kind("kernel", KernelReport))
+    splits = tuple(arrival.of_kind("split", SplitReport))
     return TaskReport(
         task, EpochClaim(plan.application, plan.before, plan.end, plan.splits, plan.purged_below), (*heard, report), splits
     )
 
 
 def _plan_heard(arrival: Arrival) -> EpochPlan | None:
-    plans = arrival.of_kind("plan")
-    return from_plain(EpochPlan, plans[0]["plan"]) if plans else None
+    plans = arrival.of_kind("plan", EpochPlan)
+    return plans[0] if plans else None
 
 
 def _run(

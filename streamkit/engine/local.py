@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamkit.engine.commit import commit_epoch
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
-from streamkit.engine.exchange import Packed
+from streamkit.engine.exchange import Arrived, Control, Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
 from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.engine.reader import read_split
@@ -27,7 +27,6 @@ from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
 from streamkit.state.stores import ON_DISK, Stores
 
-Arrived = list[tuple[int, pa.Buffer]]
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
 
 
@@ -109,7 +108,7 @@ def _inner_kernel(
 
 
 def _exchanged(rows: Iterable[Packed], tasks: int) -> list[Arrived]:
-    arrived: list[Arrived] = [[] for _ in range(tasks)]
-    for row in rows:
-        arrived[row.task].append((row.edge, pa.py_buffer(row.payload)))
-    return arrived
+    arrived: list[list[tuple[int, pa.Buffer | Control]]] = [[] for _ in range(tasks)]
+    for task, edge, payload in rows:
+        arrived[task].append((edge, pa.py_buffer(payload) if isinstance(payload, bytes) else payload))
+    return [*arrived]

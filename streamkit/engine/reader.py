@@ -22,13 +22,12 @@ from streamkit.engine.exchange import Packed, control, fingerprint
 from streamkit.engine.kernels import Rows, kernel_of, run_operator
 from streamkit.engine.order import order_keys
 from streamkit.engine.report import SplitReport
-from streamkit.engine.rows import concatenate, constant, rows_of, without_deletions
+from streamkit.engine.rows import concatenate, constant, rows_of
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
-from streamkit.plan.plain import to_plain
 from streamkit.plan.program import Program
 
 
@@ -62,11 +61,10 @@ def _run(program: Program, split: Split, context: Context, advances: Advances, p
 def _reports(plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent)
     report = SplitReport(split.number, context.records, content, context.tally(), advances.reached())
-    plain = to_plain(report)
     for task in range(plan.application.tasks):
-        yield control(task, "split", report=plain)
+        yield control(task, "split", report)
         if split.number == 0:
-            yield control(task, "plan", plan=to_plain(plan))
+            yield control(task, "plan", plan)
 
 
 @dataclass
@@ -128,11 +126,9 @@ def _slice_batches(
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
         if placed:
             record |= _origin(piece, offsets)
-        rows = rows_of({**{name: batch[name] for name in columns}, **record, DELETED: batch[DELETED]})
-        if not is_table:
-            rows, deletions = without_deletions(rows)
-            context.count("deletion", program.inputs[piece.input].topic, deletions)
-        yield rows
+        if is_table or batch[DELETED].true_count:
+            record[DELETED] = batch[DELETED]
+        yield rows_of({**{name: batch[name] for name in columns}, **record})
 
 
 def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:

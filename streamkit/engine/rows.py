@@ -2,7 +2,8 @@
 Rows as the operators see them: Arrow batches whose own columns come with record columns.
 
 `_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset` if an operator downstream needs the order (see
-`streamkit.engine.place`); `_deleted` on rows of a table; `_key_group` behind an exchange.
+`streamkit.engine.place`); `_deleted` on rows of a table, and on those of a stream if one of them is a tombstone, whose value
+columns are null; `_key_group` behind an exchange.
 """
 
 from __future__ import annotations

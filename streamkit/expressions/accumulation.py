@@ -83,6 +83,34 @@ class _WithinGroups:
         return Runs(self.order, starts, ends)
 
 
+def first_rows(is_there: Mask, accumulate: Accumulator) -> Codes:
+    """The first of the rows that each result combines for which `is_there`; -1 if there is none."""
+    runs = accumulate.runs
+    places = np.flatnonzero(is_there[runs.order])
+    return _rows_at(places, np.searchsorted(places, runs.starts), runs)
+
+
+def last_rows(is_there: Mask, accumulate: Accumulator) -> Codes:
+    """As `first_rows`, of the last ones."""
+    runs = accumulate.runs
+    places = np.flatnonzero(is_there[runs.order])
+    return _rows_at(places, np.searchsorted(places, runs.ends) - 1, runs)
+
+
+def _rows_at(places: Codes, found: Codes, runs: Runs) -> Codes:
+    """The rows at some of the `places`, where these lie within the runs."""
+    if not len(places):
+        return np.full(len(found), -1, np.int64)
+    place = places[np.clip(found, 0, len(places) - 1)]
+    is_inside = (found >= 0) & (found < len(places)) & (place >= runs.starts) & (place < runs.ends)
+    return np.where(is_inside, runs.order[place], -1)
+
+
+def chosen(column: pa.Array, rows: Codes) -> pa.Array:
+    """The values of some rows; null where a row is -1."""
+    return column.take(pa.array(rows, mask=rows < 0))
+
+
 def per_group(groups: Groups) -> Accumulator:
     """One value for each group, in the order of `groups.rows`."""
     return _PerGroup(groups)

@@ -28,6 +28,7 @@ from streamkit.expressions.python_functions import registered
 from streamkit.expressions.session_zone import in_zone
 from streamkit.expressions.time_zones import moment_micros, offsets_of
 from streamkit.plan import function_names as names
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
     Call,
@@ -42,7 +43,7 @@ from streamkit.plan.expression import (
     TypedAggregate,
     TypedExpression,
 )
-from streamkit.plan.expression_size import check_size
+from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
@@ -65,9 +66,7 @@ class ExpressionAnalyzer:
         try:
             return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
         except RecursionError:
-            raise TopologyError(
-                "an expression is nested too deeply; expected fewer levels, or parts in steps of their own", at
-            ) from None
+            raise TopologyError(TOO_DEEP, at) from None
 
     def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
         """A condition with its types; TopologyError if it is not boolean."""
@@ -186,9 +185,11 @@ class _Reading:
                 )
             raise TopologyError(_no_aggregate(text), self.at)
         arguments = tuple(map(self._argument, call.arguments))
-        if len(arguments) != function.arity:
+        most = max(function.arity, function.arity_max or 0)
+        if not function.arity <= len(arguments) <= most:
+            expected = str(most) if most == function.arity else f"{function.arity} to {most}"
             raise UnsupportedExpressionError(
-                f"the aggregate {text!r} has {len(arguments)} arguments; expected {function.arity}", self.at
+                f"the aggregate {text!r} has {len(arguments)} arguments; expected {expected}", self.at
             )
         invocation = Invocation(call.function, arguments, self.build, self._bound, self.call, self.zone)
         try:
@@ -198,7 +199,9 @@ class _Reading:
         except NoTranslationError as error:
             raise UnsupportedExpressionError(f"{error}, in {text}", self.at) from None
         every_row = function.name == "count" and argument.name == "literal" and argument.value is not None
-        return TypedAggregate(name, function.name, type, None if every_row else argument, function.is_nullable)
+        return TypedAggregate(
+            name, function.name, type, None if every_row else argument, function.is_nullable, function.is_ordered
+        )
 
     def _bare(self, expression: Expression) -> Expression:
         while isinstance(expression, (Alias, SqlText)):
@@ -225,8 +228,12 @@ class _Reading:
         """A parameter of a lambda around, a column, or a field of a struct within one (`a.b`)."""
         if found := self._find(name):
             return found
-        parts = name.split(".")
-        for end in range(len(parts) - 1, 0, -1):
+        parts = parts_of(name)
+        if parts[-1] == "*":
+            raise TopologyError(
+                f"{name!r} stands for columns only as a text in select(…); expected their names, one by one", self.at
+            )
+        for end in range(len(parts), 0, -1):
             if found := self._find(".".join(parts[:end])):
                 for part in parts[end:]:
                     found = self.call("get_field", (found, literal(part, "string")))
@@ -301,7 +308,7 @@ def result_name(expression: Expression) -> str | None:
         case Alias(_, name):
             return name
         case Reference(name):
-            return name.rpartition(".")[2]
+            return parts_of(name)[-1]
         case Call("get_field", (_, Literal(str() as name))):
             return name
     return None

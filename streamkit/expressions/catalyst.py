@@ -21,6 +21,7 @@ from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.expressions.coercion import INTERVALS
 from streamkit.expressions.sql import LEVELS, TRIMS, WITH_UNIT
 from streamkit.plan.analysis import Analyzer
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
     Call,
@@ -176,7 +177,7 @@ def spark_sql(expression: Expression) -> str:
     """The expression as SQL in which parentheses say all; UnseenError if it has none."""
     match expression:
         case Reference(name):
-            return ".".join(map(_quoted, name.split(".")))
+            return ".".join(map(_quoted, parts_of(name)))
         case Literal(value):
             return _constant(value)
         case Alias(inner, _):

@@ -396,6 +396,8 @@ class Writing:
         if letter == "D":
             ones = np.ones_like(year)
             return np.asarray(self._days - days_from_civil(year, ones, ones)[0] + 1)
+        if letter == "F":
+            return np.asarray((day - 1) % 7 + 1)
         return {"y": year, "M": month, "L": month, "d": day}[letter]
 
 

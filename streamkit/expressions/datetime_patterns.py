@@ -19,7 +19,7 @@ _WEEK_BASED = frozenset("YWwuec")
 _REFUSED = frozenset("ABnNp")
 _REFUSED_IN_PARSING = frozenset("EFqQ")
 _MOST = {  # the most letters of each, as Spark takes them
-    "G": 4, "y": 6, "M": 4, "L": 4, "d": 2, "D": 3, "E": 4, "a": 1, "h": 2, "H": 2, "k": 2, "K": 2, "m": 2, "s": 2, "S": 9, "Q": 4, "q": 4,
+    "G": 4, "y": 6, "M": 4, "L": 4, "d": 2, "D": 3, "E": 4, "F": 1, "a": 1, "h": 2, "H": 2, "k": 2, "K": 2, "m": 2, "s": 2, "S": 9, "Q": 4, "q": 4,
     "V": 2, "z": 4, "O": 4, "X": 5, "x": 5, "Z": 5,
 }  # fmt: skip
 
@@ -191,7 +191,7 @@ def _check_letters(text: str, parsing: bool) -> None:
 def _field(letter: str, count: int, text: str, parsing: bool) -> Field:
     most = _MOST.get(letter)
     field = Field(letter, count)
-    if letter in "Fgv":
+    if letter in "gv":
         raise PatternError(f"the format {text!r} has {letter!r}, which StreamKit does not translate")
     if most is None:
         raise PatternError(f"the format {text!r} has {letter!r}, which is no letter of a format; write it between single quotes")

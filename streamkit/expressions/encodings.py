@@ -159,7 +159,7 @@ def _converted(text: str, source: int, target: int) -> str | None:
     if target < 0 and not negative and number >= 2**63:
         negative, number = True, 2**64 - number
     written = np.base_repr(number, abs(target))
-    return f"-{written}" if negative and target < 0 and number else written
+    return f"-{written}" if negative and target < 0 else written
 
 
 _CHARACTER_SETS = {

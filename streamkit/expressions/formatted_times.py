@@ -133,7 +133,7 @@ def _try_cast_time(expression: TypedExpression, text: Datum, zone: pa.Scalar | N
     return with_validity(numbers, to_arrow(expression.type), valid)
 
 
-@operation("read_timestamp", fails=always)
+@operation("read_timestamp", fails=always, nullable=always_nullable)
 def _read_timestamp(expression: TypedExpression, text: Datum, zone: pa.Scalar) -> Datum:
     """The moment that a text spells by the rules of casts, in its own zone or the one given."""
     if isinstance(text, pa.Scalar):

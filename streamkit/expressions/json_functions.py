@@ -1,12 +1,14 @@
-"""Functions of JSON texts. Documents are read one by one, by a compiled reader where its reading is Spark's."""
+"""Functions of JSON texts. Documents are read by the batch where Arrow's reading is Spark's, else one by one."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +17,7 @@ from streamkit.data_type import element_of, entry_of, fields_of, has_map, inner_
 from streamkit.errors import SchemaError
 from streamkit.expressions.casts import family_of
 from streamkit.expressions.elements import Elements, interleaved, on_columns, validity
+from streamkit.expressions.json_batches import ARRAYS, OBJECTS, is_batch_type, read_batch, read_documents, read_values
 from streamkit.expressions.json_documents import (
     MalformedError,
     Pairs,
@@ -37,7 +40,7 @@ from streamkit.expressions.operation import (
     function,
     operation,
 )
-from streamkit.expressions.writing import WRITERS
+from streamkit.expressions.writing import WRITERS, write_floats
 from streamkit.plan.expression import TypedExpression
 
 CORRUPT_RECORD = "_corrupt_record"
@@ -49,6 +52,13 @@ _QUICK: dict[type, Callable[[Any], str | None]] = {  # bool is not among them: i
     float: write_double,
     type(None): lambda value: None,
 }
+_SAMPLES = 8  # documents that are looked into before a batch is read
+_KINDS: tuple[tuple[set[type], pa.DataType], ...] = (
+    ({str}, pa.string()),
+    ({int}, pa.int64()),
+    ({int, float}, pa.float64()),
+    ({bool}, pa.bool_()),  # or what must be read exactly, which Arrow then refuses
+)
 
 
 def _document(text: str | None) -> Any:
@@ -85,7 +95,36 @@ def _got(text: str | None, steps: tuple[Step, ...] | None) -> str | None:
 
 
 def _by_names(texts: pa.Array, steps: tuple[Any, ...]) -> pa.Array:
-    """What a path of names finds; a document that the fast reader might read otherwise than Spark is read exactly."""
+    """What a path of names finds: by the batch where one kind of value stands there, else one by one."""
+    type = _type_at(texts, steps)
+    if type is None:
+        return _each_by_names(texts, steps)
+    return read_batch(texts, OBJECTS, lambda some: _batch_by_names(some, steps, type), lambda some: _each_by_names(some, steps))
+
+
+def _type_at(texts: pa.Array, steps: tuple[Any, ...]) -> pa.DataType | None:
+    """The type of what stands at a path in some of the documents; None if there are several kinds, or nested values."""
+    quoted = [f'"{name}"' for name in steps]
+    some = texts.take(pa.array(np.linspace(0, len(texts) - 1, _SAMPLES if len(texts) else 0, dtype=int))).to_pylist()
+    kinds = {type(_read_quickly(text, steps, quoted)) for text in some if text is not None} - {type(None)}
+    return next((found for names, found in _KINDS if (kinds - {bool} or kinds) <= names), None)
+
+
+def _batch_by_names(texts: pa.Array, steps: tuple[Any, ...], type: pa.DataType) -> pa.Array:
+    """Numbers without a fraction may have been written with or without one, and are read exactly where the others have one."""
+    values = read_documents(texts, reduce(lambda inner, name: pa.struct([(name, inner)]), reversed(steps), type))
+    values = pc.struct_field(values, [0] * len(steps))
+    if not pa.types.is_floating(type):
+        return values.cast(pa.string())
+    unclear = pc.or_(pc.equal(values, pc.floor(values)), pc.greater_equal(pc.abs(values), _WHOLE_MAX)).fill_null(False)
+    written = write_floats(values)
+    if not unclear.true_count:
+        return written
+    return pc.replace_with_mask(written, unclear, _each_by_names(texts.filter(unclear), steps))
+
+
+def _each_by_names(texts: pa.Array, steps: tuple[Any, ...]) -> pa.Array:
+    """One by one; a document that the fast reader might read otherwise than Spark is read exactly."""
     quoted = [f'"{name}"' for name in steps]
     results: list[str | None] = []
     for text in texts.to_pylist():
@@ -185,6 +224,17 @@ def _unreadable(type: str) -> str | None:
 def _from_json(expression: TypedExpression, texts: pa.Array) -> pa.Array:
     mode, _, record = str(expression.value).partition(" ")
     type = expression.type
+    if not is_batch_type(type):
+        return _from_each(texts, type, mode, record)
+    without = f'"{record}"' if _has_corrupt_record(type, record) else "\n"
+    pattern = OBJECTS if fields_of(type) else ARRAYS
+    return read_batch(
+        texts, pattern, lambda some: read_values(some, type), lambda some: _from_each(some, type, mode, record), without
+    )
+
+
+def _from_each(texts: pa.Array, type: str, mode: str, record: str) -> pa.Array:
+    """One by one, by a compiled reader where its reading is Spark's."""
     documents = texts.to_pylist()
     values = [_read_fast(text) for text in documents]
     is_simple = not has_map(type) and not _has_corrupt_record(type, record)

@@ -70,13 +70,20 @@ def arithmetic(
             left, right = cast_to(left, "double"), cast_to(right, "double")
         if not is_numeric(left.type) or not is_numeric(right.type):
             raise RuleError(
-                f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; cast one of them"
+                f"the types of the operands do not go together: {call.types[0]} and {call.types[1]}; {_advice(name, call)}"
             )
         digits = decimal_of(left.type), decimal_of(right.type)
         type = decimal_type(digits[0], digits[1]) if digits[0] and digits[1] else wider_of(left.type, right.type)
         return TypedExpression(name, type, (left, right))
 
     return rule
+
+
+def _advice(name: str, call: Invocation) -> str:
+    """What to do about operands that are no numbers; texts are put together otherwise than in Python."""
+    if name == "add" and set(call.types) == {"string"}:
+        return "F.concat(…) puts texts together, as || does in SQL; texts of numbers are cast before they are added"
+    return "cast one of them"
 
 
 def wider_of(left: str, right: str) -> str:

@@ -143,6 +143,8 @@ _ASSERTIONS = ("start", "end", "stop", "boundary")
 
 def _python_text(text: str) -> str:
     """A piece of RE2 as Python's re reads it: characters by number are written otherwise."""
+    if text == r"\B":  # Python's own is not in an empty text
+        return r"(?!\b)"
     return re.sub(
         r"\\(?:x\{([0-9a-fA-F]+)\}|(.))",
         lambda found: f"\\U{int(found[1], 16):08x}" if found[1] else found[0],
@@ -169,7 +171,7 @@ def re2_pattern(pattern: str) -> str:
     """Java's regular expression in RE2's dialect, if it is only asked whether it matches; ValueError if RE2 cannot tell."""
     found = regular_expression(pattern)
     if found.has("boundary"):
-        raise ValueError(f"\\\\b in the regular expression {pattern!r} means something else outside Java")
+        raise ValueError(f"\\\\b or \\\\B in the regular expression {pattern!r} means something else outside Java")
     parts = ["(?:" if token.kind == "open" else _END if token.kind == "end" else token.text for token in found.tokens]
     for place, token in enumerate(found.tokens):
         following = found.tokens[place + 1].text if place + 1 < len(found.tokens) else "|"
@@ -273,6 +275,8 @@ class _JavaPattern:
             return Token("start", r"\A") if character == "A" else Token("stop", r"\z")
         if character == "b":
             return Token("boundary", r"\b")
+        if character == "B":
+            return Token("boundary", r"\B")
         if character in ("p", "P"):
             return Token("text", f"[{'^' if character == 'P' else ''}{self._posix(character)}]")
         if character == "Q":

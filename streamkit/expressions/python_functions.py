@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamkit.data_type import fields_of, to_arrow
+from streamkit.data_type import element_of, fields_of, to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.operation import always, always_nullable, operation
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.log.values.python_values import python_values
+from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.plan.python_function import ARRAY, BATCH, EFFECT, RECORD, ROW, SERIES, PythonFunction, type_name
+from streamkit.plan.python_function import ARRAY, BATCH, BATCHES, EFFECT, RECORD, RECORDS, ROW, SERIES, PythonFunction, type_name
 
 PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
 _is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
@@ -64,19 +65,38 @@ def functions_in(value: Any) -> set[str]:
     return set().union(*map(functions_in, value.values())) if isinstance(value, dict) else set()
 
 
-@operation("python", lazy=True, fails=always, nullable=always_nullable, once=True)
-def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
-    """The function's results; EvaluationError if it raises, or gives what its declared type does not hold."""
+def function_of(expression: TypedExpression) -> PythonFunction:
+    """The function that an expression calls; EvaluationError if this process does not know it."""
     function = PYTHON_FUNCTIONS.get(expression.value)
     if function is None:
         raise EvaluationError(
             f"the function {expression.value!r} is not known to this process; expected the program to come from the topology that has it"
         )
+    return function
+
+
+def calls_twice() -> bool:
+    """Whether functions are called twice, within `called_twice`."""
+    return _is_checked.get()
+
+
+@operation("python", lazy=True, fails=always, nullable=always_nullable, once=True)
+def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
+    """The function's results; EvaluationError if it raises, or gives what its declared type does not hold."""
+    function = function_of(expression)
     arguments = [broadcast(rows.value(argument), rows.count) for argument in expression.arguments]
     call = _Call(function, expression, arguments, rows.count)
     found = call.results()
-    if _is_checked.get() and function.style != EFFECT and not _is_same(found, call.results()):
-        raise EvaluationError(f"{typed_text(expression)} gave two results for the same values; expected a deterministic function")
+    if calls_twice() and function.style != EFFECT:
+        if not _is_same(found, call.results()):
+            raise EvaluationError(
+                f"{typed_text(expression)} gave two results for the same values; expected a deterministic function"
+            )
+        if function.style == BATCHES and not _is_same(found, call.results_of_halves()):
+            raise EvaluationError(
+                f"{typed_text(expression)} gave other results when the rows came in two batches; expected results of each row that "
+                "do not depend on the rows beside it"
+            )
     return found
 
 
@@ -93,28 +113,50 @@ class _Call:
         self.arguments = arguments
         self.count = count
         self.type = to_arrow(function.type)
+        self.fields = frozenset(name for name, _ in fields_of(element_of(function.type) or function.type) or ())
 
     def results(self) -> pa.Array:
         """One value a row."""
         return _STYLES[self.function.style](self)
+
+    def results_of_halves(self) -> pa.Array:
+        """One value a row, of two calls with half of the rows each."""
+        if self.count < 2:
+            return self.results()
+        middle = self.count // 2
+        halves = [(slice(0, middle), middle), (slice(middle, None), self.count - middle)]
+        calls = [_Call(self.function, self.expression, [array[part] for array in self.arguments], rows) for part, rows in halves]
+        return pa.concat_arrays([call.results() for call in calls])
 
     def by_row(self) -> pa.Array:
         rows = zip(*map(python_values, self.arguments)) if self.arguments else [()] * self.count
         return self._converted([self._called(row, *row) for row in rows])
 
     def by_record(self) -> pa.Array:
-        names = self.function.parameters
-        columns = list(map(python_values, self.arguments))
-        values = [self._called(row, dict(zip(names, row))) for row in zip(*columns)]
-        for value, row in zip(values, zip(*columns)):
+        """Structs, null where the function gives None."""
+        values = []
+        for row in zip(*map(python_values, self.arguments)):
+            value = self._called(row, dict(zip(self.function.parameters, row)))
             self._check_names(value, row)
+            values.append(value)
+        return self._converted(values)
+
+    def by_records(self) -> pa.Array:
+        """Lists of structs, null where the function gives None for one."""
+        values = []
+        for row in zip(*map(python_values, self.arguments)):
+            items = self._listed(row)
+            for item in items:
+                self._check_names(item, row)
+            values.append(items)
         return self._converted(values)
 
     def by_effect(self) -> pa.Array:
-        """Nulls, whatever the function gives."""
+        """Nulls, whatever the function gives. The last argument tells a tombstone, and is shown of tombstones alone."""
         names = self.function.parameters
         for row in zip(*map(python_values, self.arguments)):
-            self._called(row, dict(zip(names, row)))
+            seen = row if row[-1] else row[:-1]
+            self._called(seen, dict(zip(names, seen)))
         return pa.nulls(self.count)
 
     def by_series(self) -> pa.Array:
@@ -128,10 +170,29 @@ class _Call:
         return self._checked_length(self._from_pandas(found, self.type))
 
     def by_array(self) -> pa.Array:
-        return self._from_arrow(self._called((), *self.arguments))
+        return self._checked_length(self._from_arrow(self._called((), *self.arguments)))
 
     def by_batch(self) -> pa.Array:
         """Of a record batch, one of the same length with the declared columns."""
+        found = self._table()
+        self._check_columns(found)
+        if len(found) != self.count:
+            raise self._wrong(f"gave {len(found)} rows for {self.count}; expected one a row, or map_batches() for any number")
+        return self._structs(found, self.type)
+
+    def by_batches(self) -> pa.Array:
+        """Of a record batch, lists of structs: one a row, or those that a column of row numbers says."""
+        found = self._table()
+        parents = self._parents(found)
+        found = found.drop_columns([ROW_NUMBER]) if ROW_NUMBER in found.schema.names else found
+        self._check_columns(found)
+        order = np.argsort(parents, kind="stable")
+        structs = self._structs(found, self.type.value_type).take(pa.array(order))
+        offsets = np.searchsorted(parents[order], np.arange(self.count + 1))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs).cast(self.type)
+
+    def _table(self) -> pa.Table:
+        """What the function gives of all rows as a record batch."""
         batch = pa.RecordBatch.from_arrays(list(self.arguments), names=list(self.function.parameters))
         found = self._called((), batch)
         if isinstance(found, dict):
@@ -139,15 +200,58 @@ class _Call:
                 found = pa.table(found)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise self._wrong(f"gave a dict that is no table: {error}") from None
-        if isinstance(found, pa.Table):
-            found = found.combine_chunks()
-        if not isinstance(found, (pa.Table, pa.RecordBatch)):
+        if isinstance(found, pa.RecordBatch):
+            found = pa.Table.from_batches([found])
+        if not isinstance(found, pa.Table):
             raise self._wrong(f"gave a {type_name(found)}; expected a RecordBatch, a Table or a dict of arrays")
-        declared = [name for name, _ in fields_of(self.function.type) or ()]
+        return found
+
+    def _parents(self, found: pa.Table) -> np.ndarray:
+        """The number of the row that each row of the result comes from."""
+        if ROW_NUMBER not in found.schema.names:
+            if len(found) != self.count:
+                raise self._wrong(
+                    f"gave {len(found)} rows for {self.count}; expected one a row, or a column {ROW_NUMBER} that says of each row which row of "
+                    "the batch it comes from, counted from 0"
+                )
+            return np.arange(self.count)
+        numbers = found[ROW_NUMBER]
+        if not pa.types.is_integer(numbers.type) or numbers.null_count:
+            raise self._wrong(
+                f"gave {ROW_NUMBER} as {numbers.type} with {numbers.null_count} nulls; expected the numbers of rows"
+            )
+        parents: np.ndarray = _one_chunk(numbers).to_numpy().astype(np.int64)
+        outside = parents[(parents < 0) | (parents >= self.count)]
+        if len(outside):
+            raise self._wrong(
+                f"gave the {ROW_NUMBER} {outside[0]}, and the batch has {self.count} rows; expected 0 to {self.count - 1}"
+            )
+        return parents
+
+    def _check_columns(self, found: pa.Table) -> None:
+        declared = self._declared()
         if sorted(found.schema.names) != sorted(declared):
             raise self._wrong(f"gave the columns {', '.join(found.schema.names)}; declared are {', '.join(declared)}")
-        columns = [self._from_arrow(found.column(field.name), field.type) for field in self.type]
-        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def _structs(self, found: pa.Table, type: pa.StructType) -> pa.Array:
+        columns = [self._from_arrow(found.column(field.name), field.type) for field in type]
+        return pa.StructArray.from_arrays(columns, fields=list(type))
+
+    def _declared(self) -> list[str]:
+        """The columns that the function gives."""
+        return [name for name, _ in fields_of(element_of(self.function.type) or self.function.type) or () if name != DELETED]
+
+    def _listed(self, row: Sequence[Any]) -> list[Any]:
+        """What the function gives of a row, which is a list, or a generator."""
+        found = self._called(row, dict(zip(self.function.parameters, row)))
+        if isinstance(found, (list, tuple)):
+            return list(found)
+        if not isinstance(found, Iterator):
+            raise self._wrong(f"gave {found!r}; expected a list of dicts of the columns {', '.join(self._declared())}", row)
+        try:
+            return list(found)
+        except Exception as error:
+            raise self._wrong(f"raised {type_name(error)}: {error}", row) from error
 
     def _called(self, row: Sequence[Any], *arguments: Any) -> Any:
         try:
@@ -158,23 +262,25 @@ class _Call:
     def _converted(self, values: list[Any]) -> pa.Array:
         """Python values as an array of the declared type."""
         try:
-            return _exact(values, self.type)
+            return exact_array(values, self.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass
         for place, value in enumerate(values):
             try:
-                _exact([value], self.type)
+                exact_array([value], self.type)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 row = [python_values(argument.slice(place, 1))[0] for argument in self.arguments]
                 raise self._wrong(f"gave {value!r} ({type_name(value)}); declared is {self.function.type}", row) from None
         raise self._wrong(f"gave values that together are no array of {self.function.type}")
 
     def _check_names(self, value: Any, row: Sequence[Any]) -> None:
-        declared = {name for name, _ in fields_of(self.function.type) or ()}
+        if value is None:  # a tombstone, where one is allowed
+            return
         if not isinstance(value, dict):
-            raise self._wrong(f"gave {value!r}; expected a dict of the columns {', '.join(sorted(declared))}", row)
-        if unknown := sorted(map(str, set(value) - declared)):
-            raise self._wrong(f"gave the column {unknown[0]!r}; declared are {', '.join(sorted(declared))}", row)
+            raise self._wrong(f"gave {value!r}; expected a dict of the columns {', '.join(self._declared())}", row)
+        if not self.fields.issuperset(value):
+            unknown = sorted(str(name) for name in value if name not in self.fields)
+            raise self._wrong(f"gave the column {unknown[0]!r}; declared are {', '.join(self._declared())}", row)
 
     def _from_frame(self, frame: Any) -> pa.Array:
         """A DataFrame as structs, its columns by their names."""
@@ -196,7 +302,7 @@ class _Call:
         if not isinstance(found, (pa.Array, pa.ChunkedArray)):
             raise self._wrong(f"gave a {type_name(found)}; expected an Arrow array")
         try:
-            return self._checked_length(_one_chunk(found.cast(type or self.type)))
+            return _one_chunk(found.cast(type or self.type))
         except pa.ArrowException as error:
             raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
 
@@ -229,7 +335,7 @@ def _series(array: pa.Array) -> Any:
     return series if series.to_numpy().flags.writeable else series.copy()  # whether a function may write must not depend on nulls
 
 
-def _exact(values: list[Any], type: pa.DataType) -> pa.Array:
+def exact_array(values: list[Any], type: pa.DataType) -> pa.Array:
     """The array of these values; ValueError for a fraction where the type wants an integer, which Arrow would cut off."""
     array = pa.array(values, type)
     if _has_fraction(values, pa.list_(type)):
@@ -270,7 +376,9 @@ _STYLES: dict[str, Callable[[_Call], pa.Array]] = {
     RECORD: _Call.by_record,
     SERIES: _Call.by_series,
     ARRAY: _Call.by_array,
+    RECORDS: _Call.by_records,
     BATCH: _Call.by_batch,
+    BATCHES: _Call.by_batches,
     EFFECT: _Call.by_effect,
 }
 

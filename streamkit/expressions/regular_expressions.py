@@ -138,7 +138,7 @@ def _by_both(
     mine = np.flatnonzero(~others)
     rest = texts.take(pa.array(np.flatnonzero(others)))
     if expression.has("boundary"):
-        _check_boundaries(rest)
+        _check_boundaries(rest, any(token.text == r"\B" for token in expression.tokens))
     parts = [by_arrow(texts.take(pa.array(mine))), each_value(by_python, type, rest)]
     order = np.argsort(np.concatenate([mine, np.flatnonzero(others)]), kind="stable")
     return pa.concat_arrays([part if part.type == type else part.cast(type) for part in parts]).take(pa.array(order))
@@ -160,12 +160,12 @@ def _flags(values: pa.BooleanArray) -> np.ndarray:
     return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
 
 
-def _check_boundaries(texts: pa.Array) -> None:
-    """Java and Python agree on what a letter is, but for marks and numbers that are no digits."""
+def _check_boundaries(texts: pa.Array, between_letters: bool) -> None:
+    r"""Java and Python agree on what a letter is, but for marks and numbers that are no digits; a \B splits what is two characters to Java."""
     for text in texts.to_pylist():
-        strange = next((character for character in text or "" if category(character) in ("Mn", "Mc", "Me", "Nl", "No")), None)
-        if strange:
-            raise pa.ArrowInvalid(rf"\b beside {strange!r} means something else outside Java")
+        for character in text or "":
+            if category(character) in ("Mn", "Mc", "Me", "Nl", "No") or (between_letters and character > "\uffff"):
+                raise pa.ArrowInvalid(rf"\b or \B beside {character!r} means something else outside Java")
 
 
 def _group_rule(call: Invocation) -> TypedExpression:
@@ -268,9 +268,18 @@ def _counted(_: TypedExpression, text: pa.Array, pattern: pa.Array) -> pa.Array:
         text,
         pa.int32(),
         lambda texts: pc.count_substring_regex(texts, expression.re2()),
-        lambda value: sum(1 for _ in matches_of(expression.python, value)),
+        lambda value: _count_of(expression.python, value),
         repeated=True,
     )
+
+
+def _count_of(pattern: re.Pattern[str], text: str) -> int:
+    """How many matches Java finds, of which one more may be empty within a character of two UTF-16 units."""
+    matches = list(pattern.finditer(text))
+    within = [found for match in matches if (found := _within(pattern, text, match))]
+    if any(found.end() > found.start() for found in within):
+        raise ValueError("a match starts within a character of two UTF-16 units")
+    return len(matches) + len(within)
 
 
 @function("regexp_substr")
@@ -368,10 +377,17 @@ def _replaced_in(text: str, pattern: re.Pattern[str], parts: tuple[str | int, ..
 def matches_of(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """All matches; ValueError where Java finds one more within a character of two UTF-16 units."""
     for match in pattern.finditer(text):
-        place = match.end()
-        if match.start() == place < len(text) and text[place] > "\uffff" and pattern.match(_halved(text, place), place + 1):
-            raise ValueError(f"an empty match stands before {text[place]!r}, which is two characters to Java")
+        if _within(pattern, text, match):
+            raise ValueError(f"an empty match stands before {text[match.end()]!r}, which is two characters to Java")
         yield match
+
+
+def _within(pattern: re.Pattern[str], text: str, match: re.Match[str]) -> re.Match[str] | None:
+    """The match that Java finds next to an empty one, in the midst of a character of two UTF-16 units."""
+    place = match.end()
+    if match.start() == place < len(text) and text[place] > "\uffff":
+        return pattern.match(_halved(text, place), place + 1)
+    return None
 
 
 def _halved(text: str, place: int) -> str:

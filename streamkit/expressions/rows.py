@@ -161,7 +161,9 @@ def scatter(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
 
 def broadcast(value: Datum, count: int) -> pa.Array:
     """An array of `count` rows."""
-    return value if isinstance(value, pa.Array) else pa.repeat(value, count)
+    if isinstance(value, pa.Array):
+        return value
+    return pa.repeat(value, count) if count else pa.array([], value.type)  # no array has no rows of arrays, says Arrow
 
 
 def _typed(value: Datum, expression: TypedExpression) -> Datum:

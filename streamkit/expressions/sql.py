@@ -20,7 +20,9 @@ from streamkit.data_type import normalise_type
 from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.arrow import evaluate
 from streamkit.expressions.sql_words import SyntaxRefusedError, Word, words
+from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference, TypedExpression
+from streamkit.plan.expression_size import TOO_DEEP
 
 RESERVED = frozenset(
     [
@@ -96,6 +98,7 @@ CASTS = {  # types that may be called as functions
     ]
 }
 ROW_ONLY = "an expression sees the row only, not a subquery; join with a table instead"
+STAR = '* cannot be used; name the columns one by one, as in struct(a, b); select("*") and select("column.*") take a text of their own'
 PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain (a filter: count_if, or when)"
 
 
@@ -116,7 +119,7 @@ def parse_sql(text: str, at: Location | None = None) -> Expression:
     except SchemaError as error:
         raise TopologyError(f"{error}, in {text}", at) from None
     except RecursionError:
-        raise TopologyError(f"the expression is nested too deeply: {text[:200]} …", at) from None
+        raise TopologyError(f"{TOO_DEEP}; found {text[:200]} …", at) from None
 
 
 @lru_cache(maxsize=1024)
@@ -294,10 +297,10 @@ class _Reader:
         while True:
             if self._took("."):
                 if self._is("*"):
-                    raise _RefusedError("* cannot be used")
+                    raise _RefusedError(STAR)
                 name = self._name()
                 found = (
-                    Reference(f"{found.name}.{name}")
+                    Reference(f"{found.name}.{part(name)}")
                     if isinstance(found, Reference)
                     else Call("get_field", (found, Literal(name)))
                 )
@@ -330,7 +333,7 @@ class _Reader:
 
     def _strange(self) -> Expression:
         if self._is("*"):
-            raise _RefusedError("* cannot be used")
+            raise _RefusedError(STAR)
         if self._is("?", ":"):
             raise _RefusedError("parameters (? and :name) cannot be used; write the value, or build the column in Python")
         raise self._unexpected("a value")

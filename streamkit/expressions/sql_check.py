@@ -11,6 +11,7 @@ from streamkit.expressions.operation import FUNCTIONS
 from streamkit.expressions.sql import parse_sql
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
+from streamkit.plan.expression_size import TOO_DEEP
 
 
 def check_sql(text: str, at: Location | None) -> None:
@@ -18,7 +19,7 @@ def check_sql(text: str, at: Location | None) -> None:
     try:
         functions = list(called(parse_sql(text, at)))
     except RecursionError:
-        raise TopologyError(f"the expression is nested too deeply: {text[:200]} …", at) from None
+        raise TopologyError(f"{TOO_DEEP}; found {text[:200]} …", at) from None
     for function in functions:
         if function.lower() not in FUNCTIONS and not _is_aggregate(function):
             raise unknown_function(function, text, at)

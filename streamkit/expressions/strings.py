@@ -238,9 +238,9 @@ def _reverse(_: TypedExpression, text: Datum) -> Datum:
 @on_arrays
 def _initcap(_: TypedExpression, text: pa.Array) -> pa.Array:
     """Lower case, but for the first character and those behind a space."""
-    characters = characters_of(pc.utf8_lower(text))
-    if len(characters.codes) and characters.codes.max() >= 128:
+    if pc.any(pc.invert(pc.string_is_ascii(text))).as_py():
         return each_value(_title_cased, pa.string(), text)
+    characters = characters_of(pc.ascii_lower(text))
     codes = characters.codes.copy()
     first = np.zeros(len(codes), bool)
     first[characters.offsets[:-1][characters.sizes > 0]] = True
@@ -255,7 +255,7 @@ def _title_cased(text: str) -> str:
 
 @operation("translate", takes="string, string, string", gives="string")
 def _translate(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum:
-    """Each character of `old` becomes the one at its place in `new`, or nothing if there is none."""
+    """Each character of `old` becomes the one at its place in `new`, or nothing if there is none or it is the character 0."""
     return each_constant(lambda *values: on_arrays(_translated)(None, *values), pa.string(), (text, old, new), (1, 2))
 
 
@@ -265,7 +265,7 @@ def _translated(_: TypedExpression, text: pa.Array, old: pa.Array, new: pa.Array
     wanted = dict.fromkeys(old[0].as_py())
     fresh = new[0].as_py()
     for place, character in reversed(list(enumerate(old[0].as_py()))):
-        wanted[character] = fresh[place] if place < len(fresh) else None
+        wanted[character] = fresh[place].strip("\0") or None if place < len(fresh) else None
     characters = characters_of(text)
     codes, kept = characters.codes.copy(), np.ones(len(characters.codes), bool)
     for character, replacement in wanted.items():
@@ -337,7 +337,9 @@ def _bound_or_zero(_: TypedExpression, bound: Datum) -> Datum:
 def _levenshtein_rule(call: Invocation) -> TypedExpression:
     """A threshold that is null is 0."""
     left, right, *threshold = fitted(call, "string, string, [int]")
-    bounds = [call.build(TypedExpression("bound_or_zero", "int", (bound,))) for bound in threshold]
+    bounds = [
+        TypedExpression("bound_or_zero", "int", (bound,)) for bound in threshold
+    ]  # not computed here: a constant 0 is never null
     return TypedExpression("levenshtein", "int", (left, right, *bounds))
 
 

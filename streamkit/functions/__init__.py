@@ -3,7 +3,7 @@ The names of pyspark.sql.functions, recorded without a session: each gives a `Co
 
 As in PySpark, a text argument names a column, unless the parameter is a plain value by nature (formats, separators, units, patterns).
 What is here is what StreamKit evaluates. Another public name of pyspark.sql.functions raises UnsupportedExpressionError when it is called,
-and says what there is instead; a name PySpark does not have is an AttributeError.
+and says what there is instead; a name PySpark does not have is an UnknownFunctionError, which is an AttributeError.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from streamkit.errors import UnsupportedExpressionError
+from streamkit.errors import UnknownFunctionError, UnsupportedExpressionError
 from streamkit.functions.aggregates import *  # noqa: F403
 from streamkit.functions.assertions import *  # noqa: F403
 from streamkit.functions.collections import *  # noqa: F403
@@ -63,9 +63,13 @@ def _nearest(name: str, names: Iterable[str], before: str) -> str:
 
 
 def __getattr__(name: str) -> Callable[..., NoReturn]:
+    if name.startswith("_"):  # names that Python looks for by itself
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in FUNCTION_NAMES:
-        raise AttributeError(
-            f"pyspark.sql.functions has no {name!r}, and so streamkit.functions has none either{_nearest(name, __dir__(), '; did you mean ')}"
+        hint = _nearest(name, __dir__(), "; did you mean ")
+        raise UnknownFunctionError(
+            f"pyspark.sql.functions has no {name!r}, and so streamkit.functions has none either{f'{hint}?' if hint else ''}",
+            user_location(),
         )
     return _refused(name)
 

@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 from streamkit.dsl.column import Column
-from streamkit.functions.recording import recorded
+from streamkit.functions.recording import constant, given, given_constant, given_text, recorded
 from streamkit.plan.expression import Call, Literal
 
-__all__ = ["avg", "count", "count_if", "max", "mean", "min", "sum"]
+__all__ = [
+    "any_value",
+    "approx_count_distinct",
+    "array_agg",
+    "avg",
+    "collect_list",
+    "collect_set",
+    "count",
+    "count_distinct",
+    "count_if",
+    "first",
+    "first_value",
+    "last",
+    "last_value",
+    "max",
+    "max_by",
+    "mean",
+    "min",
+    "min_by",
+    "std",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+]
 
 
 def count(column: Column | str) -> Column:
@@ -39,4 +66,82 @@ def max(column: Column | str) -> Column:
     return recorded("max", column)
 
 
+def max_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
+    """The value of `col` where `ord` is largest; of several such records that of the last. `k` is refused: there is one value."""
+    return recorded("max_by", col, ord, *given_constant(k))
+
+
+def min_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
+    """The value of `col` where `ord` is smallest; of several such records that of the last. `k` is refused: there is one value."""
+    return recorded("min_by", col, ord, *given_constant(k))
+
+
+def first(col: Column | str, ignorenulls: bool = False) -> Column:
+    """The value of the first record in the order of time; with `ignorenulls` of the first in which it is not null."""
+    return recorded("first", col, constant(ignorenulls))
+
+
+def last(col: Column | str, ignorenulls: bool = False) -> Column:
+    """The value of the last record in the order of time; with `ignorenulls` of the last in which it is not null."""
+    return recorded("last", col, constant(ignorenulls))
+
+
+def first_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """As `first`."""
+    return recorded("first", col, *map(given_text, given(ignoreNulls)))
+
+
+def last_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """As `last`."""
+    return recorded("last", col, *map(given_text, given(ignoreNulls)))
+
+
+def any_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """The value of some record: here of the first."""
+    return recorded("first", col, *map(given_text, given(ignoreNulls)))
+
+
+def collect_list(col: Column | str) -> Column:
+    """The values that are not null as an array, in the order of time; an error beyond 100,000 of them."""
+    return recorded("collect_list", col)
+
+
+def collect_set(col: Column | str) -> Column:
+    """The distinct values that are not null as an array, in the order in which they came first; an error beyond 100,000 of them."""
+    return recorded("collect_set", col)
+
+
+def count_distinct(col: Column | str, *cols: Column | str) -> Column:
+    """How many distinct values there are, or combinations of values, none of which is null; exact, and an error beyond 100,000."""
+    return recorded("count_distinct", col, *cols)
+
+
+def approx_count_distinct(col: Column | str, rsd: float | None = None) -> Column:
+    """About how many distinct values there are; `rsd` is the relative standard deviation of the estimate, 0.05 unless given."""
+    return recorded("approx_count_distinct", col, *given_constant(rsd))
+
+
+def stddev_samp(col: Column | str) -> Column:
+    """The standard deviation of a sample; null of fewer than two values."""
+    return recorded("stddev_samp", col)
+
+
+def stddev_pop(col: Column | str) -> Column:
+    """The standard deviation of a whole population."""
+    return recorded("stddev_pop", col)
+
+
+def var_samp(col: Column | str) -> Column:
+    """The variance of a sample; null of fewer than two values."""
+    return recorded("var_samp", col)
+
+
+def var_pop(col: Column | str) -> Column:
+    """The variance of a whole population."""
+    return recorded("var_pop", col)
+
+
 mean = avg
+array_agg = collect_list
+std = stddev = stddev_samp
+variance = var_samp

@@ -22,13 +22,18 @@ EMIT_MODES = ("latest", "every", "final")
 
 @dataclass
 class Building:
-    """The steps, stores and outputs so far; each node is turned into a step once."""
+    """
+    The steps, stores and outputs so far; each node is turned into a step once.
+
+    `before_null_keys` are the nodes below one that gives results for records whose key is null.
+    """
 
     names: Names
     inputs: dict[Node, Input]
     analyzer: Analyzer
     state_columns: StateColumns
     modes: dict[Node, set[str]]
+    before_null_keys: frozenset[Node] = frozenset()
     steps: dict[str, Step] = field(default_factory=dict)
     stores: dict[str, Store] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
@@ -96,3 +101,12 @@ def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:
         for table in node.tables:
             asked.setdefault(table.origin, set()).add("every")
     return asked
+
+
+def below_null_keys(roots: Iterable[Node]) -> frozenset[Node]:
+    """The nodes below one that gives results for records whose key is null: a repartition among them keeps such records."""
+    below: set[Node] = set()
+    for node in reversed(list(walk(roots))):
+        if node.takes_null_keys or node in below:
+            below.update(node.children)
+    return frozenset(below)

@@ -111,10 +111,15 @@ class TypedExpression:
 
 @dataclass(frozen=True)
 class TypedAggregate:
-    """One aggregate of a grouping by the name of its function, such as `sum`; no argument means every row."""
+    """
+    One aggregate of a grouping by the name of its function, such as `sum`; no argument means every row.
+
+    `ordered`: its value depends on the order of the rows.
+    """
 
     name: str
     function: str
     type: str
     argument: TypedExpression | None = None
     nullable: bool = True
+    ordered: bool = False

@@ -6,6 +6,10 @@ from streamkit.errors import Location, TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, PythonCall
 
 PARTS_MAX = 20_000
+TOO_DEEP = (
+    "an expression is nested too deeply; expected at most some 200 levels, in SQL text some 40 parentheses or calls: "
+    "compute a part of it in a with_columns(…) before"
+)
 
 
 def check_size(name: str, expression: Expression, at: Location | None) -> None:

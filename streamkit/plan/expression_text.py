@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import singledispatch
 
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
     Call,
@@ -107,7 +108,9 @@ def expression_name(expression: Expression) -> str:
     if isinstance(expression, Alias):
         return expression.name
     if isinstance(expression, Cast) and isinstance(expression.expression, Reference):
-        return expression.expression.name
+        return expression_name(expression.expression)
+    if isinstance(expression, Reference):
+        return ".".join(parts_of(expression.name))
     if isinstance(expression, SqlText) and (named := _NAMED.fullmatch(expression.text)):
         return named[1].strip("`")
     return expression_text(expression)

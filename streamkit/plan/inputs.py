@@ -53,6 +53,11 @@ def sources_of(roots: Iterable[Node]) -> list[SourceNode]:
     return [node for node in walk(roots) if isinstance(node, SourceNode)]
 
 
+def is_declared(roots: Iterable[Node]) -> bool:
+    """Whether every source says itself what its topic holds, so that no log is needed."""
+    return all(source.schema is not None for source in sources_of(roots))
+
+
 def _input(source: SourceNode, topics: Topics | None) -> Input:
     schema, key = _described(source, topics)
     if source.relation != STREAM and not key:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import Building, StateColumns, asked_modes
+from streamkit.plan.building import Building, StateColumns, asked_modes, below_null_keys
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
 from streamkit.plan.program import Input
@@ -27,7 +27,7 @@ def infer_types(
     follow. TopologyError names the user's line if a node cannot be compiled.
     """
     roots = tuple(roots)
-    building = Building(names, inputs, analyzer, state_columns, asked_modes(roots))
+    building = Building(names, inputs, analyzer, state_columns, asked_modes(roots), below_null_keys(roots))
     for root in roots:
         building.lower(root)
     kept = tuple(dict.fromkeys(inputs.values()))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkit.errors import Location, TopologyError
 from streamkit.names import check_name
+from streamkit.plan.expression_size import TOO_DEEP
 
 if TYPE_CHECKING:
     from streamkit.plan.building import Building
@@ -29,6 +30,7 @@ TABLE = "table"
 GLOBAL_TABLE = "global_table"
 NAME_PART_MAX = 100  # leaves room for the application's name and "-changelog" in Kafka's 249
 ROUNDED, BOX, CYLINDER = "rounded", "box", "cylinder"
+LATER = {"later": True}  # marks a field that a node got later: while it has its default, the node's text leaves it out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,6 +98,16 @@ class Node:
     def tables(self) -> tuple[Node, ...]:
         """The tables whose every change the step must see in its own stage."""
         return ()
+
+    @property
+    def takes_null_keys(self) -> bool:
+        """Whether records whose key is null give results, as in left and outer joins; a repartition before it keeps them."""
+        return False
+
+    @cached_property
+    def partitions_wanted(self) -> int | None:
+        """How many partitions a new topic of the step's rows has unless its declaration says; None for as many as the widest input."""
+        return max((wanted for child in self.children if (wanted := child.partitions_wanted) is not None), default=None)
 
     @cached_property
     def feeding(self) -> frozenset[Node]:
@@ -166,15 +178,17 @@ class Node:
                 try:
                     digest.update(_digest_of(getattr(self, one.name)))
                 except RecursionError:
-                    raise TopologyError(
-                        "an expression is nested too deeply; expected fewer levels, or parts in steps of their own", self.at
-                    ) from None
+                    raise TopologyError(TOO_DEEP, self.at) from None
         return digest.digest()
 
     def __repr__(self) -> str:
         """The fields by name. Names of stores depend on it (see `structure_hash`), so what it writes must stay as it is."""
-        written = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+        fields = [one for one in dataclasses.fields(self) if one.repr and not self._is_left_out(one)]
+        written = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields)
         return f"{type(self).__name__.removesuffix('Node')}({written})"
+
+    def _is_left_out(self, one: dataclasses.Field[Any]) -> bool:
+        return bool(one.metadata.get("later")) and getattr(self, one.name) == one.default
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT = "row", "series", "array", "record", "batch", "effect"
+ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT, FOLD = "row", "series", "array", "record", "batch", "effect", "fold"
+RECORDS, BATCHES = "records", "batches"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
 _SOMEWHERE = " at an address"
@@ -23,9 +24,10 @@ class PythonFunction:
     A user's function, its declared result type, and how it is called.
 
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
-    `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row,
-    of which nothing is wanted back). `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only
-    its address tells from others.
+    `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row, with `_deleted` if it is a tombstone,
+    of which nothing is wanted back), or `fold` (states and rows as dicts, as an aggregation calls it). `records` and `batches` are called
+    as `record` and `batch`, and give any number of rows. `parameters` are the names in that dict or batch. `is_known_by_identity`: it
+    captures an object that only its address tells from others.
     """
 
     name: str

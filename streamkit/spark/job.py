@@ -100,7 +100,8 @@ def job_storage(root: str, replication: Replication) -> Storage:
 
 def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
     """Each packed row as a batch of its own, so that no payload is copied into a larger one."""
-    for task, edge, payload in rows:
+    for row in rows:
+        task, edge, payload = row.task, row.edge, row.data
         cell = pa.array([payload if isinstance(payload, bytes) else memoryview(payload)], pa.binary())
         yield pa.RecordBatch.from_arrays([pa.array([task], pa.int32()), pa.array([edge], pa.int32()), cell], schema=PACKED)
 

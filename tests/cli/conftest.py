@@ -58,11 +58,11 @@ def streamkit(root):
 
 @pytest.fixture
 def as_program(monkeypatch, capsys, root):
-    """Run the program as the shell would; returns its exit code, output and errors."""
+    """Run the program as the shell would, with a log in STREAMKIT_LOG; returns its exit code, output and errors."""
 
-    def invoke(*arguments):
+    def invoke(*arguments, log=root):
         monkeypatch.setattr("sys.argv", ["streamkit", *arguments])
-        monkeypatch.setenv("STREAMKIT_LOG", str(root))
+        monkeypatch.setenv("STREAMKIT_LOG", str(log))
         with pytest.raises(SystemExit) as end:
             main()
         return end.value.code, *capsys.readouterr()

@@ -79,3 +79,37 @@ def test_where_there_is_no_log_none_is_made(as_program, file, tmp_path, monkeypa
         err.startswith(f"error: there is no log at {folder}/.streamkit; name one with --log") and "streamkit topics create" in err
     )
     assert list(folder.iterdir()) == []
+
+
+def test_a_topology_with_schemas_is_explained_without_a_log(as_program, file, tmp_path, monkeypatch):
+    """Where there is no log, `explain` goes by what the sources say themselves, and makes no log; one that is named must be there."""
+    (tmp_path / "order_counts.py").write_text(COUNTS.replace('"orders")', '"orders", schema="customer string", key="customer")'))
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    code, out, err = as_program("explain", file, log=".streamkit")
+
+    assert code == 0, err
+    assert "== program ==" in out and "note: there is no log at" in err
+    assert as_program("explain", file, "--log", ".streamkit")[0] == 1
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("typo", "message"),
+    [
+        ("F.uper('customer')", "did you mean F.upper"),
+        ("F.col('customer').upper()", "expected F.upper(column)"),
+        ("sk.Tabel()", "did you mean Table?"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_typo_shows_the_nearest_names_and_the_line(as_program, file, tmp_path, command, typo, message):
+    """A name that StreamKit does not have is told with the nearest and the user's line, not by a traceback."""
+    (tmp_path / "order_counts.py").write_text(
+        f"from streamkit import functions as F\n{COUNTS}app.stream('orders').select({typo}).to('other')\n"
+    )
+    code, out, err = as_program(command, file)
+
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ") and message in err and f"at {file}:" in err and "Traceback" not in err

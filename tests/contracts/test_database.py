@@ -176,16 +176,19 @@ def test_a_reader_does_not_wait_for_a_writer(database, other):
 def test_writers_wait_for_each_other(database, other):
     """A second writer waits until the first is done, and then sees what it wrote in its first statement."""
     seen = []
+    begins = threading.Event()
 
     def write():
+        begins.set()
         with other.write() as transaction:
             seen.extend(transaction.execute("SELECT count(*) FROM producer"))
 
     with database.write() as transaction:
         thread = threading.Thread(target=write)
         thread.start()
-        time.sleep(0.1)
-        assert seen == []
+        assert begins.wait(10)
+        thread.join(0.1)  # it must not come through, for which there is nothing to wait
+        assert thread.is_alive() and seen == []
         insert(transaction)
     thread.join()
     assert seen == [(1,)]

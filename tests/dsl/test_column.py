@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from streamkit import functions as F
 from streamkit.dsl.column import Column, expression_name, to_expression, to_literal, to_predicate
-from streamkit.errors import TopologyError
+from streamkit.errors import TopologyError, UnknownFunctionError
 from streamkit.plan.expression import Alias, Call, Cast, Literal, Reference, SqlText
 
 A = F.col("a")
@@ -61,6 +62,21 @@ def test_truth_value_is_refused():
             use()
     with pytest.raises(TypeError, match="cannot be iterated"):
         list(A)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("upper", r"a column has no 'upper'; expected F.upper\(column\)"),
+        ("startwith", "a column has no 'startwith'; did you mean startswith"),
+        ("zzz", r"a column has no 'zzz'; a field of a struct is column\['zzz'\]"),
+    ],
+)
+def test_a_method_that_is_not_there_names_what_is(name, message):
+    """A method that columns do not have says what to write, and where it was written; names that Python looks for stay plain."""
+    with pytest.raises(UnknownFunctionError, match=rf"{message}.*\n  at .*test_column.py:\d+"):
+        getattr(A, name)
+    assert not hasattr(A, "__deepcopy__") and copy.copy(A).expression == A.expression
 
 
 def test_handles_cannot_be_changed():

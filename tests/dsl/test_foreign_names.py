@@ -17,7 +17,15 @@ app: Any = sk.Topology("app")
 orders: Any = app.stream("orders", schema="user string, amount double", key="user")
 users: Any = app.table("users", schema="user string, city string", key="user")
 grouped: Any = orders.group_by("user")
-HANDLES = {"Stream": orders, "Table": users, "GlobalTable": app.global_table("users"), "Grouped": grouped, "Topology": app}
+HANDLES = {
+    "Stream": orders,
+    "Table": users,
+    "GlobalTable": app.global_table("users"),
+    "Split": orders.split(),
+    "Grouped": grouped,
+    "Cogrouped": grouped.cogroup(max),
+    "Topology": app,
+}
 
 
 @pytest.mark.parametrize(
@@ -29,8 +37,10 @@ HANDLES = {"Stream": orders, "Table": users, "GlobalTable": app.global_table("us
         (lambda: orders.show, r"a stream has no 'show'; expected to\(\"topic\"\), and then: streamkit consume topic"),
         (lambda: orders.leftJoin(users), r"a stream has no 'leftJoin'; expected join\(table, how=\"left\"\)"),
         (lambda: orders.flatMap(list), r"a stream has no 'flatMap'; expected flat_map\(…\)"),
-        (lambda: orders.flatMapValues(list), r"a stream has no 'flatMapValues'; expected flat_map\(F.explode\(\"column\"\)\)"),
-        (lambda: orders.map(dict), r"map\(\) of a stream is not there yet; until then: map_values\(function, schema=…\)"),
+        (lambda: orders.explode("tags"), r"a stream has no 'explode'; expected flat_map\(F.explode\(\"column\"\)\)"),
+        (lambda: orders.branch("a"), r"a stream has no 'branch'; expected split\(\).branch\(condition, \"name\"\).default"),
+        (lambda: orders.split().defaultBranch("a"), r"a split has no 'defaultBranch'; expected default\("),
+        (lambda: orders.mapInArrow(dict), r"a stream has no 'mapInArrow'; expected map_batches\(function"),
         (lambda: orders.transform_values(dict), r"a stream has no 'transform_values'; expected map_values\(function"),
         (lambda: orders.key_by("a"), r"expected select_key\("),
         (lambda: orders.fliter("amount > 1"), r"a stream has no 'fliter'; did you mean filter\?"),

@@ -106,7 +106,8 @@ def test_to_ends_a_stream():
         (lambda: flights["origin"], r"found \['origin'\]; a column is F.col\('origin'\)"),
         (lambda: flights.select(5), "found 5; expected names of columns, or columns"),
         (lambda: flights.group_by(5), "found 5; expected names of columns, or columns"),
-        (lambda: flights.filter(nested(5_000)), "nested too deeply"),
+        (lambda: flights.filter(nested(5_000)), "nested too deeply; expected at most some 200 levels, in SQL text some 40"),
+        (lambda: flights.select(nested(5_000)), "nested too deeply; expected at most some 200 levels, in SQL text some 40"),
     ],
 )
 def test_habits_from_pyspark_are_told_what_to_write(use, message):

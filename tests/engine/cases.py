@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.dsl.column import Column
@@ -67,6 +69,9 @@ def stateless() -> sk.Topology:
 class Stateless(Interpreter):
     def process(self, record: Record) -> None:
         row = record.row
+        if record.deleted:  # "amount > 0" drops it, "not paid" keeps it
+            self.write("unpaid", [Emitted({"customer": row["customer"]}, record.timestamp, deleted=True)])
+            return
         if row["amount"] is not None and row["amount"] > 0:
             item = row["item"].upper() if row["item"] is not None else None
             self.write(
@@ -117,6 +122,9 @@ class Joins(Interpreter):
 
     def _order(self, record: Record) -> None:
         row = record.row
+        if record.deleted:
+            self.deletions += 2  # of the joins with people and with items
+            return
         person = self.people.get(row["customer"]) or {"level": None, "points": None}
         joined = {**only(row, "customer", "item", "amount"), **only(person, "level", "points")}
         self.write("with_people", [Emitted(joined, record.timestamp)])
@@ -162,7 +170,7 @@ class Windowed(Interpreter):
 
     def process(self, record: Record) -> None:
         row = record.row
-        self.write("tumbling_every", self.tumbling.add(row, record.timestamp, record.order))
+        self.write("tumbling_every", self.tumbling.add(row, record.timestamp, record.order, record.deleted))
         if row["item"] is not None:
             self.write("hopping_every", self.hopping.add({**row, "thing": row["item"]}, record.timestamp, record.order))
 
@@ -204,9 +212,9 @@ class Folded(Interpreter):
         row, amount = record.row, record.row["amount"]
         if amount is None or amount > -40:
             for one in (self.hopping, self.totals):
-                one.add(row, record.timestamp, record.order)
+                one.add(row, record.timestamp, record.order, record.deleted)
             sign = None if amount is None else "-" if amount < 0 else "+"
-            self.signs.add({"sign": sign}, record.timestamp, record.order)
+            self.signs.add({"sign": sign}, record.timestamp, record.order, record.deleted)
 
     def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
         self.write("final", [result])
@@ -262,7 +270,7 @@ class Chained(Interpreter):
         if record.input == CUSTOMERS:
             self.people.put(record.row, record.timestamp, record.deleted)
         else:
-            self.first.add(record.row, record.timestamp, record.order)
+            self.first.add(record.row, record.timestamp, record.order, record.deleted)
 
     def closed(self, aggregation: Aggregation, result: Emitted, moment: int) -> None:
         if aggregation is self.again:
@@ -311,7 +319,7 @@ class Tables(Interpreter):
                     "people_every", [change.with_row({**only(change.row, "customer", "level"), "town": change.row["city"]})]
                 )
             return
-        for result in self.counts.add(record.row, record.timestamp, record.order):
+        for result in self.counts.add(record.row, record.timestamp, record.order, record.deleted):
             row = {"customer": result.row["customer"], "orders": result.row["orders"], "spent": result.row["total"] or 0}
             self.write("counts_every", [result.with_row(row)])
 
@@ -366,7 +374,10 @@ class Merged(Interpreter):
             return
         value = record.row["amount" if record.input == self.ORDERS else "level"]
         row = {"customer": record.row["customer"], "value": value}
-        self.write("both_every", self.both.add(row, record.timestamp, record.order))
+        self.write("both_every", self.both.add(row, record.timestamp, record.order, record.deleted))
+        if record.deleted:  # no condition on the value keeps it
+            self.deletions += 1  # of the join
+            return
         person = self.people.get(row["customer"]) or {"city": None}
         self.write("with_city", [Emitted({**row, "city": person["city"]}, record.timestamp)])
         times = (value or 0) > 4 if record.input == self.PEOPLE else ((value or 0) > 0) + ((value or 0) > 20)
@@ -461,6 +472,9 @@ class TableJoins(Interpreter):
             self._again(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
 
     def _order(self, record: Record, key: str | None) -> None:
+        if record.deleted:
+            self.deletions += 2  # of the group and of the join
+            return
         for result in self.spent.add(record.row, record.timestamp, record.order):
             row = only(result.row, "orders", "total")
             self._changed(1, key, row, result.timestamp)
@@ -535,6 +549,13 @@ class Exploded(Interpreter):
 
     def process(self, record: Record) -> None:
         row, amount = record.row, record.row["amount"]
+        if record.deleted:
+            gone = Emitted(only(row, "customer"), record.timestamp, deleted=True)
+            self.write("parts", [gone])
+            self.write("kept", [gone])
+            self.deletions += 1  # of the group by customer
+            self.null_keys += 1  # of the group by part; by_part is behind a filter
+            return
         for part in (amount, None if amount is None else amount + 1, 7):
             piece = {**only(row, "customer", "item"), "part": part}
             self.write("parts", [Emitted(piece, record.timestamp)])
@@ -556,6 +577,81 @@ class Exploded(Interpreter):
         return {"per_customer": self.per_customer.stored(self.stream_time), "per_part": self.per_part.stored(self.stream_time)}
 
 
+def below_amount(row: Row) -> list[Row | None]:
+    """Some numbers, and then nothing for what is paid."""
+    numbers: list[Row | None] = [{"n": number} for number in range(abs(row["amount"] or 0) % 4)]
+    return [*numbers, *([None] if row["paid"] else [])]
+
+
+def doubled(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Two rows of each that has an amount, none of the others, from the last to the first."""
+    rows = [number for number in range(batch.num_rows) for _ in range(2) if batch["amount"][number].is_valid][::-1]
+    places = [place for _ in rows[::2] for place in (0, 1)]
+    return {
+        "_row": pa.array(rows, pa.int64()),
+        "place": pa.array(places),
+        "amount": batch["amount"].take(pa.array(rows, pa.int64())),
+    }
+
+
+def functional() -> sk.Topology:
+    """Branches; functions of rows, of lists and of batches; a repartition, and tables of streams that are emitted and looked up."""
+    app = sk.Topology("functional")
+    orders = app.stream("orders")
+    parts = orders.split().branch("amount > 20", "large").branch("item IS NULL", "odd").default("rest")
+    parts["odd"].to("odd")
+    worth = parts["large"].map(
+        lambda row: {"item": row["item"], "worth": row["amount"] * 2}, "item string, worth bigint", key="item"
+    )
+    worth.repartition().to("by_item")
+    listed = parts["rest"].flat_map_values(below_amount, "n int")
+    listed.to("listed")
+    listed.to_table(store="newest").emit("every").to("changes")
+    batches = orders.map_batches(doubled, "place int, amount bigint").group_by_key()
+    batches.agg(n=F.count("*"), total=F.sum("amount"), last=F.max("place"), store="batches").emit("every").to("batches")
+    marked = orders.map(lambda row: {"item": "none" if "item" not in row else row["item"] or "?"}, "item string", tombstones=True)
+    marked.join(orders.select_key("item").select("amount").to_table(), on="item", how="left").to("met")
+    return app
+
+
+class Functional(Interpreter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.newest, self.items = Table(("customer",)), Table(("item",))
+        self.counts = Aggregation(("customer",), {"n": count, "total": of("sum", "amount"), "last": of("max", "place")})
+        self.tables, self.aggregations = [self.newest, self.items], [self.counts]
+
+    def process(self, record: Record) -> None:
+        row, amount = record.row, record.row["amount"]
+        self._divided(record, row, amount)
+        self.items.put({"item": row["item"], "customer": row["customer"], "amount": amount}, record.timestamp, record.deleted)
+        for place in (0, 1) if amount is not None else ():
+            doubled = {"customer": row["customer"], "place": place, "amount": amount}
+            self.write("batches", self.counts.add(doubled, record.timestamp, record.order))
+        if record.deleted:  # a batch has none, and it passes
+            self.counts.add(row, record.timestamp, record.order, deleted=True)
+        item = "none" if record.deleted else row["item"] or "?"
+        met = self.items.get(item) or {"customer": None, "amount": None}
+        self.write("met", [Emitted({"customer": row["customer"], "item": item, "amount": met["amount"]}, record.timestamp)])
+
+    def _divided(self, record: Record, row: Row, amount: int | None) -> None:
+        if amount is not None and amount > 20:
+            self.null_keys += row["item"] is None  # in the repartition
+            if row["item"] is not None:
+                self.write("by_item", [Emitted({"item": row["item"], "worth": amount * 2}, record.timestamp)])
+        elif row["item"] is None:
+            self.write("odd", [Emitted(row, record.timestamp, record.deleted)])
+        else:
+            for made in below_amount(row):
+                one = Emitted({"customer": row["customer"], "n": None, **(made or {})}, record.timestamp, made is None)
+                self.write("listed", [one])
+                change = self.newest.put(one.row, one.timestamp, one.deleted)
+                self.write("changes", [change] if change else [])
+
+    def stores(self) -> dict[str, list[Row]]:
+        return {"newest": [row for row, _ in self.newest.rows.values()], "batches": self.counts.stored(self.stream_time)}
+
+
 CASES = {
     "stateless": Case(stateless(), Stateless, ("orders",)),
     "joins": Case(joins(), Joins, ("customers", "kinds", "orders"), ("items",)),
@@ -565,5 +661,6 @@ CASES = {
     "tables": Case(tables(), Tables, ("customers", "orders")),
     "merged": Case(merged(), Merged, ("customers", "customers", "orders")),
     "exploded": Case(exploded(), Exploded, ("orders",)),
+    "functional": Case(functional(), Functional, ("orders",)),
     "table_joins": Case(table_joins(), TableJoins, ("customers", "orders")),
 }

@@ -141,12 +141,16 @@ class Aggregation:
     touched: dict[tuple[Key, int | None], Emitted] = field(default_factory=dict)
     late: int = 0
     null_keys: int = 0
+    deletions: int = 0
 
-    def add(self, row: Row, timestamp: int, order: int) -> list[Emitted]:
-        """Take a row; the results it changes, one per window that still is open."""
+    def add(self, row: Row, timestamp: int, order: int, deleted: bool = False) -> list[Emitted]:
+        """Take a row; the results it changes, one per window that still is open. A tombstone changes none."""
         key = tuple(row[name] for name in self.key)
         if all(value is None for value in key):
             self.null_keys += 1
+            return []
+        if deleted:
+            self.deletions += 1
             return []
         return [self._added((key, start), row, timestamp) for start in self._starts(timestamp, order)]
 
@@ -246,6 +250,7 @@ class Interpreter:
         self.stream_time = NO_TIME  # of the operators: tables do not move it
         self.reached: dict[int, int] = {}  # by input, tables too
         self.null_keys = 0
+        self.deletions = 0
 
     def process(self, record: Record) -> None:
         """What the topology does with a record."""
@@ -269,8 +274,7 @@ class Interpreter:
                 self.reached[record.input] = max(self.reached.get(record.input, NO_TIME), record.order)
                 if record.input not in self.table_inputs:
                     self.advance(record.order)
-                if not record.deleted or record.input in self.table_inputs:  # a tombstone says nothing to a stream
-                    self.process(replace(record, order=self.stream_time))
+                self.process(replace(record, order=self.stream_time))
             position += size
             self.end_epoch()
         assert position == len(records), f"the epochs took {position} of {len(records)} records"
@@ -296,6 +300,10 @@ class Interpreter:
     @property
     def late(self) -> int:
         return sum(one.late for one in self.aggregations)
+
+    @property
+    def deletions_dropped(self) -> int:
+        return self.deletions + sum(one.deletions for one in self.aggregations)
 
     @property
     def null_keys_dropped(self) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
+from streamkit.engine.exchange import Control, Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
 from streamkit.engine.local import _exchanged
 from streamkit.engine.reader import read_split
@@ -54,10 +56,10 @@ def orders(rows):
 def inner_content(program, rows, storage):
     """What an inner kernel says it made, and the rows it sends."""
     sent = list(run_inner_kernel(program, 1, 0, rows, storage))
-    messages = [json.loads(bytes(row.payload)) for row in sent if row.edge == -1]
-    reports = [message["report"] for message in messages if message["kind"] == "kernel"]
+    messages = [row.payload for row in sent if isinstance(row.payload, Control)]
+    reports = [message.value for message in messages if message.kind == "kernel"]
     assert len(reports) == TASKS
-    return reports[0]["content"], reports[0]["counts"]
+    return reports[0].content, reports[0].counts
 
 
 def test_an_inner_kernel_makes_the_same_of_any_order(arrived):
@@ -84,3 +86,26 @@ def test_a_last_kernel_writes_the_same_of_any_order(arrived):
     expected = made(rows)
     for other in orders(rows):
         assert made(other) == expected
+
+
+def encoded(rows):
+    """The rows as they arrive from another process: in bytes, as Spark carries them."""
+    return [(edge, pa.py_buffer(Packed(0, edge, payload).data)) for edge, payload in rows]
+
+
+def test_a_task_hears_the_same_from_another_process(arrived):
+    """The plan and the reports tell a task the same as bytes as they do as values; so does what an inner kernel passes on."""
+    program, storage, (first, last) = arrived
+    expected, found = (run_last_kernel(program, 2, 0, rows, storage) for rows in (last, encoded(last)))
+
+    assert any(isinstance(payload, Control) for _, payload in last)
+    assert not any(isinstance(payload, Control) for _, payload in encoded(last))
+    assert expected is not None and found is not None
+    assert found.claim == expected.claim and found.splits == expected.splits
+    assert found.kernels[:-1] == expected.kernels[:-1]
+    assert replace(found.kernels[-1], slab=None) == replace(expected.kernels[-1], slab=None)
+    assert inner_content(program, encoded(first), storage) == inner_content(program, first, storage)
+    passed_on = list(run_inner_kernel(program, 1, 0, encoded(first), storage))
+    again = run_last_kernel(program, 2, 0, encoded([(row.edge, row.payload) for row in passed_on if row.task == 0]), storage)
+    assert again is not None and again.claim == expected.claim
+    assert again.splits == expected.splits

@@ -72,6 +72,16 @@ def test_a_function_runs_once_a_row_series_or_array(log, app, stream):
     ]
 
 
+def test_the_types_of_a_series_do_not_depend_on_the_nulls_beside_a_row(log, app, stream):
+    """Integers and booleans come in pandas' nullable types, cut into whatever batches, with a null among them or without."""
+    types = F.pandas_udf(lambda a, b: pd.Series([f"{a.dtype} {b.dtype}"] * len(a)), "string")
+    floats = F.pandas_udf(lambda a: a.astype("float64") / 2, "double")
+    stream.select(types("a", F.col("a") > 1).alias("types"), floats("a").alias("half")).to("out")
+    found = results(log, app)
+    assert {row["types"] for row in found} == {"Int32 boolean"}
+    assert [row["half"] for row in found] == [0.5, 1.5, None]
+
+
 def test_functions_stand_anywhere_in_an_expression(log, app, stream):
     """A function is part of conditions, groups and other expressions; rows that a branch skips do not reach it."""
     positive = F.udf(lambda a: 10 // a > 3, "boolean")
@@ -165,7 +175,8 @@ def test_what_goes_wrong_names_the_record(log, app, stream, column, message):
     ("given", "message"),
     [
         ({"b": 1, "c": 2}, "gave the column 'c'; declared are b"),
-        (None, "gave None; expected a dict of the columns b"),
+        (5, "gave 5; expected a dict of the columns b"),
+        ({"b": 1, "_deleted": True}, "gave the column '_deleted'; declared are b"),
         ({"b": "x"}, "declared is struct<b:int>"),
     ],
 )

@@ -47,7 +47,7 @@ def programs() -> dict[str, Program]:
 def test_everything_written_is_the_reference_s(
     programs: dict[str, Program], case_name: str, run: Run, flushes: int, seeds: tuple[int, ...]
 ) -> None:
-    """Topics record by record per key, stores, and counts of late and keyless records are the reference's, however the work is cut."""
+    """Topics record by record per key, stores, and counts of late and keyless records and of tombstones are the reference's, however the work is cut."""
     for seed in seeds:
         with fresh_log() as log:
             fill(log, RandomData(seed, FIRST_MS[seed]), ROWS, flushes)
@@ -147,6 +147,7 @@ def check(log: Log, case: Case, expected: Interpreter) -> None:
         )
     assert metric(log, name, "late") == expected.late
     assert metric(log, name, "null_key") == expected.null_keys_dropped
+    assert metric(log, name, "deletion") == expected.deletions_dropped
 
 
 def differences(found: dict[Key, Written], expected: dict[Key, Written]) -> list[str]:

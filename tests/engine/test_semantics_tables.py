@@ -150,12 +150,15 @@ def test_null_keys_of_a_table_are_counted() -> None:
 
 
 def test_a_change_that_loses_its_key_deletes_nothing() -> None:
-    """Where the new key of a table's change comes from its values, a tombstone has none: it is dropped, and counted."""
+    """Where the new key of a table's change comes from its values, a tombstone has none: it stands in a topic, and no table takes it."""
     app = sk.Topology("rekeyed")
-    app.table("users").emit("every").select(user=F.col("city"), of=F.col("user")).to("out")
+    changes = app.table("users").emit("every").select(user=F.col("city"), of=F.col("user"))
+    changes.to("out")
+    changes.to_table().to("cities")
     users = [{"user": "a", "city": "rome", "ts": 1}, {"user": "a", "city": None, "ts": 2, "deleted": True}]
     with ran(app, TOPICS, {"users": users}) as log:
-        assert [(e.row["user"], e.deleted) for e in written(log, "out")] == [("rome", False)]
+        assert [(e.row["user"], e.deleted) for e in written(log, "out")] == [("rome", False), (None, True)]
+        assert [(e.row["user"], e.deleted) for e in written(log, "cities")] == [("rome", False)]
         assert metric(log, "rekeyed", "null_key") == 1
 
 

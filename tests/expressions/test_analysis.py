@@ -114,6 +114,7 @@ def test_constants_arrive_whole(column, value, type):
     ("value", "message"),
     [
         (F.col("nope") + 1, r"there is no column 'nope'; the columns are a, b, c, d, ts"),
+        (F.col("c") + "x", r"string and string; F.concat\(…\) puts texts together, .*, in c \+ 'x'"),
         (F.col("a").alias("r") + F.col("f"), r"the types of the operands do not go together: int and boolean; cast one of them, in .*a AS r \+ f"),
         ("a + > 1", r"syntax error: found > at character 5; expected a value, in a \+ > 1"),
         ("upper(c, c)", r"upper\(\) takes 1 argument; found 2, in upper\(c, c\)"),
@@ -208,7 +209,7 @@ def test_aggregates_have_types_and_arguments():
         (F.col("a"), "expected one aggregate .* found a"),
         (F.lit(1), "expected one aggregate"),
         (F.sum("a") + 1, r"found sum\(a\) \+ 1"),
-        ("stddev(a)", "no incremental state; expected one of count, count_if, sum"),
+        ("skewness(a)", "no incremental state; expected one of .*count, count_if, sum"),
         ("try_sum(a)", "no incremental state"),
         ("count(DISTINCT a)", r"DISTINCT .* in count\(DISTINCT a\)"),
         ("sum(a) FILTER (WHERE f)", r"a filter: count_if, or when"),

@@ -17,12 +17,16 @@ from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.fold import Fold
+from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.peek import Foreach, Peek
 from streamkit.plan.operators.project import Project
+from streamkit.plan.operators.repartition import Repartition
+from streamkit.plan.operators.row_function import RowFunction
 from streamkit.plan.operators.source import Source
+from streamkit.plan.operators.split import Branch, Split
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
@@ -111,6 +115,11 @@ OTHERS = (
     Peek("l", 0, ("x",), CALL),
     Foreach("e", 1, ("x",), CALL),
     Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
+    RowFunction("f", 0, ("x",), CALL, ("k", "a"), ("a",), ("k",), ("a",), CALL, True, True),
+    Split("d", 0, ("x",), (AMOUNT, CALL)),
+    Branch("b", 0, ("d#1",)),
+    Repartition("r", 1, ("x",), ("k",), True),
+    FunctionAggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", CALL, (CALL, CALL), None, ("every",), WINDOW, True),
 )
 
 

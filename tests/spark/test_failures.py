@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,3 +111,5 @@ def test_checkpoint_that_knows_less(spark, few_flights, fault):
     finish(log, spark)
     assert list(Path(log.root).glob("checkpoints/*/*")) == []
     assert_equals_pandas(log, flights_of(3))
+    running.stop()  # nobody waited for its query, so its heartbeat goes on until now
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("streamkit-pulse")]

@@ -27,9 +27,10 @@ from streamkit.expressions.aggregates import combine, fold, per_aggregate, resul
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
 from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.operator import Operator
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
-from streamkit.state.layout import layout_of
+from streamkit.state.layout import UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 Numbers = npt.NDArray[np.int64]
@@ -66,8 +67,10 @@ def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> 
     if batch is not None and batch.num_rows:
         if operator.folded:
             updated = _update(operator, _merge(operator, batch), context)
-        else:
+        elif "every" in operator.modes:
             updated, results["every"] = _update_each(operator, batch, context)
+        else:
+            updated = _update(operator, _merge(operator, _in_order(operator, batch, context)), context)
     if "latest" in operator.modes and updated.groups is not None:
         results["latest"] = _latest(operator, updated.groups, context)
     if "final" in operator.modes:
@@ -86,6 +89,22 @@ class _Updated:
     @classmethod
     def none(cls) -> _Updated:
         return cls(pa.array([], pa.binary()), None)
+
+
+def _in_order(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The states of rows that came one by one, in canonical order, since that is what the result depends on."""
+    rows = _placed(operator, batch, context)
+    states = dict(zip(state_names(operator.aggregates), lifted(operator.aggregates, rows), strict=True))
+    names = [*operator.key, *([WINDOW] if operator.window else []), TIMESTAMP, KEY_GROUP]
+    return rows_of({**{name: rows[name] for name in names}, **states})
+
+
+def _placed(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows to aggregate, in their windows and in canonical order."""
+    batch = keyed_values(operator.id, operator.key, batch, context)
+    if operator.window is not None:
+        batch = assign_windows(operator.window, batch, context, operator.id)
+    return in_canonical_order(batch)
 
 
 def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
@@ -125,6 +144,8 @@ def _state_keys(operator: Aggregate, groups: Groups, context: Context) -> pa.Bin
 
 def _sorted(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups]:
     keys = _state_keys(operator, groups, context)
+    if len(keys) == 1:
+        return keys, groups
     order = pc.sort_indices(keys)
     return keys.take(order), groups.take(order.to_numpy().astype(np.int64))
 
@@ -139,7 +160,7 @@ def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Gr
     nullable = pa.array(indices, mask=indices < 0)
     largest = groups.timestamps.copy()
     largest[known] = np.maximum(largest[known], timestamps)
-    combined = combine(operator.aggregates, groups.states, [old.take(nullable) for old in states])
+    combined = combine(operator.aggregates, [old.take(nullable) for old in states], groups.states)
     return replace(groups, timestamps=largest, states=combined)
 
 
@@ -154,10 +175,7 @@ def _decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Numbers, list
 
 def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[_Updated, pa.RecordBatch]:
     """Fold row by row in canonical order: the updated groups, and the result after each row."""
-    batch = keyed_values(operator.id, operator.key, batch, context)
-    if operator.window is not None:
-        batch = assign_windows(operator.window, batch, context, operator.id)
-    batch = in_canonical_order(batch)
+    batch = _placed(operator, batch, context)
     groups_of_rows = _groups_of_rows(operator, batch)
     codes, first = _codes(operator, groups_of_rows)
     keys, touched = _sorted(operator, groups_of_rows.take(first), context)
@@ -229,7 +247,8 @@ def _keep(operator: Aggregate, updated: _Updated, context: Context) -> None:
         values = encode_rows([pa.array(timestamps, pa.int64()), *updated.groups.states])
     retention = context.store(operator.store).retention_ms
     if operator.window and retention is not None:
-        keys, values, timestamps = _expire(operator, operator.window, retention, updated, keys, values, timestamps, context)
+        starts = updated.groups.windows if updated.groups is not None else None
+        keys, values, timestamps = expired(operator, operator.window, retention, starts, keys, values, timestamps, context)
     context.change(operator.store, keys, values, timestamps)
 
 
@@ -240,20 +259,22 @@ def _check_not_ahead(operator: Aggregate, groups: Groups, context: Context) -> N
         assert (groups.windows <= now).all(), "a window began after the stream time of its epoch"
 
 
-def _expire(
-    operator: Aggregate,
+def expired(
+    operator: Operator,
     window: Windowing,
     retention: int,
-    updated: _Updated,
+    starts: Numbers | None,
     keys: pa.BinaryArray,
     values: pa.BinaryArray,
     timestamps: Numbers,
     context: Context,
 ) -> tuple[pa.BinaryArray, pa.BinaryArray, Numbers]:
-    expired_keys, _ = context.committed_state().scan(_ranges(operator, window, context, retention))
+    """The changes of an operator's one store without windows, which begin at `starts`, whose retention has ended; stored ones are deleted."""
+    (store,) = operator.stores
+    expired_keys, _ = context.committed_state().scan(ranges_reached(store, window, context, retention))
     now = context.stream_time(window)[1]
-    if updated.groups is not None and updated.groups.windows is not None:
-        alive = updated.groups.windows + retention > now
+    if starts is not None:
+        alive = starts + retention > now
         if not alive.all():
             keys, values, timestamps = keys.filter(pa.array(alive)), values.filter(pa.array(alive)), timestamps[alive]
     if not len(expired_keys):
@@ -267,9 +288,9 @@ def _expire(
     return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order]
 
 
-def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int) -> list[tuple[bytes, bytes]]:
+def ranges_reached(store: str, window: Windowing, context: Context, wait: int) -> list[tuple[bytes, bytes]]:
     """Ranges of state keys, one per key group of the task: windows whose start plus `wait` is reached by stream time in this epoch."""
-    number = context.store_number(operator.store)
+    number = context.store_number(store)
     before, now = context.stream_time(window)
     if now == before:
         return []
@@ -277,12 +298,12 @@ def _ranges(operator: Aggregate, window: Windowing, context: Context, wait: int)
     last = now - wait + 1
     if not window.has_start(first, last):
         return []
-    return layout_of(context.store(operator.store)).ranges(number, context.groups, first, last)
+    return layout_of(context.store(store)).ranges(number, context.groups, first, last)
 
 
 def _groups_between(operator: Aggregate, window: Windowing, updated: _Updated, context: Context, wait: int) -> Groups | None:
     """The groups, stored or updated, whose window's start plus `wait` is reached by stream time in this epoch."""
-    keys, values = context.committed_state().scan(_ranges(operator, window, context, wait))
+    keys, values = context.committed_state().scan(ranges_reached(operator.store, window, context, wait))
     groups = updated.groups
     if groups is not None and groups.windows is not None:
         closing = groups.windows + wait <= context.stream_time(window)[1]
@@ -327,8 +348,8 @@ def _results(
     columns: dict[str, pa.Array] = dict(zip(operator.key, groups.keys, strict=True))
     if groups.windows is not None:
         assert operator.window is not None
-        columns[WINDOW_START] = _timestamp(groups.windows)
-        columns[WINDOW_END] = _timestamp(groups.windows + operator.window.size_ms)
+        columns[WINDOW_START] = moments(groups.windows)
+        columns[WINDOW_END] = moments(groups.windows + operator.window.size_ms)
     for one, states in per_aggregate(operator.aggregates, groups.states):
         columns[one.name] = finish(one, states)
     columns[TIMESTAMP] = pa.array(groups.timestamps, pa.int64())
@@ -354,8 +375,9 @@ def _latest(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordB
     return _results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, or_null)
 
 
-def _timestamp(milliseconds: Numbers) -> pa.Array:
-    return pa.array(milliseconds * MICROSECONDS, pa.timestamp("us", tz="UTC"))
+def moments(milliseconds: Numbers) -> pa.Array:
+    """Times as result columns have them."""
+    return pa.array(milliseconds * MICROSECONDS, UTC_MICROSECONDS)
 
 
 def _numpy(array: pa.Array) -> Numbers:

@@ -10,21 +10,21 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import extended, has_place
-from streamkit.engine.rows import own_columns, record_columns, rows_of
+from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, record_columns, rows_of
 from streamkit.expressions.arrow import evaluate
 from streamkit.expressions.elements import Elements, taken
-from streamkit.names import PATH
+from streamkit.names import DELETED, PATH
 from streamkit.plan.operators.explode import Explode
 
 
 @kernel(Explode)
 def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """One row an element, with the columns of the row it stands in; it has the row's time and place."""
+    """One row an element, with the columns of the row it stands in; it has the row's time and place. A tombstone stays one."""
     (batch,) = inputs
     assert batch is not None
-    values = evaluate(operator.expression, batch)
+    values = _values(operator, batch)
     elements = Elements.of(values)
-    lengths = np.maximum(elements.lengths, 1) if operator.outer else elements.lengths
+    lengths = np.maximum(elements.lengths, 1 if operator.outer else deletions_of(batch))
     parents = np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(len(parents)) - (np.cumsum(lengths) - lengths)[parents]
     chosen = np.where(places < elements.lengths[parents], elements.starts[parents] + places, -1)
@@ -37,3 +37,10 @@ def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.R
     if has_place(rows):
         record[PATH] = extended(rows, places)
     return rows_of({**{name: rows[name] for name in own_columns(rows)}, **dict(zip(operator.columns, columns)), **record})
+
+
+def _values(operator: Explode, batch: pa.RecordBatch) -> pa.Array:
+    """The array or map of each row; a tombstone has none."""
+    if DELETED not in batch.schema.names:
+        return evaluate(operator.expression, batch)
+    return of_live_rows(batch, lambda rows: evaluate(operator.expression, rows))

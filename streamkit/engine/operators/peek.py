@@ -9,17 +9,18 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import has_place, in_canonical_order
-from streamkit.engine.rows import without_deletions
+from streamkit.engine.rows import deletions_of, with_columns
 from streamkit.expressions.arrow import evaluate
+from streamkit.names import DELETED
 from streamkit.plan.operators.peek import Foreach, Peek
 
 
 @kernel(Peek)
 def peek(operator: Peek, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """The rows as they came; a deletion has no values to look at, and is not shown."""
+    """The rows as they came."""
     (batch,) = inputs
     assert batch is not None
-    evaluate(operator.call, without_deletions(batch)[0])
+    evaluate(operator.call, _marked(batch))
     return batch
 
 
@@ -29,4 +30,9 @@ def foreach(operator: Foreach, inputs: Sequence[Rows], context: Context) -> None
     (batch,) = inputs
     assert batch is not None
     rows = in_canonical_order(batch) if has_place(batch) else batch
-    evaluate(operator.call, without_deletions(rows)[0])
+    evaluate(operator.call, _marked(rows))
+
+
+def _marked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, each with the mark that tells a tombstone."""
+    return batch if DELETED in batch.schema.names else with_columns(batch, {DELETED: pa.array(deletions_of(batch))})

@@ -51,19 +51,28 @@ def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTop
 
 
 def _without_keyless_deletions(operator: Write, output: Output, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The rows without deletions whose key is null: a key that was computed from values is null in a deletion."""
-    if not output.key or DELETED not in batch.schema.names:
+    """
+    The rows without deletions whose key is null, if the topic takes none: a key that was computed from values is null in a deletion.
+
+    As in Kafka Streams such a record is written, though it deletes nothing; a compacted topic has no place for it.
+    """
+    takes_null_keys = output.cleanup_policy != "compact" and all(output.schema[name].nullable for name in output.key)
+    if not output.key or takes_null_keys or not _has_deletions(batch):
         return batch
     keyless = pc.and_(batch[DELETED], is_null_key(batch, output.key))
     context.count("null_key", operator.id, keyless.true_count)
     return batch.filter(pc.invert(keyless)) if keyless.true_count else batch
 
 
+def _has_deletions(batch: pa.RecordBatch) -> bool:
+    return DELETED in batch.schema.names and bool(batch[DELETED].true_count)
+
+
 def _log_rows(output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows as the topic keeps them; a deletion keeps its key and nothing else."""
     columns = {name: plain(batch[name]) for name in output.schema.names}
     columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
-    if DELETED not in batch.schema.names or not pc.any(batch[DELETED]).as_py():
+    if not _has_deletions(batch):
         return rows_of(columns)
     for name in output.schema.names:
         if name not in output.key:

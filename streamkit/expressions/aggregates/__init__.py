@@ -1,13 +1,23 @@
 """
 Aggregates as folds: the state of a row, how states merge, and the result of a state.
 
-Each function is a value in a file of its own (`count`, `sum`, `average`, `extremes`), entered by `register`; a new one is a new file, named in FAMILIES.
+Each function is a value in a file of its own (`count`, `sum`, `first` …), entered by `register`; a new one is a new file, named in FAMILIES.
 `folding` applies them to the rows, states and results of several aggregates at once.
 """
 
 from __future__ import annotations
 
-from streamkit.expressions.aggregates import average, count, extremes, sum
+from streamkit.expressions.aggregates import (
+    approx_count_distinct,
+    average,
+    collection,
+    count,
+    extremes,
+    extremes_by,
+    first,
+    sum,
+    variance,
+)
 from streamkit.expressions.aggregates.folding import (
     combine,
     fold,
@@ -21,7 +31,17 @@ from streamkit.expressions.aggregates.folding import (
 )
 from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, aggregate_named, register
 
-FAMILIES = (count, sum, average, extremes)  # importing them registers their functions
+FAMILIES = (
+    count,
+    sum,
+    average,
+    extremes,
+    first,
+    extremes_by,
+    variance,
+    collection,
+    approx_count_distinct,
+)  # importing them registers their functions
 
 __all__ = [
     "AGGREGATES",

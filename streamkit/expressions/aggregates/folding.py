@@ -86,7 +86,7 @@ def result(aggregate: TypedAggregate, states: States) -> pa.Array:
     if found.overflowed is not None:
         raise EvaluationError(
             f"found {found.found} for {aggregate.name} = {_text(aggregate)}; "
-            f"expected a value that fits its type {aggregate.type}: {_way_out(aggregate.type)}"
+            f"expected a value that fits its type {aggregate.type}: {found.way_out or _way_out(aggregate.type)}"
         )
     return found.values
 

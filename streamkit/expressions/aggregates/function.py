@@ -23,11 +23,16 @@ Typed: TypeAlias = Callable[[Invocation], tuple[TypedExpression, str]]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Values, null where they do not fit their type; there `overflowed` is true. `found` is the first such value in full."""
+    """
+    Values, null where they do not fit their type; there `overflowed` is true. `found` is the first such value in full.
+
+    `way_out` is what to do about it, if that is not to take a wider type.
+    """
 
     values: pa.Array
     overflowed: Mask | None = None  # None: all fit
     found: str = ""
+    way_out: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,10 @@ class AggregateFunction:
     `result`        the values of states, and which do not fit the type, which is checked only here. Null state columns mean no rows
     `typed`         the argument, cast as the function wants it, and the type of the result of a call
     `functions`     further names that people write for it
-    `arity`         how many arguments it takes
+    `arity`         how many arguments it takes, at least
+    `arity_max`     how many it takes at most, if that is more
     `is_nullable`   whether a result can be null
+    `is_ordered`    whether the order of the rows matters: then rows are not combined before they are in canonical order
     """
 
     name: str
@@ -56,6 +63,8 @@ class AggregateFunction:
     arity: int = 1
     is_nullable: bool = True
     functions: tuple[str, ...] = ()
+    arity_max: int | None = None
+    is_ordered: bool = False
 
 
 AGGREGATES: dict[str, AggregateFunction] = {}

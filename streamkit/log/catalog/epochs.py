@@ -195,11 +195,11 @@ def added(totals: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, An
     """The totals after one more epoch: numbers add up, dicts are added key by key, of anything else the newest counts."""
     result = dict(totals)
     for name, value in metrics.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            result[name] = result.get(name, 0) + value
+        elif isinstance(value, Mapping):
             before = result.get(name)
             result[name] = added(before if isinstance(before, Mapping) else {}, value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            result[name] = result.get(name, 0) + value
         else:
             result[name] = value
     return result

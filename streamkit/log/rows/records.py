@@ -166,7 +166,8 @@ def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have 
         if missing or unknown:
             complaint = f"no column {missing[0]!r}" if missing else f"the unknown column {unknown[0]!r}"
         names = ", ".join(map(str, found)) or "none"
-        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}", rows)
+        advice = "; a column without a value is written too, as None" if missing and topic.schema[missing[0]].nullable else ""
+        raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}{advice}", rows)
 
 
 class _Rows:
@@ -254,5 +255,7 @@ def _nulls(values: pa.Array) -> Boolean:
 
 def _milliseconds(stamps: pa.Array, fallback: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Microseconds as milliseconds, rounded down also before 1970; `fallback` where there is none."""
-    times: npt.NDArray[np.int64] = stamps.view(pa.int64()).fill_null(0).to_numpy() // 1000
+    microseconds = stamps.view(pa.int64())
+    filled = microseconds.fill_null(0) if stamps.null_count else microseconds
+    times: npt.NDArray[np.int64] = filled.to_numpy() // 1000
     return np.where(_nulls(stamps), fallback, times) if stamps.null_count else times

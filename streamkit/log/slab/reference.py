@@ -10,6 +10,8 @@ from typing import Any
 from streamkit.errors import EpochFailedError
 from streamkit.names import SlabName
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one each time
+
 
 @dataclass(frozen=True)
 class FrameReference:
@@ -91,7 +93,7 @@ def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
         "step": name.step,
         "frames": [frame.to_json() for frame in frames],
     }
-    return json.dumps(footer, separators=(",", ":")).encode()
+    return _ENCODER.encode(footer).encode()
 
 
 def _checked_integers(value: list[int], count: int) -> list[int]:

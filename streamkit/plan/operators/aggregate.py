@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START, check_name
@@ -26,38 +26,29 @@ from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
 from streamkit.plan.windows import TimeWindow, Windowing
 from streamkit.schema import Column, Schema
 
+GroupKey: TypeAlias = tuple[tuple[str, Expression], ...] | None  # names and expressions; None for the stream's own key
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AggregateNode(Node):
+
+class Grouping(Node):
     """
-    A table: the aggregates of each group of a stream's records, per window if there is one.
+    A table: something of each group of a stream's records, per window if there is one.
 
-    `key` are pairs of (name, expression); None groups by the stream's own key.
+    `streams` are what is grouped, `group_key` the columns of the first by which it is: None for the stream's own key.
     """
 
-    kind: ClassVar[str] = "aggregate"
     shape: ClassVar[str] = CYLINDER
     is_settled_per_epoch: ClassVar[bool] = True
     kept_variant: ClassVar[str] = "-results"
-    child: Node
-    key: tuple[tuple[str, Expression], ...] | None
-    aggregates: tuple[tuple[str, Expression], ...]
-    window: TimeWindow | None = None
-    store: str | None = None
+    window: TimeWindow | None
+    store: str | None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.store is not None:
-            check_name(self.store, "store")
-        if self.child.relation != STREAM:
-            raise TopologyError(f"group_by of a {words(self.child.relation)} is not supported yet; expected a stream", self.at)
-        if self.key == ():
-            raise TopologyError("group_by() was given no columns; expected at least one, or group_by_key()", self.at)
-        if not self.aggregates:
-            raise TopologyError("agg() was given no aggregates; expected name=aggregate, such as flights=F.count('*')", self.at)
-        key = tuple(name for name, _ in self.key or ())
-        check_distinct(key, "group column", self.at)
-        check_distinct((*key, *self.bounds, *(name for name, _ in self.aggregates)), "result column", self.at)
+    @property
+    def streams(self) -> tuple[Node, ...]:
+        raise NotImplementedError
+
+    @property
+    def group_key(self) -> GroupKey:
+        raise NotImplementedError
 
     @property
     def relation(self) -> str:
@@ -72,20 +63,9 @@ class AggregateNode(Node):
     def subject(self) -> str:
         if self.store or self.name:
             return self.store or str(self.name)
-        key = [name_part(name) for name, _ in self.key or ()] or ["key"]
+        key = [name_part(name) for name, _ in self.group_key or ()] or ["key"]
         window = ["per", duration_text(self.window.size_ms).replace(" ", "-")] if self.window else []
-        return shortened("-".join([self.child.subject, "by", *key, *window]))
-
-    def text(self) -> str:
-        key = named_text(self.key) if self.key else "key"
-        window = f", {self.window}" if self.window else ""
-        store = f" → store {self.store}" if self.store else ""
-        return f"group by {key}{window}: {named_text(self.aggregates)}{store}"
-
-    def label(self) -> tuple[str, ...]:
-        by = named_text(self.key) if self.key else "key"
-        window = f", {self.window}" if self.window else ""
-        return (f"group by {by}{window}", *(named_text([aggregate]) for aggregate in self.aggregates))
+        return shortened("-".join([*(one.subject for one in self.streams), "by", *key, *window]))
 
     @property
     def keeps_store(self) -> bool:
@@ -102,7 +82,7 @@ class AggregateNode(Node):
             return None
         is_covered = window is not None and window.covers(self.window)
         own = self.window.grace_ms + (1 if is_covered else self.window.size_ms)
-        return self.child.delay_ms(self.window) + own
+        return max(one.delay_ms(self.window) for one in self.streams) + own
 
     def delayed_window(self) -> TimeWindow | None:
         """
@@ -113,22 +93,74 @@ class AggregateNode(Node):
         """
         if self.window is None:
             return None
-        if self.child.depends_on_cut:
+        if any(one.depends_on_cut for one in self.streams):
             raise TopologyError(
                 "windows over emit('latest') of an aggregation would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before windowed_by",
                 self.at,
             )
-        delay = self.child.delay_ms(self.window)
+        delay = max(one.delay_ms(self.window) for one in self.streams)
         return replace(self.window, grace_ms=self.window.grace_ms + delay, retention_ms=self.window.retention_ms + delay)
 
+    def changes(self, building: Building) -> Step:
+        kept = building.lower(self)
+        return port_step(kept, "every", f"{kept.id}:changes", building)
+
+    def check_group(self, stream: Node, key: GroupKey) -> None:
+        """TopologyError unless the records of `stream` can be grouped so."""
+        if self.store is not None:
+            check_name(self.store, "store")
+        if stream.relation != STREAM:
+            raise TopologyError(f"group_by of a {words(stream.relation)} is not supported yet; expected a stream", self.at)
+        if key == ():
+            raise TopologyError("group_by() was given no columns; expected at least one, or group_by_key()", self.at)
+        check_distinct((name for name, _ in key or ()), "group column", self.at)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AggregateNode(Grouping):
+    """
+    A table: the aggregates of each group of a stream's records, per window if there is one.
+
+    `key` are pairs of (name, expression); None groups by the stream's own key.
+    """
+
+    kind: ClassVar[str] = "aggregate"
+    child: Node
+    key: GroupKey
+    aggregates: tuple[tuple[str, Expression], ...]
+    window: TimeWindow | None = None
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_group(self.child, self.key)
+        if not self.aggregates:
+            raise TopologyError("agg() was given no aggregates; expected name=aggregate, such as flights=F.count('*')", self.at)
+        key = tuple(name for name, _ in self.key or ())
+        check_distinct((*key, *self.bounds, *(name for name, _ in self.aggregates)), "result column", self.at)
+
+    @property
+    def streams(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    @property
+    def group_key(self) -> GroupKey:
+        return self.key
+
+    def text(self) -> str:
+        key = named_text(self.key) if self.key else "key"
+        window = f", {self.window}" if self.window else ""
+        store = f" → store {self.store}" if self.store else ""
+        return f"group by {key}{window}: {named_text(self.aggregates)}{store}"
+
+    def label(self) -> tuple[str, ...]:
+        by = named_text(self.key) if self.key else "key"
+        window = f", {self.window}" if self.window else ""
+        return (f"group by {by}{window}", *(named_text([aggregate]) for aggregate in self.aggregates))
+
     def lower(self, building: Building) -> Step:
-        rows, key = _grouped(self, building.lower(self.child), building)
-        for name in self.bounds:
-            if name in key:
-                raise TopologyError(
-                    f"the group column {name!r} has the name of a window's bound; expected another: rename it before", self.at
-                )
+        rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
         aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
         window = self.delayed_window()
         store, streams = building.store_name(self), building.streams(self.child)
@@ -141,10 +173,6 @@ class AggregateNode(Node):
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
-
-    def changes(self, building: Building) -> Step:
-        kept = building.lower(self)
-        return port_step(kept, "every", f"{kept.id}:changes", building)
 
 
 @dataclass(frozen=True)
@@ -195,8 +223,8 @@ class Aggregate(Operator):
 
     @property
     def folds(self) -> bool:
-        """True unless it gives a result for every record."""
-        return "every" not in self.modes
+        """True unless it gives a result for every record, or depends on their order."""
+        return "every" not in self.modes and not any(one.ordered for one in self.aggregates)
 
     def fold(self, step: Step, source: Step, state: Schema) -> Step:
         operator = Fold(f"{self.id}:fold", source.stage, (source.id,), self.key, self.aggregates, self.window)
@@ -228,16 +256,26 @@ def _gives_state(operator: Operator) -> bool:
     return isinstance(operator, Fold) or (isinstance(operator, Receive) and operator.folded)
 
 
-def _grouped(node: AggregateNode, rows: Step, building: Building) -> tuple[Step, Key]:
-    """The rows with the columns they are grouped by, and the names of those."""
-    if node.key is None:
+def grouped(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building) -> tuple[Step, Key]:
+    """The rows with the columns they are grouped by, which a step of this id computes, and the names of those."""
+    rows, key = _with_key(node, group_key, rows, step_id, building)
+    for name in node.bounds:
+        if name in key:
+            raise TopologyError(
+                f"the group column {name!r} has the name of a window's bound; expected another: rename it before", node.at
+            )
+    return rows, key
+
+
+def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building) -> tuple[Step, Key]:
+    if group_key is None:
         if not rows.key:
             raise TopologyError("group_by_key() needs a key, and the stream has none; expected group_by(…)", node.at)
         return rows, rows.key
-    plain = [name for name, expression in node.key if expression == Reference(name)]
+    plain = [name for name, expression in group_key if expression == Reference(name)]
     check_columns(plain, rows.schema, node.at)
     check_key_types(plain, rows.schema, node.at)
-    key = tuple(name for name, _ in node.key)
+    key = tuple(name for name, _ in group_key)
     if len(plain) == len(key):
         return rows, key
     for name in key:
@@ -245,10 +283,10 @@ def _grouped(node: AggregateNode, rows: Step, building: Building) -> tuple[Step,
             raise TopologyError(
                 f"the group column {name!r} would hide the stream's column of that name; expected another name", node.at
             )
-    computed = typed([pair for pair in node.key if pair[0] not in plain], rows.schema, building.analyzer, node.at)
+    computed = typed([pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer, node.at)
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
-    operator = Project(f"{building.name(node)}:group", UNSTAGED, (rows.id,), columns, key)
+    operator = Project(step_id, UNSTAGED, (rows.id,), columns, key)
     return building.add(Step(operator, schema, key, key, False, node.at)), key
 
 

@@ -11,7 +11,6 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import STREAM
 from streamkit.plan.operator import Names, Operator, listed, referenced
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step
@@ -38,12 +37,6 @@ class ExplodeNode(StatelessStep):
         return f"flat map {expression_text(self.expression)}{' AS ' + listed(self.names) if self.names else ''}"
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
-        if self.relation != STREAM or rows.table:
-            raise TopologyError(
-                f"flat_map() takes a stream of records, and {self.child.text()!r} has rows that delete their key; "
-                "expected flat_map() on a stream of a topic, or of emit('final')",
-                self.at,
-            )
         ((_, value),) = analyzer.project(rows.schema, [("value", self.expression)], self.at)
         types = self._types(value)
         names = self.names or self._default_names(len(types))
@@ -73,7 +66,11 @@ class ExplodeNode(StatelessStep):
 
 @dataclass(frozen=True)
 class Explode(Operator):
-    """Repeat a row for each element of an array or map, with the element in `columns`; rows without elements go, unless `outer`."""
+    """
+    Repeat a row for each element of an array or map, with the element in `columns`.
+
+    Rows without elements go, unless `outer`; a tombstone stays one row.
+    """
 
     kind: ClassVar[str] = "explode"
     expression: TypedExpression

@@ -63,6 +63,10 @@ class Join(Node):
     def tables(self) -> tuple[Node, ...]:
         return (self.right,) if self.right.relation == TABLE else ()
 
+    @property
+    def takes_null_keys(self) -> bool:
+        return self.how == "left"
+
     @cached_property
     def feeding(self) -> frozenset[Node]:
         return self.left.feeding

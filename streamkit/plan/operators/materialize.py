@@ -5,13 +5,62 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from streamkit.errors import TopologyError
+from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.node import Node
+from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ToTable(Node):
+    """A stream read as a table: the newest record per key, in the order of the stream; a tombstone deletes."""
+
+    kind: ClassVar[str] = "to_table"
+    shape: ClassVar[str] = CYLINDER
+    child: Node
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.store is not None:
+            check_name(self.store, "store")
+
+    @property
+    def relation(self) -> str:
+        return TABLE
+
+    @property
+    def subject(self) -> str:
+        return self.name or self.child.subject
+
+    @property
+    def generated_store(self) -> str:
+        return shortened(f"{self.child.subject}-table")
+
+    @property
+    def keeps_store(self) -> bool:
+        return True
+
+    def text(self) -> str:
+        return "to table" + (f", store {self.store}" if self.store else "")
+
+    def lower(self, building: Building) -> Step:
+        """The step that keeps the records."""
+        return materialized(self, building.changes(self), building)
+
+    def changes(self, building: Building) -> Step:
+        """The records of the stream, before they are kept."""
+        rows = building.lower(self.child)
+        if not rows.key:
+            raise TopologyError(
+                "to_table() keeps the newest record per key, and the stream has none; expected select_key(…) before", self.at
+            )
+        return replace(rows, table=True)
 
 
 @dataclass(frozen=True)

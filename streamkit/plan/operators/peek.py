@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from streamkit.names import DELETED
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
@@ -15,7 +16,7 @@ from streamkit.plan.operator import Key, Names, Operator
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.schema import Schema
+from streamkit.schema import Column, Schema
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,10 +62,10 @@ class ForeachNode(Node):
 
 
 def look(node: PeekNode | ForeachNode, rows: Step, analyzer: Analyzer) -> TypedExpression:
-    """The call of the node's function with all columns of a row."""
-    names = rows.schema.names
-    call = PythonCall(replace(node.function, parameters=names), tuple(Reference(name) for name in names))
-    return analyzer.project(rows.schema, [("_", call)], node.at)[0][1]
+    """The call of the node's function with all columns of a row, and whether it is a tombstone."""
+    schema = Schema((*rows.schema, Column(DELETED, "boolean", False)))
+    call = PythonCall(replace(node.function, parameters=schema.names), tuple(Reference(name) for name in schema.names))
+    return analyzer.project(schema, [("_", call)], node.at)[0][1]
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.data_type import fields_of
-from streamkit.errors import TopologyError
+from streamkit.errors import Location, TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
-from streamkit.plan.expression import Call, Cast, Expression, Literal, PythonCall, Reference, TypedExpression
+from streamkit.plan.dotted_name import part
+from streamkit.plan.expression import Cast, Expression, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
 from streamkit.plan.node import STREAM, check_distinct
 from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
-from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns, with_operator
 from streamkit.schema import Schema
@@ -56,10 +56,10 @@ class Select(ProjectNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_distinct((name for name, _ in self.columns if name != "*"), "column", self.at)
+        check_distinct((name for name, expression in self.columns if not _is_star(expression)), "column", self.at)
 
     def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
-        chosen = dict(_expanded(self.columns, rows.schema))
+        chosen = dict(_expanded(self.columns, rows.schema, analyzer, self.at))
         kept = {name: Reference(name) for name in rows.key if name not in chosen}
         return typed({**kept, **chosen}.items(), rows.schema, analyzer, self.at)
 
@@ -110,46 +110,6 @@ class SelectKey(ProjectNode):
 
     def text(self) -> str:
         return f"select key {named_text(self.columns)}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PythonColumns(ProjectNode):
-    """
-    The columns that a user's function gives of the whole row, in place of the value columns.
-
-    `function` takes a row (or a batch) of all columns and gives those of its declared struct type. With `is_key` these become the key,
-    and the other columns stay.
-    """
-
-    kind: ClassVar[str] = "map_values"
-    function: PythonFunction
-    is_key: bool = False
-
-    @property
-    def declared(self) -> tuple[tuple[str, str], ...]:
-        """The names and types of the columns that the function gives."""
-        return fields_of(self.function.type) or ()
-
-    def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
-        names = [name for name, _ in self.declared]
-        taken = [name for name in names if name in rows.key and not self.is_key]
-        if taken:
-            raise TopologyError(
-                f"map_values() declares the column {taken[0]!r}, which is part of the key {list(rows.key)}; expected value columns only",
-                self.at,
-            )
-        function = replace(self.function, parameters=rows.schema.names)
-        given = PythonCall(function, tuple(Reference(name) for name in rows.schema.names))
-        computed = {name: Call("get_field", (given, Literal(name))) for name in names}
-        kept = {name: Reference(name) for name in (rows.schema.names if self.is_key else rows.key)}
-        return typed({**kept, **computed}.items(), rows.schema, analyzer, self.at)
-
-    def key_of(self, key: Key) -> Key:
-        return tuple(name for name, _ in self.declared) if self.is_key else key
-
-    def text(self) -> str:
-        columns = ", ".join(f"{name} {type}" for name, type in self.declared)
-        return f"{'select key' if self.is_key else 'map values'} by {self.function.name}: {columns}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -250,8 +210,33 @@ def add_widened(rows: Step, types: dict[str, str], step_id: str, building: Build
     return rows if cast is rows else building.add(cast)
 
 
-def _expanded(columns: tuple[tuple[str, Expression], ...], schema: Schema) -> list[tuple[str, Expression]]:
+def _is_star(expression: Expression) -> bool:
+    return isinstance(expression, Reference) and expression.name.split(".")[-1] == "*"
+
+
+def _expanded(
+    columns: tuple[tuple[str, Expression], ...], schema: Schema, analyzer: Analyzer, at: Location | None
+) -> list[tuple[str, Expression]]:
+    """The columns, and in the place of `*` all there are; in that of `struct.*` the struct's fields, whose names must be new."""
     expanded: list[tuple[str, Expression]] = []
+    has_fields = False
     for name, expression in columns:
-        expanded += [(each, Reference(each)) for each in schema.names] if expression == Reference("*") else [(name, expression)]
+        if expression == Reference("*"):
+            expanded += [(each, Reference(each)) for each in schema.names]
+        elif isinstance(expression, Reference) and _is_star(expression):
+            expanded += _fields(expression.name.removesuffix(".*"), schema, analyzer, at)
+            has_fields = True
+        else:
+            expanded.append((name, expression))
+    if has_fields:
+        check_distinct((name for name, _ in expanded), "column", at)
     return expanded
+
+
+def _fields(name: str, schema: Schema, analyzer: Analyzer, at: Location | None) -> list[tuple[str, Expression]]:
+    """The fields of a struct, under their own names; TopologyError if it is none."""
+    ((_, struct),) = analyzer.project(schema, [(name, Reference(name))], at)
+    fields = fields_of(struct.type)
+    if fields is None:
+        raise TopologyError(f"{name}.* stands for the fields of a struct; {name} is {struct.type}", at)
+    return [(field, Reference(f"{name}.{part(field)}")) for field, _ in fields]

@@ -54,7 +54,7 @@ class To(Node):
         policy = "compact" if self.child.emitted_mode == "latest" else "delete"
         if policy == "compact" and not rows.key:
             raise TopologyError("a table's newest rows need a key; expected a table with key columns", self.at)
-        output = Output(self.topic, rows.schema, rows.key, rows.partition_by, policy, self.partitions)
+        output = Output(self.topic, rows.schema, rows.key, rows.partition_by, policy, self.partitions or self.partitions_wanted)
         known = building.outputs.setdefault(self.topic, output)
         check_same_output(self, known, output)
         number = list(building.outputs).index(self.topic)

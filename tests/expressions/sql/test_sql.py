@@ -90,6 +90,10 @@ def test_an_unknown_function_names_the_nearest():
 
 
 def test_deep_nesting_is_an_error_of_the_text():
-    """A text that is nested too deeply is refused, not a RecursionError."""
-    with pytest.raises(TopologyError, match="nested too deeply"):
-        parse_sql("(" * 5000 + "1" + ")" * 5000)
+    """A text that is nested too deeply is refused with the limit, not a RecursionError; as many levels as the documents promise are read."""
+    for levels in (200, 5000):
+        with pytest.raises(
+            TopologyError, match=r"nested too deeply; expected at most some 200 levels, in SQL text some 40 .*; found "
+        ):
+            parse_sql("upper(" * levels + "a" + ")" * levels)
+    assert isinstance(parse_sql("upper(" * 40 + "a" + ")" * 40), Call)

@@ -432,12 +432,12 @@ def test_a_forgotten_consumer_falls_silent(log):
     """A consumer that nobody holds any more, and nobody closed, stops saying that it is alive, and its thread ends."""
     consumer = log.consumer("u", "forgotten", session_timeout_ms=60)
     consumer.poll(0)
-    assert beats_of("forgotten")
+    beats = beats_of("forgotten")
+    assert beats
     del consumer
     gc.collect()
-    deadline = time.monotonic() + 10
-    while beats_of("forgotten") and time.monotonic() < deadline:
-        time.sleep(0.01)
+    for beat in beats:
+        beat.join(10)
     assert not beats_of("forgotten")
 
 

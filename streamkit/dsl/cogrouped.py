@@ -1,0 +1,82 @@
+"""Groups of several streams, on their way to one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from streamkit.dsl import arguments
+from streamkit.dsl.foreign_names import ForeignNames
+from streamkit.errors import TopologyError
+from streamkit.plan.location import user_location
+from streamkit.plan.node import Node
+from streamkit.plan.operators.aggregate import GroupKey
+from streamkit.plan.operators.function_aggregate import FunctionAggregateNode
+from streamkit.plan.python_function import PythonFunction
+from streamkit.plan.windows import TimeWindow
+
+if TYPE_CHECKING:
+    from streamkit.dsl.grouped import Grouped
+    from streamkit.dsl.table import Table
+    from streamkit.dsl.topology import Topology
+
+
+class CogroupedStream(NamedTuple):
+    """A stream, the key by which it is grouped, and the function that its records are given to."""
+
+    node: Node
+    key: GroupKey
+    update: PythonFunction
+
+
+@dataclass(frozen=True, repr=False)
+class Cogrouped(ForeignNames):
+    """The records of several streams, grouped by keys of the same types, each with its function."""
+
+    streams: tuple[CogroupedStream, ...]
+    window: TimeWindow | None
+    topology: Topology = field(compare=False)
+
+    def __repr__(self) -> str:
+        window = f", {self.window}" if self.window else ""
+        return f"Cogrouped({', '.join(one.node.subject for one in self.streams)}{window})"
+
+    def cogroup(self, grouped: Grouped, update: Callable[[Any, dict[str, Any]], Any]) -> Cogrouped:
+        """Add the groups of another stream, whose records are given to `update`; their key has columns of the same types."""
+        node = arguments.handle_node(grouped, self.topology, "cogroup", "group_by(…) of a stream of the topology")
+        function = arguments.folding_function(update, "cogroup", 2)
+        window = self.window or grouped.window
+        if grouped.window is not None and grouped.window != window:
+            raise TopologyError(
+                f"the groups have two kinds of windows: {window}, and {grouped.window}; expected one", user_location()
+            )
+        return replace(self, streams=(*self.streams, CogroupedStream(node, grouped.key, function)), window=window)
+
+    def windowed_by(self, window: TimeWindow) -> Cogrouped:
+        """Divide each group into windows of event time, as `Grouped.windowed_by` does."""
+        if not isinstance(window, TimeWindow):
+            raise TopologyError(f"windowed_by() was given {window!r}; expected tumbling(…) or hopping(…)", user_location())
+        if self.window is not None:
+            raise TopologyError(f"the groups have windows already: {self.window}; expected windowed_by() once", user_location())
+        return replace(self, window=window)
+
+    def aggregate(
+        self,
+        initial: object,
+        schema: str,
+        *,
+        merge: Callable[[Any, Any], Any] | None = None,
+        store: str | None = None,
+        tombstones: bool = False,
+    ) -> Table:
+        """
+        Fold the records of all streams into one state for each key, in the order of time; the key is named as that of the first.
+
+        Arguments are as in `Grouped.aggregate`.
+        """
+        updates = [one.update for one in self.streams]
+        folding = arguments.folding("aggregate", initial, updates, schema, merge, tombstones)
+        nodes, keys = tuple(one.node for one in self.streams), tuple(one.key for one in self.streams)
+        node = FunctionAggregateNode(nodes, keys, folding, self.window, store, at=user_location())
+        return self.topology._table(node, store)

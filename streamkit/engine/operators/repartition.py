@@ -1,0 +1,24 @@
+"""Repartition: the rows of the keys that a task owns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import without_null_keys
+from streamkit.plan.operators.repartition import Repartition
+
+
+@kernel(Repartition)
+def repartition(operator: Repartition, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """The rows that arrived; an exchange that was there already may have kept null keys, which go here."""
+    (batch,) = inputs
+    assert batch is not None
+    if operator.keep_null_keys:
+        return batch
+    kept, dropped = without_null_keys(batch, operator.key)
+    context.count("null_key", operator.id, dropped)
+    return kept

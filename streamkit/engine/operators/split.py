@@ -1,0 +1,32 @@
+"""Split: hands each row to the first branch whose condition is true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.expressions.arrow import mask
+from streamkit.plan.operators.split import Branch, Split
+
+
+@kernel(Split)
+def split(operator: Split, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """The rows of each branch, by its number; a condition is computed only for rows that no earlier branch took."""
+    (rest,) = inputs
+    assert rest is not None
+    branches: dict[str, pa.RecordBatch] = {}
+    for number, predicate in enumerate(operator.predicates):
+        taken = mask(predicate, rest)
+        branches[str(number)] = rest.filter(taken)
+        rest = rest.filter(pc.invert(taken))
+    return {**branches, str(len(operator.predicates)): rest}
+
+
+@kernel(Branch)
+def branch(operator: Branch, inputs: Sequence[Rows], context: Context) -> Rows:
+    """The rows of the port that the operator's input names."""
+    return inputs[0]

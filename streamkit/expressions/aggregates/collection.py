@@ -1,0 +1,148 @@
+"""
+collect_list, collect_set and count_distinct: the values of a group that are not null, all or each once, in canonical order.
+
+Their states grow with the values, and are written whole when they change; so a group has at most ELEMENTS_MAX of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
+from streamkit.expressions.accumulation import Accumulator
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, register
+from streamkit.expressions.groups import Codes, KeyCodes
+from streamkit.expressions.literals import literal
+from streamkit.expressions.operation import Invocation, NoTranslationError
+from streamkit.log.values.keys import encode_keys
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.schema import Column
+
+ELEMENTS_MAX = 100_000
+_WAY_OUT = f"a group has at most {ELEMENTS_MAX:,} elements; group by more columns, or by shorter windows"
+
+
+def _typed_list(call: Invocation) -> tuple[TypedExpression, str]:
+    value = call.typed(0)
+    return value, array_of(value.type)
+
+
+def _typed_set(call: Invocation) -> tuple[TypedExpression, str]:
+    value = call.typed(0)
+    if is_nested(value.type):
+        raise NoTranslationError(f"{call.name}() of {value.type} has no incremental state; expected a value that holds no others")
+    return value, array_of(value.type)
+
+
+def _typed_count(call: Invocation) -> tuple[TypedExpression, str]:
+    """The columns in a struct, null where one of them is."""
+    for value in call.values:
+        if key_complaint("", value.type) is not None:
+            raise NoTranslationError(
+                f"{call.name}() of {value.type} has no incremental state; expected values that a key can have"
+            )
+    named = [part for place, value in enumerate(call.values) for part in (literal(f"c{place}", "string"), value)]
+    there = [call.of("isnotnull", value) for value in call.values]
+    both = there[0]
+    for one in there[1:]:
+        both = call.of("and", both, one)
+    return call.of("if", both, call.of("named_struct", *named), literal(None, "void")), "bigint"
+
+
+def _element(aggregate: TypedAggregate) -> str:
+    return "binary" if aggregate.function == "count_distinct" else argument_type(aggregate)
+
+
+def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    return (Column(f"{aggregate.name}.{aggregate.function}", array_of(_element(aggregate))),)
+
+
+def _lift(aggregate: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
+    assert argument is not None, f"{aggregate.function} is of something"
+    offsets = np.concatenate(
+        [np.zeros(1, np.int32), np.cumsum(argument.is_valid().to_numpy(zero_copy_only=False), dtype=np.int32)]
+    )
+    values = argument.drop_null()
+    if aggregate.function == "count_distinct":
+        values = encode_keys(values.flatten()) if len(values) else pa.array([], pa.binary())
+    return [_lists(offsets, values, to_arrow(array_of(_element(aggregate))))]
+
+
+def _lists(offsets: Codes, values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=kind)
+
+
+def _merge_lists(states: States, accumulate: Accumulator) -> list[pa.Array]:
+    return [_joined(states[0], accumulate, lambda owners, values: np.arange(len(values)))]
+
+
+def _merge_sets(states: States, accumulate: Accumulator) -> list[pa.Array]:
+    return [_joined(states[0], accumulate, _first_of_each)]
+
+
+def _joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Codes, pa.Array], Codes]) -> pa.Array:
+    """The elements of the rows that each result combines, those that `keep` gives the places of, and one too many at most."""
+    runs = accumulate.runs
+    sizes = runs.ends - runs.starts
+    results = np.repeat(np.arange(len(sizes)), sizes)
+    places = np.arange(len(results)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(runs.starts, sizes)
+    lists = column.take(pa.array(runs.order[places]))
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy()
+    values, owners = lists.flatten(), np.repeat(results, counts)
+    kept = keep(owners, values)
+    owners = owners[kept]
+    rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
+    kept, owners = kept[rank <= ELEMENTS_MAX], owners[rank <= ELEMENTS_MAX]
+    offsets = np.searchsorted(owners, np.arange(len(sizes) + 1))
+    return _lists(offsets, values.take(pa.array(kept)), column.type)
+
+
+def _first_of_each(owners: Codes, values: pa.Array) -> Codes:
+    """The places of the first of equal values of one owner."""
+    if not len(values):
+        return np.empty(0, np.int64)
+    coded = KeyCodes.of(values)
+    _, first = np.unique(owners * len(coded.values) + coded.codes, return_index=True)
+    return np.sort(first)
+
+
+def _collected(_: TypedAggregate, states: States) -> Result:
+    (column,) = states
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+    kept = _lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), column.flatten(), column.type)  # null is empty
+    too_many = lengths > ELEMENTS_MAX
+    if not too_many.any():
+        return Result(kept)
+    values = pc.if_else(pa.array(too_many), pa.scalar(None, kept.type), kept)
+    return Result(values, too_many, f"more than {ELEMENTS_MAX:,} elements", _WAY_OUT)
+
+
+def _counted(_: TypedAggregate, states: States) -> Result:
+    counts = pc.list_value_length(states[0]).fill_null(0).to_numpy().astype(np.int64)
+    too_many = counts > ELEMENTS_MAX
+    if not too_many.any():
+        return Result(pa.array(counts))
+    return Result(pa.array(counts, mask=too_many), too_many, f"more than {ELEMENTS_MAX:,} values", _WAY_OUT)
+
+
+COLLECT_LIST = register(
+    AggregateFunction(
+        "collect_list", _typed_list, _state_columns, _lift, _merge_lists, _collected,
+        functions=("array_agg",), is_nullable=False, is_ordered=True,
+    )
+)  # fmt: skip
+COLLECT_SET = register(
+    AggregateFunction(
+        "collect_set", _typed_set, _state_columns, _lift, _merge_sets, _collected, is_nullable=False, is_ordered=True
+    )
+)
+COUNT_DISTINCT = register(
+    AggregateFunction(
+        "count_distinct", _typed_count, _state_columns, _lift, _merge_sets, _counted,
+        arity_max=16, is_nullable=False,
+    )
+)  # fmt: skip

@@ -1,0 +1,69 @@
+"""first, last and any_value: the value of a group's first or last row in canonical order, null too unless nulls are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.expressions.accumulation import Accumulator, chosen, first_rows, last_rows
+from streamkit.expressions.aggregates.function import AggregateFunction, Merge, Result, States, argument_type, register
+from streamkit.expressions.groups import Codes
+from streamkit.expressions.literals import literal
+from streamkit.expressions.operation import Invocation, RuleError
+from streamkit.log.values.columns import Mask
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.schema import Column
+
+VALUE = "value"
+
+
+def _typed(call: Invocation) -> tuple[TypedExpression, str]:
+    """The value in a struct, which tells a null value from a row that does not count."""
+    value = call.typed(0)
+    wrapped = call.of("named_struct", literal(VALUE, "string"), value)
+    if _ignores_nulls(call):
+        wrapped = call.of("if", call.of("isnotnull", value), wrapped, literal(None, "void"))
+    return wrapped, value.type
+
+
+def _ignores_nulls(call: Invocation) -> bool:
+    if len(call.arguments) < 2:
+        return False
+    told = call.typed(1)
+    if (told.name, told.type) != ("literal", "boolean") or told.value is None:
+        raise RuleError(f"{call.name}() is told by a constant boolean whether it ignores nulls")
+    return bool(told.value)
+
+
+def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    return (Column(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
+
+
+def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
+    return [argument]
+
+
+def _choosing(choose: Callable[[Mask, Accumulator], Codes]) -> Merge:
+    def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
+        (column,) = states
+        return [chosen(column, choose(column.is_valid().to_numpy(zero_copy_only=False), accumulate))]
+
+    return merge
+
+
+def _result(_: TypedAggregate, states: States) -> Result:
+    return Result(pc.struct_field(states[0], VALUE))
+
+
+def _entered(name: str, choose: Callable[[Mask, Accumulator], Codes], *functions: str) -> AggregateFunction:
+    return register(
+        AggregateFunction(
+            name, _typed, _state_columns, _lift, _choosing(choose), _result, functions=functions, arity_max=2, is_ordered=True
+        )
+    )
+
+
+FIRST = _entered("first", first_rows, "first_value", "any_value")
+LAST = _entered("last", last_rows, "last_value")

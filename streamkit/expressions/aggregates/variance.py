@@ -1,0 +1,92 @@
+"""
+Variance and standard deviation, of a sample and of a population: doubles, from count, mean and the sum of squared distances to it.
+
+Means and distances are merged as such (Chan, Golub and LeVeque), since sums of squares cancel out where values lie far from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.expressions.accumulation import Accumulator, Runs
+from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
+from streamkit.plan.expression import TypedAggregate
+from streamkit.schema import Column
+
+Doubles = npt.NDArray[np.float64]
+Moments = tuple[npt.NDArray[np.int64], Doubles, Doubles]  # counts, means, sums of squared distances
+
+
+def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    kinds = (("count", "bigint"), ("mean", "double"), ("squares", "double"))
+    return tuple(Column(f"{aggregate.name}.{part}", kind) for part, kind in kinds)
+
+
+def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
+    assert argument is not None, "a variance is of something"
+    return [argument.is_valid().cast(pa.int64()), argument.fill_null(0.0), pa.array(np.zeros(rows))]
+
+
+@np.errstate(invalid="ignore", over="ignore")  # infinity and NaN are values
+def _merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
+    counts, means, squares = (column.fill_null(0).to_numpy() for column in states)
+    runs = accumulate.runs
+    is_disjoint = (runs.ends - runs.starts).sum() == len(runs.order)
+    merged = _of_groups if is_disjoint else _row_by_row
+    return list(map(pa.array, merged((counts, means, squares), runs, accumulate)))
+
+
+def _of_groups(moments: Moments, runs: Runs, accumulate: Accumulator) -> Moments:
+    """Each row goes into one result."""
+    counts, means, squares = moments
+    totals = accumulate(np.add, counts, 0)
+    sums = accumulate(np.add, np.where(counts > 0, counts * means, 0.0), 0.0)
+    mean = np.divide(sums, totals, out=np.zeros(len(totals)), where=totals > 0)
+    owners = np.empty(len(counts), np.int64)
+    owners[runs.order] = np.repeat(np.arange(len(totals)), runs.ends - runs.starts)
+    distances = means - mean[owners]
+    return totals, mean, accumulate(np.add, np.where(counts > 0, squares + counts * distances * distances, 0.0), 0.0)
+
+
+def _row_by_row(moments: Moments, runs: Runs, _: Accumulator) -> Moments:
+    """The rows up to each, strictly one after the other: so a loop, which gives the same however the rows are cut."""
+    counts, means, squares = (part[runs.order].tolist() for part in moments)
+    starts = set(runs.starts.tolist())
+    for row in range(len(counts)):
+        if row in starts or not counts[row - 1]:
+            continue
+        before, here = counts[row - 1], counts[row]
+        together, distance = before + here, means[row] - means[row - 1] if here else 0.0
+        means[row] = means[row - 1] + distance * here / together
+        squares[row] = squares[row - 1] + squares[row] + distance * distance * before * here / together
+        counts[row] = together
+    found = np.array(counts, np.int64), np.array(means, np.float64), np.array(squares, np.float64)
+    places = np.empty(len(runs.order), np.int64)
+    places[runs.order] = np.arange(len(places))
+    return found[0][places], found[1][places], found[2][places]
+
+
+def _result(_: TypedAggregate, states: States, less: int, finish: Callable[[Doubles], Doubles]) -> Result:
+    """The squares divided by the count, or by one less for a sample; null where that is not positive."""
+    counts, _means, squares = (column.fill_null(0).to_numpy() for column in states)
+    divisors = counts - less
+    values = finish(np.divide(squares, divisors, out=np.zeros(len(counts)), where=divisors > 0))
+    return Result(pa.array(values, mask=divisors <= 0))
+
+
+def _entered(name: str, less: int, finish: Callable[[Doubles], Doubles], *functions: str) -> AggregateFunction:
+    result = partial(_result, less=less, finish=finish)
+    return register(
+        AggregateFunction(name, takes("double", "double"), _state_columns, _lift, _merge, result, functions=functions)
+    )
+
+
+VAR_SAMP = _entered("var_samp", 1, np.abs, "variance")
+VAR_POP = _entered("var_pop", 0, np.abs)
+STDDEV_SAMP = _entered("stddev_samp", 1, np.sqrt, "stddev", "std")
+STDDEV_POP = _entered("stddev_pop", 0, np.sqrt)

@@ -1,0 +1,53 @@
+"""
+Values that users' functions give, as a store of the declared type would give them back.
+
+A function may give a tuple for an array, or leave out fields of a struct. What it sees of its own result later must not depend
+on whether the value was stored in between. So each value is brought into one form at once, which shares nothing with the old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from streamkit.expressions.python_functions import exact_array
+from streamkit.log.values.python_values import python_values
+
+Convert: TypeAlias = Callable[[Any], Any]
+UNFIT = (
+    pa.ArrowException,
+    TypeError,
+    ValueError,
+    OverflowError,
+)  # what a conversion raises for a value that its type does not hold
+
+
+def exactly(type: pa.DataType) -> Convert:
+    """The conversion of a value of this type into its one form; it raises one of UNFIT for a value that the type does not hold."""
+
+    def through_arrow(value: Any) -> Any:
+        return python_values(exact_array([value], type))[0]
+
+    quick = _quick(type, through_arrow)
+    return lambda value: None if value is None else quick(value)
+
+
+def _quick(type: pa.DataType, other: Convert) -> Convert:
+    """The conversion of values that are not null; `other` converts those that need more than a look at their class."""
+    if pa.types.is_integer(type):
+        least, most = -(1 << type.bit_width - 1), (1 << type.bit_width - 1) - 1
+        return lambda value: value if value.__class__ is int and least <= value <= most else other(value)
+    if pa.types.is_float64(type):
+        return lambda value: value if value.__class__ is float else other(value)
+    if pa.types.is_boolean(type):
+        return lambda value: value if value.__class__ is bool else other(value)
+    if pa.types.is_string(type):
+        return lambda value: value if value.__class__ is str and value.isascii() else other(value)
+    if pa.types.is_binary(type):
+        return lambda value: value if value.__class__ is bytes else other(value)
+    if pa.types.is_list(type):
+        element = exactly(type.value_type)
+        return lambda value: list(map(element, value)) if value.__class__ is list else other(value)
+    return other

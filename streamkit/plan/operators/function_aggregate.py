@@ -1,0 +1,219 @@
+"""Aggregation by users' functions: `reduce`, `aggregate` and `cogroup`, per window if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from streamkit.data_type import struct_of
+from streamkit.errors import TopologyError
+from streamkit.plan.building import Building
+from streamkit.plan.expression import PythonCall, Reference, TypedExpression
+from streamkit.plan.expression_text import named_text, typed_text
+from streamkit.plan.keys import make_schema
+from streamkit.plan.node import Node, check_distinct
+from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped
+from streamkit.plan.operators.materialize import store_faults
+from streamkit.plan.program import Program, Store
+from streamkit.plan.python_function import PythonFunction
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.windows import TimeWindow, Windowing
+from streamkit.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class Folding:
+    """
+    How users' functions fold records into the state of a group.
+
+    `updates` has a function for each stream. Without `initial` the first value is the state: a reduction, whose state has the
+    value columns of the stream. `merge` joins the states of sessions. `tombstones`: within windows, records without a value are given to
+    the functions, as Kafka Streams does.
+    """
+
+    updates: tuple[PythonFunction, ...]
+    initial: PythonFunction | None = None
+    schema: str | None = None
+    merge: PythonFunction | None = None
+    tombstones: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionAggregateNode(Grouping):
+    """A table: what users' functions make of the records of each group, of one stream or of several."""
+
+    kind: ClassVar[str] = "function_aggregate"
+    sources: tuple[Node, ...]
+    keys: tuple[GroupKey, ...]
+    folding: Folding
+    window: TimeWindow | None = None
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for stream, key in zip(self.sources, self.keys, strict=True):
+            self.check_group(stream, key)
+
+    @property
+    def streams(self) -> tuple[Node, ...]:
+        return self.sources
+
+    @property
+    def group_key(self) -> GroupKey:
+        return self.keys[0]
+
+    @property
+    def generated_name(self) -> str:
+        return f"{self._verb}-{self.subject}"
+
+    def text(self) -> str:
+        store = f" → store {self.store}" if self.store else ""
+        return f"{self._by()}: {self._functions()}{store}"
+
+    def label(self) -> tuple[str, ...]:
+        return (self._by(), self._functions())
+
+    def lower(self, building: Building) -> Step:
+        inputs = [self._input(place, building) for place in range(len(self.sources))]
+        rows, key = inputs[0]
+        for other, other_key in inputs[1:]:
+            self._check_alike(rows.schema.select(key), other.schema.select(other_key))
+        columns = self._columns(rows.schema, key)
+        check_distinct((*key, *self.bounds, *(column.name for column in columns)), "result column", self.at)
+        window = self.delayed_window()
+        store = building.store_name(self)
+        windowing = (
+            Windowing(window.size_ms, window.advance_ms, window.grace_ms, building.streams(self), store) if window else None
+        )
+        size_ms, retention_ms = (window.size_ms, window.retention_ms) if window else (None, None)
+        layout = "window" if window else "key"
+        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns, size_ms, retention_ms, layout))
+        operator = FunctionAggregate(
+            building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
+            *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,
+            self.folding.tombstones,
+        )  # fmt: skip
+        bounds = [Column(name, "timestamp", False) for name in self.bounds]
+        schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
+        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
+
+    def _input(self, place: int, building: Building) -> tuple[Step, Key]:
+        rows = building.lower(self.sources[place])
+        group = f"{building.name(self)}:group" + (f"-{place}" if place else "")
+        return grouped(self, self.keys[place], rows, group, building)
+
+    def _check_alike(self, one: Schema, other: Schema) -> None:
+        """TopologyError unless the groups of two streams have keys of the same types, so that equal ones meet."""
+        if [column.type for column in one] != [column.type for column in other]:
+            raise TopologyError(
+                "streams that are grouped together have keys of the same types; expected a cast before\n"
+                f"  the one:   {one}\n"
+                f"  the other: {other}",
+                self.at,
+            )
+
+    def _columns(self, rows: Schema, key: Key) -> Schema:
+        """The columns of the state, all of which may be null."""
+        if self.folding.schema is None:
+            columns = [column for column in rows if column.name not in key]
+            if not columns:
+                raise TopologyError("reduce() needs value columns, and the stream has none beside the group's", self.at)
+        else:
+            columns = list(Schema.parse(self.folding.schema))
+        return make_schema([Column(column.name, column.type) for column in columns], self.at)
+
+    def _typed_functions(
+        self, rows: Sequence[Schema], columns: Schema, building: Building
+    ) -> tuple[TypedExpression | None, tuple[TypedExpression, ...], TypedExpression | None]:
+        """The calls of the functions: initial, updates, merge."""
+        declared = struct_of((column.name, column.type) for column in columns)
+
+        def typed(function: PythonFunction, schema: Schema) -> TypedExpression:
+            call = PythonCall(
+                replace(function, type=declared, parameters=schema.names), tuple(Reference(name) for name in schema.names)
+            )
+            return building.analyzer.project(schema, [("_", call)], self.at)[0][1]
+
+        nothing, folding = Schema(()), self.folding
+        initial = typed(folding.initial, nothing) if folding.initial is not None else None
+        merge = typed(folding.merge, nothing) if folding.merge is not None else None
+        return initial, tuple(map(typed, folding.updates, rows)), merge
+
+    @property
+    def _verb(self) -> str:
+        if len(self.sources) > 1:
+            return "cogroup"
+        return "aggregate" if self.folding.initial is not None else "reduce"
+
+    def _by(self) -> str:
+        key = named_text(self.group_key) if self.group_key else "key"
+        return f"group by {key}" + (f", {self.window}" if self.window else "")
+
+    def _functions(self) -> str:
+        return f"{self._verb} {', '.join(one.name for one in self.folding.updates)}"
+
+
+@dataclass(frozen=True)
+class FunctionAggregate(Operator):
+    """
+    Fold the rows of each input into `store`, by the function of that input; `modes` lists its ports.
+
+    `keys` has the columns by which each input is grouped; those of the first name the key of the result.
+    """
+
+    kind: ClassVar[str] = "function_aggregate"
+    stage_min: ClassVar[int] = 1
+    keys: tuple[Key, ...]
+    store: str
+    initial: TypedExpression | None
+    updates: tuple[TypedExpression, ...]
+    merge: TypedExpression | None
+    modes: tuple[str, ...]  # of latest, every, final
+    window: Windowing | None = None
+    tombstones: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The columns of the result's key, beside those of the window."""
+        return self.keys[0]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return (self.store,)
+
+    @property
+    def longest_wait_ms(self) -> int:
+        return self.window.size_ms + self.window.grace_ms if self.window else 0
+
+    @property
+    def rows_per_record(self) -> int:
+        return self.window.per_record if self.window else 1
+
+    @property
+    def windowing(self) -> Windowing | None:
+        return self.window
+
+    @property
+    def closing(self) -> Windowing | None:
+        return self.window if "final" in self.modes else None
+
+    def exchange(self, place: int, rows: Step) -> Exchange:
+        return Exchange(self.keys[place], keep_null_keys=False)
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key:
+        return self.key
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        """All columns: a function may look at any."""
+        return frozenset(rows.names)
+
+    def text(self) -> str:
+        emitted = f", emits {listed(self.modes)}" if self.modes else ""
+        window = f" and window ({self.window})" if self.window else ""
+        calls = ", ".join(map(typed_text, self.updates))
+        return f"function aggregate: by {listed(self.key)}{window}, store {self.store}{emitted}: {calls}"
+
+    def faults(self, program: Program) -> list[str]:
+        return store_faults(self, program)

@@ -1,0 +1,80 @@
+"""Records moved by their key, whatever comes behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.plan.building import Building
+from streamkit.plan.node import STREAM, Node
+from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.stateless import passed
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RepartitionNode(Node):
+    """The records of a stream, moved by their key; new topics behind it have `partitions` unless they say otherwise."""
+
+    kind: ClassVar[str] = "repartition"
+    child: Node
+    partitions: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.partitions is not None and (not isinstance(self.partitions, int) or self.partitions < 1):
+            raise TopologyError(f"repartition() was given {self.partitions!r} partitions; expected at least 1", self.at)
+
+    @property
+    def relation(self) -> str:
+        return STREAM
+
+    @property
+    def subject(self) -> str:
+        return self.name or self.child.subject
+
+    @cached_property
+    def partitions_wanted(self) -> int | None:
+        return self.partitions or self.child.partitions_wanted
+
+    def text(self) -> str:
+        return "repartition" + (f" into {self.partitions} partitions" if self.partitions else "")
+
+    def lower(self, building: Building) -> Step:
+        rows = building.lower(self.child)
+        if not rows.partition_by:
+            raise TopologyError(
+                "repartition() moves records by their key, and the stream has none; expected select_key(…) before", self.at
+            )
+        keeps = self in building.before_null_keys
+        operator = Repartition(building.name(self), UNSTAGED, (rows.id,), rows.partition_by, keeps)
+        return building.add(replace(rows, operator=operator, at=self.at))
+
+
+@dataclass(frozen=True)
+class Repartition(Operator):
+    """Move the rows by `key`; those whose key is null are dropped unless `keep_null_keys`."""
+
+    kind: ClassVar[str] = "repartition"
+    stage_min: ClassVar[int] = 1
+    key: Key
+    keep_null_keys: bool
+
+    def exchange(self, place: int, rows: Step) -> Exchange:
+        return Exchange(self.key, self.keep_null_keys)
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key:
+        return self.key
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return needed | frozenset(self.key)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        return passed(step, rows)
+
+    def text(self) -> str:
+        return f"repartition: by {listed(self.key)}" + (", null keys too" if self.keep_null_keys else "")

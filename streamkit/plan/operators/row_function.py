@@ -1,0 +1,223 @@
+"""Steps that are a user's function of whole rows: it is given a row, or a batch of them, and gives columns, or rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from streamkit.data_type import element_of, fields_of
+from streamkit.errors import TopologyError
+from streamkit.names import DELETED
+from streamkit.plan.analysis import Analyzer
+from streamkit.plan.expression import PythonCall, Reference, TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.plan.keys import make_schema
+from streamkit.plan.node import LATER
+from streamkit.plan.operator import Key, Names, Operator, listed, referenced
+from streamkit.plan.python_function import PythonFunction
+from streamkit.plan.stateless import StatelessStep
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class Result:
+    """
+    What a step gives: columns that stay as they are, the names of its key, and by which of them its rows are partitioned.
+
+    `keeps_values`: the values stay too, and with them tombstones stay tombstones.
+    """
+
+    kept: Key
+    key: Key
+    partition_by: Key
+    keeps_values: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowFunctionNode(StatelessStep):
+    """
+    A step that is a function of whole rows.
+
+    The function's type is a struct of the columns it gives, or an array of such structs. With `tombstones` it is called with the
+    key columns of tombstones; else they pass. `required` are columns that may not be null.
+    """
+
+    none_deletes: ClassVar[bool] = False
+    function: PythonFunction
+    tombstones: bool = field(default=False, metadata=LATER)
+    required: Key = field(default=(), metadata=LATER)
+
+    @property
+    def verb(self) -> str:
+        """What users call the step."""
+        return self.kind
+
+    @property
+    def declared(self) -> tuple[tuple[str, str], ...]:
+        """The names and types of the columns that the function gives."""
+        fields = fields_of(element_of(self.function.type) or self.function.type) or ()
+        return tuple(pair for pair in fields if pair[0] != DELETED)
+
+    def result(self, rows: Step) -> Result:
+        """What stays of the rows, and the key behind the step."""
+        raise NotImplementedError
+
+    def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
+        found = self.result(rows)
+        types = dict(self.declared)
+        columns = {name: rows.schema[name] for name in rows.schema.names if name in found.kept}
+        columns |= {name: Column(name, type, name not in self.required) for name, type in types.items()}
+        operator = RowFunction(
+            step_id,
+            UNSTAGED,
+            (rows.id,),
+            self._call(rows.schema.names, rows, analyzer),
+            tuple(columns),
+            tuple(types),
+            found.key,
+            self.required,
+            self._call(rows.key, rows, analyzer) if self.tombstones else None,
+            self.none_deletes and not found.keeps_values,
+            found.keeps_values,
+        )
+        schema = make_schema(tuple(columns.values()), self.at)
+        return Step(operator, schema, found.key, found.partition_by, rows.table, self.at)
+
+    def text(self) -> str:
+        columns = ", ".join(f"{name} {type}" for name, type in self.declared)
+        return f"{self.verb.replace('_', ' ')} by {self.function.name}: {columns}"
+
+    def _call(self, names: Key, rows: Step, analyzer: Analyzer) -> TypedExpression:
+        """The call with these columns."""
+        call = PythonCall(replace(self.function, parameters=names), tuple(Reference(name) for name in names))
+        return analyzer.project(rows.schema, [("_", call)], self.at)[0][1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PythonColumns(RowFunctionNode):
+    """
+    The columns that a user's function gives of the whole row, in place of the value columns.
+
+    With `is_key` these become the key, and the other columns stay.
+    """
+
+    kind: ClassVar[str] = "map_values"
+    none_deletes: ClassVar[bool] = True
+    is_key: bool = False
+
+    @property
+    def verb(self) -> str:
+        return "select_key" if self.is_key else "map_values"
+
+    def result(self, rows: Step) -> Result:
+        names = tuple(name for name, _ in self.declared)
+        if self.is_key:
+            return Result(rows.schema.names, names, names, keeps_values=True)
+        check_values_only(self, rows)
+        return Result(rows.key, rows.key, rows.partition_by)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlatMapValues(RowFunctionNode):
+    """A row for each of the dicts that a function gives of a row, in place of the value columns."""
+
+    kind: ClassVar[str] = "flat_map_values"
+    none_deletes: ClassVar[bool] = True
+
+    def result(self, rows: Step) -> Result:
+        check_values_only(self, rows)
+        return Result(rows.key, rows.key, rows.partition_by)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MapNode(RowFunctionNode):
+    """
+    The columns that a function gives, in place of all columns; it may give another key.
+
+    `key` None leaves the names of the key: of its columns, those that the function does not give stay as they are.
+    """
+
+    kind: ClassVar[str] = "map"
+    key: Key | None = None
+
+    def result(self, rows: Step) -> Result:
+        key = rows.key if self.key is None else self.key
+        given = [name for name, _ in self.declared]
+        for name in key:
+            if name not in given and name not in rows.key:
+                raise TopologyError(
+                    f"{self.verb}() has the key column {name!r}, which its schema does not declare; expected some of "
+                    f"{listed(dict.fromkeys((*given, *rows.key)))}",
+                    self.at,
+                )
+        return Result(key, key, rows.partition_by if self.key is None else key)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlatMap(MapNode):
+    """A row for each of the dicts that a function gives of a row."""
+
+    kind: ClassVar[str] = "flat_map"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MapBatches(MapNode):
+    """The rows that a function gives of a batch of rows."""
+
+    kind: ClassVar[str] = "map_batches"
+
+
+@dataclass(frozen=True)
+class RowFunction(Operator):
+    """
+    Give the rows of the columns that `call` gives of each row, beside those that stay.
+
+    `columns` are those of the result in their order, `given` the ones among them that the function gives, as a struct or an array of
+    structs. `required` may not be null. `tombstone_call` is the call for tombstones, which otherwise pass. `none_deletes` says that None
+    makes a tombstone; else it is an error. `keeps_values`: the function gives a key alone, so tombstones stay tombstones.
+    """
+
+    kind: ClassVar[str] = "row_function"
+    call: TypedExpression
+    columns: Key
+    given: Key
+    key: Key
+    required: Key = ()
+    tombstone_call: TypedExpression | None = None
+    none_deletes: bool = False
+    keeps_values: bool = False
+
+    @property
+    def is_many(self) -> bool:
+        """Whether a row becomes several."""
+        return element_of(self.call.type) is not None
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
+        before = inputs[0]
+        kept = set(self.columns) - set(self.given)
+        return before if before is not None and kept.issuperset(before) else None
+
+    def rekeys(self, before: Key, after: Key) -> bool:
+        return before != after or not set(after).isdisjoint(self.given)
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return needed.intersection(rows.names) | referenced(self.call)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        columns, given = (tuple(name for name in names if name in needed) for names in (self.columns, self.given))
+        return with_operator(step, step.schema.select(columns), columns=columns, given=given)
+
+    def text(self) -> str:
+        return f"{typed_text(self.call)} gives {listed(self.columns)}"
+
+
+def check_values_only(node: RowFunctionNode, rows: Step) -> None:
+    """TopologyError if the function gives a column of the key."""
+    taken = [name for name, _ in node.declared if name in rows.key]
+    if taken:
+        raise TopologyError(
+            f"{node.verb}() declares the column {taken[0]!r}, which is part of the key {list(rows.key)}; expected value columns only",
+            node.at,
+        )
