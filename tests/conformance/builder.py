@@ -330,8 +330,8 @@ def _pair_types(name: str, place: Place) -> tuple[str, str]:
 
 
 def _pair(key: Any, value: Any) -> dict[str, Any]:
-    """A key and a value as a row; without the value if it is null, which makes a record without one."""
-    return {"k": key} if value is None else {"k": key, "v": value}
+    """A key and a value as a row; a null value makes a record without one."""
+    return {"k": key, "_deleted": True} if value is None else {"k": key, "v": value}
 
 
 def _pairing(function: Callable[..., Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -21,7 +21,7 @@ class FailedStepError(Exception):
         self.steps = steps
 
 
-def results(case: Json, *, tasks: int = 2) -> Steps:
+def results(case: Json, *, tasks: int = 1) -> Steps:
     """The records that each step gives; FailedStepError from the step on that failed."""
     builder = Builder(case)
     outputs = builder.build()
