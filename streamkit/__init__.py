@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.cogrouped import Cogrouped
     from streamkit.dsl.column import Column
     from streamkit.dsl.grouped import Grouped
+    from streamkit.dsl.grouped_table import GroupedTable
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
@@ -41,6 +42,7 @@ _HOMES = {
     "Column": "streamkit.dsl.column",
     "GlobalTable": "streamkit.dsl.table",
     "Grouped": "streamkit.dsl.grouped",
+    "GroupedTable": "streamkit.dsl.grouped_table",
     "Program": "streamkit.plan.program",
     "Schema": "streamkit.schema",
     "Stream": "streamkit.dsl.stream",
@@ -63,6 +65,7 @@ __all__ = [
     "Column",
     "GlobalTable",
     "Grouped",
+    "GroupedTable",
     "Program",
     "Schema",
     "Stream",

@@ -42,6 +42,7 @@ INPUT = "_input"  # number of the input it came from; behind all inputs, of the 
 PATH = "_path"  # bytes that tell apart what one record caused, in their order; only behind what makes several rows of one
 DUE = "_due"  # stream time at which a result was due, ms; only on results that time brings
 KEY_GROUP = "_key_group"
+CHANGE = "_change"  # what a row does to the group it travels to (see `streamkit.engine.changes`)
 WINDOW = "_window"  # start of the window a row was assigned to, ms
 ROW_NUMBER = "_row"  # which row of a batch one comes from, in what a function of batches gives
 WINDOW_START = "window_start"
@@ -49,7 +50,7 @@ WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET)
-RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, WINDOW, ROW_NUMBER))
+RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, WINDOW, ROW_NUMBER))
 
 CATALOG_FILE = "catalog.db"
 IDENTITY_FOLDER = "identity"

@@ -31,7 +31,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },
     "Table": _OF_BOTH | {
-        "to_stream": _LATEST, "to_changelog_stream": _LATEST, "changes": _LATEST, "suppress": 'emit("final")', "until_window_closes": 'emit("final")',
+        "to_changelog_stream": "to_stream()", "changes": "to_stream()", "suppress": 'emit("final")', "until_window_closes": 'emit("final")',
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
     },
     "GlobalTable": {name: call for name, call in _OF_BOTH.items() if call in (_FILTER, _COLUMNS)} | {"with_column_renamed": 'rename(old="new")'},
@@ -42,6 +42,11 @@ FOREIGN: dict[str, dict[str, str]] = {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
         "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)", "fold": "aggregate(initial, update, schema)",
+    },
+    "GroupedTable": {
+        **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg")}, "mean": 'agg(name=F.avg("column"))',
+        **dict.fromkeys(("fold", "min", "max"), "aggregate(initial, adder, subtractor, schema)"),
+        "emit": "count() or agg(…), and then to_stream()", "to": "count() or agg(…), and then to(topic)",
     },
     "Cogrouped": {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
@@ -62,12 +67,11 @@ NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {
         **dict.fromkeys(("process", "process_values", "transform"), ""),
     },
-    "Table": {
-        "group_by": 'emit("every").group_by(…) counts every change as a record',
-    },
+    "Table": {},
     "GlobalTable": {},
     "Split": {},
     "Grouped": {},
+    "GroupedTable": {},
     "Cogrouped": {},
     "Topology": {"add_store": "", "add_state_store": "", "add_processor": "", "timer": ""},
 }  # fmt: skip
@@ -77,6 +81,7 @@ _NOUNS = {
     "GlobalTable": "a global table",
     "Split": "a split",
     "Grouped": "a group",
+    "GroupedTable": "a group of a table's rows",
     "Cogrouped": "a group of several streams",
     "Topology": "a topology",
 }

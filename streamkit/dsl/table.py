@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
+from streamkit.dsl.grouped_table import GroupedTable
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.stream import Stream, negated
 from streamkit.errors import TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
-from streamkit.plan.operators.emit import EmitNode
+from streamkit.plan.operators.emit import EmitNode, EmitOldNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
 from streamkit.plan.operators.table_table_join import TableTableJoin
@@ -105,19 +106,41 @@ class Table(_StatelessVerbs):
         node = TableTableJoin(self.node, other, how, arguments.joined(on), suffix, store, name=name, at=user_location())
         return self.topology._table(node, store)
 
-    def emit(self, mode: str, *, name: str | None = None) -> Stream:
+    def group_by(self, *columns: Column | str, **named: Column) -> GroupedTable:
+        """
+        Group the rows by the value of columns, to be aggregated: a row that changes is taken from its old group and added to its new one.
+
+        Columns are names, named expressions (`.alias`), or name=expression. Rows for which all of them are null are in no group,
+        and counted.
+
+            users.group_by("city").count().to("users_per_city")
+        """
+        return GroupedTable(self.node, arguments.selected(columns, named), self.topology)
+
+    def group_by_key(self) -> GroupedTable:
+        """Group the rows by the table's own key, so that each is a group of its own."""
+        return GroupedTable(self.node, None, self.topology)
+
+    def emit(self, mode: str, *, old: bool = False, name: str | None = None) -> Stream:
         """
         Give the changes of the table as a stream.
 
         `mode` is "latest" (the newest row of each key that changed, once an epoch; deletions as tombstones), "every" (a row for every
         record that changed one) or "final" (of windows only: each result once, when its window closes). The stream has the
-        table's key; with windows, `window_start` and `window_end` are part of it.
+        table's key; with windows, `window_start` and `window_end` are part of it. With `old=True` each row also has the values that it
+        replaces, in columns `old_…`, null if its key had no row.
 
             delays.emit("final").to("hourly_delays")
+            users.emit("every", old=True).filter("old_city <> city")
         """
         if mode in FOREIGN_MODES:
             raise TopologyError(f"there is no emission {mode!r}; expected {FOREIGN_MODES[mode]}", user_location())
-        return Stream(EmitNode(self.node, mode, name=name, at=user_location()), self.topology)
+        node = EmitOldNode if old else EmitNode
+        return Stream(node(self.node, mode, name=name, at=user_location()), self.topology)
+
+    def to_stream(self, *, name: str | None = None) -> Stream:
+        """Give every change of the table as a stream: `emit("every")`; deletions are tombstones."""
+        return Stream(EmitNode(self.node, "every", name=name, at=user_location()), self.topology)
 
     def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""

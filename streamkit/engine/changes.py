@@ -3,17 +3,26 @@ The changes of a table within an epoch: what each replaces.
 
 A change has a new value (none if it deletes) and an old value (none if its key had no row). The old value is that of the last
 change of the same key before it in this epoch, else what the store holds.
+
+A change that goes through stateless steps, or to other groups, is two rows at one place: the old row, then the new one; one that is
+not there is a deletion. On their way to a group, those that are there carry `_change`: what they do to it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, committed_rows, with_changes
+from streamkit.engine.rows import deletions_of
 from streamkit.log.values.keys import encode_keys
+from streamkit.names import DELETED
 from streamkit.plan.program import Store
+
+REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
 
 
 def replaced_rows(store: Store, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Indices]:
@@ -25,9 +34,38 @@ def replaced_rows(store: Store, changes: pa.RecordBatch, context: Context) -> tu
 
 def previous_of_key(keys: pa.BinaryArray) -> Indices:
     """For each row the position of the row of the same key before it; -1 for the first."""
-    codes = keys.dictionary_encode().indices.to_numpy()
+    return previous_of_code(keys.dictionary_encode().indices.to_numpy())
+
+
+def previous_of_code(codes: Indices) -> Indices:
+    """As `previous_of_key`, of keys that are numbered."""
     order = np.argsort(codes, kind="stable")
     previous = np.full(len(codes), -1, np.int64)
     follows = np.flatnonzero(np.diff(codes[order]) == 0)
     previous[order[follows + 1]] = order[follows]
     return previous
+
+
+def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replaced: Indices) -> pa.RecordBatch:
+    """
+    Each change as two rows, the one it replaces and the new one; `replaced` is the position of the old row in `values`, or -1.
+
+    Columns that are not in `values` are those of the change: its key, its time, its place.
+    """
+    old = {name: changes[name] for name in changes.schema.names} | {DELETED: pa.array(replaced < 0)}
+    indices = pa.array(replaced, mask=replaced < 0)
+    old |= {name: column.take(indices).cast(changes[name].type) for name, column in values.items()}
+    new = old | {DELETED: pa.array(deletions_of(changes))} | {name: changes[name] for name in values}
+    both = [pa.concat_arrays([before, new[name]]) for name, before in old.items()]
+    turns = np.arange(2 * changes.num_rows).reshape(2, -1).T.ravel()
+    return pa.RecordBatch.from_arrays(both, names=list(old)).take(pa.array(turns))
+
+
+def old_of(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The old rows of changes that are two rows each."""
+    return pairs.take(pa.array(np.arange(0, pairs.num_rows, 2)))
+
+
+def new_of(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The new rows of changes that are two rows each."""
+    return pairs.take(pa.array(np.arange(1, pairs.num_rows, 2)))

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.place import no_paths
 from streamkit.names import (
+    CHANGE,
     DELETED,
     DUE,
     INPUT,
@@ -41,6 +42,7 @@ RECORD_FIELDS = {
     DUE: pa.int64(),
     DELETED: pa.bool_(),
     KEY_GROUP: pa.int32(),
+    CHANGE: pa.int8(),
     WINDOW: pa.int64(),
 }
 

@@ -17,7 +17,9 @@ from streamkit.plan.tree import walk
 from streamkit.schema import Column
 
 StateColumns = Callable[[TypedAggregate], tuple[Column, ...]]
+CanSubtract = Callable[[TypedAggregate], bool]
 EMIT_MODES = ("latest", "every", "final")
+OLD_AND_NEW = "old_and_new"  # the port that gives every change as two rows: the one it replaces, then the new one
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Building:
     inputs: dict[Node, Input]
     analyzer: Analyzer
     state_columns: StateColumns
+    can_subtract: CanSubtract
     modes: dict[Node, set[str]]
     before_null_keys: frozenset[Node] = frozenset()
     steps: dict[str, Step] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class Building:
     def modes_of(self, node: Node) -> tuple[str, ...]:
         """The emissions asked of a table."""
         asked = self.modes.get(node, set())
-        return tuple(mode for mode in EMIT_MODES if mode in asked)
+        return tuple(mode for mode in (*EMIT_MODES, OLD_AND_NEW) if mode in asked)
 
 
 def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:
@@ -96,10 +99,8 @@ def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:
     """
     asked: dict[Node, set[str]] = {}
     for node in walk(roots):
-        if node.emitted_mode is not None:
-            asked.setdefault(node.children[0].origin, set()).add(node.emitted_mode)
-        for table in node.tables:
-            asked.setdefault(table.origin, set()).add("every")
+        for table, mode in node.asked:
+            asked.setdefault(table.origin, set()).add(mode)
     return asked
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import Building, StateColumns, asked_modes, below_null_keys
+from streamkit.plan.building import Building, CanSubtract, StateColumns, asked_modes, below_null_keys
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
 from streamkit.plan.program import Input
@@ -19,6 +19,7 @@ def infer_types(
     inputs: dict[Node, Input],
     analyzer: Analyzer,
     state_columns: StateColumns,
+    can_subtract: CanSubtract,
 ) -> Plan:
     """
     The plan of a topology: typed operators without stages or exchanges.
@@ -27,7 +28,7 @@ def infer_types(
     follow. TopologyError names the user's line if a node cannot be compiled.
     """
     roots = tuple(roots)
-    building = Building(names, inputs, analyzer, state_columns, asked_modes(roots), below_null_keys(roots))
+    building = Building(names, inputs, analyzer, state_columns, can_subtract, asked_modes(roots), below_null_keys(roots))
     for root in roots:
         building.lower(root)
     kept = tuple(dict.fromkeys(inputs.values()))

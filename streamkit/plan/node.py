@@ -90,6 +90,21 @@ class Node:
         return self
 
     @property
+    def may_delete(self) -> bool:
+        """Whether the step makes deletions of a table's rows."""
+        return False
+
+    @property
+    def knows_old_values(self) -> bool:
+        """Whether the origin of a table keeps its rows anyway, and so knows which row each change replaces."""
+        return False
+
+    @property
+    def has_old_values(self) -> bool:
+        """Whether the rows are changes that come with the values they replace, deletions too."""
+        return False
+
+    @property
     def emitted_mode(self) -> str | None:
         """Which emission of a table the step picks; None if it picks none."""
         return None
@@ -98,6 +113,11 @@ class Node:
     def tables(self) -> tuple[Node, ...]:
         """The tables whose every change the step must see in its own stage."""
         return ()
+
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        """The tables below whose changes it takes, each with the emission that it asks of it."""
+        return tuple((table, "every") for table in self.tables)
 
     @property
     def takes_null_keys(self) -> bool:
@@ -138,6 +158,10 @@ class Node:
     def changes(self, building: Building) -> Step:
         """The step that gives every change of the table, for a join to keep; TopologyError if the node is not a table."""
         raise TopologyError(f"{type(self).__name__} ({self.kind}) gives no table to join with", self.at)
+
+    def old_and_new(self, building: Building) -> Step | None:
+        """The step that gives each change of a table's origin as two rows, the one it replaces and the new one; None if it has none."""
+        return None
 
     def delay_ms(self, window: TimeWindow) -> int:
         """How much longer than its grace `window` must wait for the step's rows, which may stand behind stream time."""

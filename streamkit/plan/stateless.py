@@ -30,6 +30,10 @@ class StatelessStep(Node):
         return self.name or self.generated_name
 
     @property
+    def has_old_values(self) -> bool:
+        return self.child.has_old_values
+
+    @property
     def origin(self) -> Node:
         return self.child.origin
 

@@ -23,6 +23,7 @@ HANDLES = {
     "GlobalTable": app.global_table("users"),
     "Split": orders.split(),
     "Grouped": grouped,
+    "GroupedTable": users.group_by("city"),
     "Cogrouped": grouped.cogroup(max),
     "Topology": app,
 }
@@ -45,7 +46,9 @@ HANDLES = {
         (lambda: orders.key_by("a"), r"expected select_key\("),
         (lambda: orders.fliter("amount > 1"), r"a stream has no 'fliter'; did you mean filter\?"),
         (lambda: orders.qqq, r"a stream has no 'qqq'; it has drop, filter, .*with_columns"),
-        (lambda: users.toStream, r"a table has no 'toStream'; expected emit\(\"latest\"\), or emit\(\"every\"\)"),
+        (lambda: users.toStream, r"a table has no 'toStream'; expected to_stream\(…\)"),
+        (lambda: users.groupBy("city"), r"a table has no 'groupBy'; expected group_by\(…\)"),
+        (lambda: users.group_by("city").sum("age"), r"a group of a table's rows has no 'sum'; expected agg\(name=F.sum\(\"column\"\)\)"),
         (lambda: users.suppress, r"a table has no 'suppress'; expected emit\(\"final\"\)"),
         (lambda: grouped.windowedBy(1), r"a group has no 'windowedBy'; expected windowed_by\(…\)"),
         (lambda: grouped.sum("amount"), r"a group has no 'sum'; expected agg\(name=F.sum\(\"column\"\)\)"),

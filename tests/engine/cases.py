@@ -312,9 +312,12 @@ class Tables(Interpreter):
 
     def process(self, record: Record) -> None:
         if record.input == CUSTOMERS:
+            before = self.people.get(record.row["customer"])
             change = self.people.put(record.row, record.timestamp, record.deleted)
             if change is not None:
-                self.write("strong_every", [self._strong(change)])
+                was_strong = before is not None and not self._strong(Emitted(before, 0)).deleted
+                strong = self._strong(change)
+                self.write("strong_every", [strong] if was_strong or not strong.deleted else [])
                 self.write(
                     "people_every", [change.with_row({**only(change.row, "customer", "level"), "town": change.row["city"]})]
                 )

@@ -114,7 +114,7 @@ def test_relation_follows_the_child():
         (lambda: Join(TABLE, TABLE), "a join of a table with a table is not supported yet"),
         (lambda: Join(STREAM, TABLE, on=()), "on= is empty"),
         (lambda: Join(STREAM, TABLE, on=(("a", "k"), ("a", "l"))), "join column 'a' occurs twice"),
-        (lambda: AggregateNode(TABLE, None, (COUNT,)), "group_by of a table is not supported yet"),
+        (lambda: AggregateNode(TABLE, None, (COUNT,)), "group_by of a table is not supported; expected a stream"),
         (lambda: AggregateNode(STREAM, (), (COUNT,)), "group_by\\(\\) was given no columns"),
         (lambda: AggregateNode(STREAM, None, ()), "agg\\(\\) was given no aggregates"),
         (lambda: AggregateNode(STREAM, None, (COUNT, COUNT)), "result column 'n' occurs twice"),

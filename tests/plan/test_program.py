@@ -21,12 +21,17 @@ from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
+from streamkit.plan.operators.net_change import NetChange
+from streamkit.plan.operators.old_values import OldValues
 from streamkit.plan.operators.peek import Foreach, Peek
 from streamkit.plan.operators.project import Project
+from streamkit.plan.operators.regroup import Regroup
 from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.operators.row_function import RowFunction
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.split import Branch, Split
+from streamkit.plan.operators.table_aggregate import TableAggregate
+from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
@@ -120,6 +125,11 @@ OTHERS = (
     Branch("b", 0, ("d#1",)),
     Repartition("r", 1, ("x",), ("k",), True),
     FunctionAggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", CALL, (CALL, CALL), None, ("every",), WINDOW, True),
+    OldValues("o", 1, ("m",), ("k",)),
+    NetChange("n", 1, ("o",), ("k",), ("v",), ("v",), "latest", True),
+    Regroup("g", 1, ("o",), ("v",)),
+    TableAggregate("q", 2, ("g",), ("v",), "s", (), False, ("every", "old_and_new")),
+    TableFunctionAggregate("f", 2, ("g",), (("v",),), "s", CALL, (CALL, CALL), None, ("every",)),
 )
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place
+from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context, key_groups_of
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.fold import keyed_values, lifted, state_names
@@ -26,6 +27,7 @@ from streamkit.engine.windows import assign_windows
 from streamkit.expressions.aggregates import combine, fold, per_aggregate, result, result_or_null, running, state_columns
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operator import Operator
 from streamkit.plan.operators.aggregate import Aggregate
@@ -34,6 +36,7 @@ from streamkit.state.layout import UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 MICROSECONDS = 1000
 
 
@@ -63,31 +66,33 @@ def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> 
     """Fold the rows into the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
     results: dict[str, Rows] = dict.fromkeys(operator.modes)
-    updated = _Updated.none()
+    updated = Updated.none()
     if batch is not None and batch.num_rows:
         if operator.folded:
             updated = _update(operator, _merge(operator, batch), context)
-        elif "every" in operator.modes:
-            updated, results["every"] = _update_each(operator, batch, context)
+        elif "every" in operator.modes or OLD_AND_NEW in operator.modes:
+            updated, each = _update_each(operator, batch, context)
+            results |= each
         else:
             updated = _update(operator, _merge(operator, _in_order(operator, batch, context)), context)
     if "latest" in operator.modes and updated.groups is not None:
-        results["latest"] = _latest(operator, updated.groups, context)
+        results["latest"] = latest_results(operator, updated.groups, context)
     if "final" in operator.modes:
         results["final"] = _close(operator, updated, context)
-    _keep(operator, updated, context)
+    keep(operator, updated, context)
     return results
 
 
 @dataclass(frozen=True, eq=False)
-class _Updated:
-    """The groups an epoch touched, sorted by state key."""
+class Updated:
+    """The groups an epoch touched, sorted by state key; `after` has the state of its group after each row, if rows were taken one by one."""
 
     keys: pa.BinaryArray
     groups: Groups | None
+    after: Groups | None = None
 
     @classmethod
-    def none(cls) -> _Updated:
+    def none(cls) -> Updated:
         return cls(pa.array([], pa.binary()), None)
 
 
@@ -117,10 +122,10 @@ def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
     return Groups(keys, windows, _numpy(timestamps), folded, _numpy(key_groups))
 
 
-def _update(operator: Aggregate, groups: Groups, context: Context) -> _Updated:
+def _update(operator: Aggregate, groups: Groups, context: Context) -> Updated:
     """The groups, with their stored state folded in."""
     keys, groups = _sorted(operator, groups, context)
-    return _Updated(keys, _combined(operator, groups, _stored(operator, keys, groups, context)))
+    return Updated(keys, _combined(operator, groups, _stored(operator, keys, groups, context)))
 
 
 def _stored(operator: Aggregate, keys: pa.BinaryArray, groups: Groups, context: Context) -> pa.BinaryArray:
@@ -173,22 +178,69 @@ def _decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Numbers, list
     return _numpy(timestamps), states
 
 
-def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[_Updated, pa.RecordBatch]:
-    """Fold row by row in canonical order: the updated groups, and the result after each row."""
+@dataclass(frozen=True, eq=False)
+class FoundGroups:
+    """The groups that rows fall into, sorted by state key: what is stored of each, and for each row the position of its group."""
+
+    keys: pa.BinaryArray
+    groups: Groups
+    stored: pa.BinaryArray
+    ranks: Numbers
+
+
+def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[Updated, dict[str, Rows]]:
+    """Fold row by row in canonical order: the updated groups, and the result after each row, by mode."""
     batch = _placed(operator, batch, context)
-    groups_of_rows = _groups_of_rows(operator, batch)
-    codes, first = _codes(operator, groups_of_rows)
-    keys, touched = _sorted(operator, groups_of_rows.take(first), context)
-    stored = _stored(operator, keys, touched, context)
-    rank = _rank_of_code(codes, first, keys, operator, groups_of_rows, context)
-    after = _running(operator, groups_of_rows, rank[codes], stored)
+    rows = groups_of_rows(operator, batch)
+    return each_result(operator, batch, rows, find_groups(operator, rows, context))
+
+
+def find_groups(operator: Aggregate, rows: Groups, context: Context) -> FoundGroups:
+    """The groups of rows, and what is stored of them."""
+    codes, first = _codes(operator, rows)
+    keys, touched = _sorted(operator, rows.take(first), context)
+    ranks = _rank_of_code(codes, first, keys, operator, rows, context)[codes]
+    return FoundGroups(keys, touched, _stored(operator, keys, touched, context), ranks)
+
+
+def each_result(
+    operator: Aggregate, batch: pa.RecordBatch, rows: Groups, found: FoundGroups, gives: Mask | None = None
+) -> tuple[Updated, dict[str, Rows]]:
+    """
+    Fold row by row: the updated groups, and the results after each row, by mode.
+
+    `rows` has the state of each row of the batch alone. `gives` says which rows give a result; None: all do.
+    """
+    after = _running(operator, rows, found.ranks, found.stored)
+    last = np.full(len(found.keys), -1, np.int64)
+    last[found.ranks] = np.arange(batch.num_rows)
+    updated = Updated(found.keys, replace(after.take(last), keys=found.groups.keys), after)
+    if "every" not in operator.modes and OLD_AND_NEW not in operator.modes:
+        return updated, {}
+    ranks = found.ranks
+    if gives is not None and not gives.all():
+        after, batch, ranks = after.take(np.flatnonzero(gives)), batch.filter(pa.array(gives)), ranks[gives]
     every = _results(operator, after, place_columns(batch))
-    last = np.full(len(first), -1, np.int64)
-    last[rank[codes]] = np.arange(batch.num_rows)
-    return _Updated(keys, replace(after.take(last), keys=touched.keys)), every
+    each: dict[str, Rows] = {"every": every}
+    if OLD_AND_NEW in operator.modes:
+        each[OLD_AND_NEW] = _old_and_new(operator, every, ranks, found.stored)
+    return updated, each
 
 
-def _groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
+def _old_and_new(operator: Aggregate, every: pa.RecordBatch, ranks: Numbers, stored: pa.BinaryArray) -> pa.RecordBatch:
+    """Each result as two rows: the result of its group before it, then itself."""
+    _, states = _decoded(operator, stored.drop_null())
+    before = {one.name: result(one, own) for one, own in per_aggregate(operator.aggregates, states)}
+    known = stored.is_valid().to_numpy(zero_copy_only=False)
+    of_group = np.where(known, np.cumsum(known) - 1, -1)
+    previous = previous_of_code(ranks)
+    replaced = np.where(previous >= 0, previous + int(known.sum()), of_group[ranks])
+    values = {name: pa.concat_arrays([column, every[name].cast(column.type)]) for name, column in before.items()}
+    return old_and_new(every, values, replaced)
+
+
+def groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
+    """Each row as a group of its own, with the state of the row alone."""
     states = lifted(operator.aggregates, batch)
     windows = numbers(batch, WINDOW) if operator.window else None
     keys = [batch[name] for name in operator.key]
@@ -225,7 +277,7 @@ def _running(operator: Aggregate, rows: Groups, ranks: Numbers, stored: pa.Binar
     return replace(rows, timestamps=_numpy(largest)[skip:], states=[column.slice(skip) for column in folded])
 
 
-def _close(operator: Aggregate, updated: _Updated, context: Context) -> pa.RecordBatch | None:
+def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.RecordBatch | None:
     """The results of the windows that close in this epoch, from the store and this epoch's updates."""
     assert operator.window is not None
     wait = operator.window.size_ms + operator.window.grace_ms
@@ -238,7 +290,7 @@ def _close(operator: Aggregate, updated: _Updated, context: Context) -> pa.Recor
     return in_canonical_order(_results(operator, closed, {**place, PATH: paths}))
 
 
-def _keep(operator: Aggregate, updated: _Updated, context: Context) -> None:
+def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
     """Write the updated groups to the changelog; those whose retention ends in this epoch are deleted, or not written."""
     keys, values, timestamps = updated.keys, pa.array([], pa.binary()), np.empty(0, np.int64)
     if updated.groups is not None:
@@ -301,7 +353,7 @@ def ranges_reached(store: str, window: Windowing, context: Context, wait: int) -
     return layout_of(context.store(store)).ranges(number, context.groups, first, last)
 
 
-def _groups_between(operator: Aggregate, window: Windowing, updated: _Updated, context: Context, wait: int) -> Groups | None:
+def _groups_between(operator: Aggregate, window: Windowing, updated: Updated, context: Context, wait: int) -> Groups | None:
     """The groups, stored or updated, whose window's start plus `wait` is reached by stream time in this epoch."""
     keys, values = context.committed_state().scan(ranges_reached(operator.store, window, context, wait))
     groups = updated.groups
@@ -356,7 +408,7 @@ def _results(
     return rows_of({**columns, **order, KEY_GROUP: pa.array(groups.key_groups, pa.int32())})
 
 
-def _latest(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordBatch:
+def latest_results(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordBatch:
     """
     Newest results stand at the end of the epoch, in the order of their windows and keys.
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place
+from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.aggregate import expired, moments, ranges_reached
@@ -26,6 +27,7 @@ from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows,
 from streamkit.engine.windows import assign_windows
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -43,6 +45,8 @@ def function_aggregate(operator: FunctionAggregate, inputs: Sequence[Rows], cont
     if arrived is not None and folded is not None:
         if "every" in operator.modes:
             results["every"] = _every(operator, arrived, folded, context)
+        if OLD_AND_NEW in operator.modes:
+            results[OLD_AND_NEW] = _old_and_new(operator, arrived, folded, context)
         if "latest" in operator.modes:
             results["latest"] = _latest(operator, folded, context)
     if "final" in operator.modes:
@@ -76,6 +80,7 @@ class Folded:
     after: list[State]
     codes: GroupCodes
     groups: pa.RecordBatch
+    stored: list[State | None]
     was_stored: Mask
     states: list[State]
 
@@ -117,6 +122,7 @@ def _folded(operator: FunctionAggregate, arrived: Arrived, context: Context) -> 
     store, groups = context.store(operator.store), arrived.groups
     codes = GroupCodes.of(_state_keys(operator, groups, context))
     stored = StateRows(store.value).decode(context.committed_state().get(codes.keys))
+    before = list(stored)
     was_stored = np.array([state is not None for state in stored], bool)
     functions = Functions(store.value, operator.initial, operator.updates, operator.merge)
     origins, values = arrived.inputs.tolist(), _values(operator, store, arrived)
@@ -128,7 +134,7 @@ def _folded(operator: FunctionAggregate, arrived: Arrived, context: Context) -> 
         arrived.record,
     )
     states = [state for state in stored if state is not None]
-    return Folded(after, codes, groups.take(pa.array(codes.last)), was_stored, states)
+    return Folded(after, codes, groups.take(pa.array(codes.last)), before, was_stored, states)
 
 
 def _state_keys(operator: FunctionAggregate, groups: pa.RecordBatch, context: Context) -> pa.BinaryArray:
@@ -161,6 +167,16 @@ def _values(operator: FunctionAggregate, store: Store, arrived: Arrived) -> Call
 def _every(operator: FunctionAggregate, arrived: Arrived, folded: Folded, context: Context) -> pa.RecordBatch:
     """The result after each row, at the place of the row."""
     return _results(operator, arrived.groups, folded.after, place_columns(arrived.groups), context)
+
+
+def _old_and_new(operator: FunctionAggregate, arrived: Arrived, folded: Folded, context: Context) -> pa.RecordBatch:
+    """Each result as two rows: the result of its group before it, then itself."""
+    previous, codes = previous_of_code(folded.codes.codes).tolist(), folded.codes.codes.tolist()
+    found = [folded.after[row] if row >= 0 else folded.stored[code] for row, code in zip(previous, codes, strict=True)]
+    before = [state or State(0, None) for state in found]
+    replaced = np.where([state.value is None for state in before], -1, np.arange(len(before)))
+    values = StateRows(context.store(operator.store).value).arrays(before)
+    return old_and_new(_every(operator, arrived, folded, context), values, replaced)
 
 
 def _latest(operator: FunctionAggregate, folded: Folded, context: Context) -> pa.RecordBatch:

@@ -16,13 +16,14 @@ from streamkit.plan.operators.project import Project
 
 @kernel(Project)
 def project(operator: Project, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """The row's own columns replaced by the operator's; record columns stay. A deletion computes its key only."""
+    """The row's own columns replaced by the operator's; record columns stay. A deletion keeps what it has, and computes its key only."""
     (batch,) = inputs
     assert batch is not None
-    key = [column for column in operator.columns if column[0] in operator.key]
-    values = [column for column in operator.columns if column[0] not in operator.key]
+    is_kept = {name: name in operator.key or expression.name == "column" for name, expression in operator.columns}
+    always = [column for column in operator.columns if is_kept[column[0]]]
+    values = [column for column in operator.columns if not is_kept[column[0]]]
     of_rows = columns_of_live_rows if DELETED in batch.schema.names else _of_all_rows
-    columns = {**evaluate_all(key, batch), **of_rows(batch, lambda rows: evaluate_all(values, rows))}
+    columns = {**evaluate_all(always, batch), **of_rows(batch, lambda rows: evaluate_all(values, rows))}
     return rows_of({**{name: columns[name] for name, _ in operator.columns}, **record_columns(batch)})
 
 

@@ -33,7 +33,7 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     if has_place(batch):
         batch = in_canonical_order(batch)
     labels = _partitions_of(batch, output.key, topic)
-    rows = _log_rows(output, batch)
+    rows = _log_rows(operator, output, batch)
     if (labels[1:] < labels[:-1]).any():
         order = np.argsort(labels, kind="stable")
         rows, labels = rows.take(pa.array(order)), labels[order]
@@ -68,13 +68,13 @@ def _has_deletions(batch: pa.RecordBatch) -> bool:
     return DELETED in batch.schema.names and bool(batch[DELETED].true_count)
 
 
-def _log_rows(output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as the topic keeps them; a deletion keeps its key and nothing else."""
+def _log_rows(operator: Write, output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as the topic keeps them; a deletion keeps its key, and the values that it replaces if these were asked for."""
     columns = {name: plain(batch[name]) for name in output.schema.names}
     columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
     if not _has_deletions(batch):
         return rows_of(columns)
     for name in output.schema.names:
-        if name not in output.key:
+        if name not in output.key and name not in operator.kept:
             columns[name] = pc.if_else(batch[DELETED], pa.scalar(None, columns[name].type), columns[name])
     return rows_of({**columns, DELETED: batch[DELETED]})

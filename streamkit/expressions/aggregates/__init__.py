@@ -19,6 +19,7 @@ from streamkit.expressions.aggregates import (
     variance,
 )
 from streamkit.expressions.aggregates.folding import (
+    can_subtract,
     combine,
     fold,
     lift,
@@ -28,6 +29,7 @@ from streamkit.expressions.aggregates.folding import (
     running,
     state_columns,
     subtract,
+    without,
 )
 from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, aggregate_named, register
 
@@ -49,6 +51,7 @@ __all__ = [
     "AggregateFunction",
     "Result",
     "aggregate_named",
+    "can_subtract",
     "combine",
     "fold",
     "lift",
@@ -59,4 +62,5 @@ __all__ = [
     "running",
     "state_columns",
     "subtract",
+    "without",
 ]

@@ -10,6 +10,8 @@ from streamkit.expressions.aggregates.function import AggregateFunction, Result,
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 
+COUNT_ENDING = ".count"  # of the name of a state column that counts
+
 
 def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
     return (count_column(aggregate),)
@@ -34,7 +36,7 @@ def _result(_: TypedAggregate, states: States) -> Result:
 
 def count_column(aggregate: TypedAggregate) -> Column:
     """The state column that counts."""
-    return Column(f"{aggregate.name}.count", "bigint", nullable=False)
+    return Column(f"{aggregate.name}{COUNT_ENDING}", "bigint", nullable=False)
 
 
 def counted(argument: pa.Array | None, rows: int) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.accumulation import Accumulator, accumulated, per_group, within_groups
 from streamkit.expressions.aggregates.function import AGGREGATES, Result, States
@@ -78,6 +79,18 @@ def subtract(aggregate: TypedAggregate, left: States, right: States) -> list[pa.
         able = ", ".join(name for name, other in AGGREGATES.items() if other.subtract)
         raise EvaluationError(f"found {_text(aggregate)}, from which no row can be taken back; expected one of {able}")
     return function.subtract(left, right)
+
+
+def can_subtract(aggregate: TypedAggregate) -> bool:
+    """Whether rows can be taken back from states of the function."""
+    return AGGREGATES[aggregate.function].subtract is not None
+
+
+def without(aggregate: TypedAggregate, state: States) -> list[pa.Array]:
+    """The states which, merged into others, take these back; EvaluationError if the function cannot subtract."""
+    rows = len(state[0])
+    nothing = pa.nulls(rows, pa.int64() if aggregate.argument is None else to_arrow(aggregate.argument.type))
+    return subtract(aggregate, lift(aggregate, nothing, rows), state)
 
 
 def result(aggregate: TypedAggregate, states: States) -> pa.Array:

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START, check_name
-from streamkit.plan.building import Building
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
 from streamkit.plan.expression_text import aggregates_text, named_text
@@ -39,6 +39,7 @@ class Grouping(Node):
     shape: ClassVar[str] = CYLINDER
     is_settled_per_epoch: ClassVar[bool] = True
     kept_variant: ClassVar[str] = "-results"
+    grouped_relation: ClassVar[str] = STREAM
     window: TimeWindow | None
     store: str | None
 
@@ -107,11 +108,13 @@ class Grouping(Node):
         return port_step(kept, "every", f"{kept.id}:changes", building)
 
     def check_group(self, stream: Node, key: GroupKey) -> None:
-        """TopologyError unless the records of `stream` can be grouped so."""
+        """TopologyError unless the records of `stream` can be grouped so, or the rows of a table if that is what the step groups."""
         if self.store is not None:
             check_name(self.store, "store")
-        if stream.relation != STREAM:
-            raise TopologyError(f"group_by of a {words(stream.relation)} is not supported yet; expected a stream", self.at)
+        if stream.relation != self.grouped_relation:
+            raise TopologyError(
+                f"group_by of a {words(stream.relation)} is not supported; expected a {self.grouped_relation}", self.at
+            )
         if key == ():
             raise TopologyError("group_by() was given no columns; expected at least one, or group_by_key()", self.at)
         check_distinct((name for name, _ in key or ()), "group column", self.at)
@@ -168,11 +171,19 @@ class AggregateNode(Grouping):
         operator = Aggregate(
             building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), windowing
         )
-        _add_store(self, store, window, rows.schema.select(key), aggregates, building)
+        add_store(self, store, window, rows.schema.select(key), aggregates, building)
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
+
+    @property
+    def knows_old_values(self) -> bool:
+        return True
+
+    def old_and_new(self, building: Building) -> Step:
+        kept = building.lower(self)
+        return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
 
 
 @dataclass(frozen=True)
@@ -189,7 +200,7 @@ class Aggregate(Operator):
     store: str
     aggregates: tuple[TypedAggregate, ...]
     folded: bool
-    modes: tuple[str, ...]  # of latest, every, final
+    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
     window: Windowing | None = None
 
     @property
@@ -224,7 +235,8 @@ class Aggregate(Operator):
     @property
     def folds(self) -> bool:
         """True unless it gives a result for every record, or depends on their order."""
-        return "every" not in self.modes and not any(one.ordered for one in self.aggregates)
+        gives_each = "every" in self.modes or OLD_AND_NEW in self.modes
+        return not gives_each and not any(one.ordered for one in self.aggregates)
 
     def fold(self, step: Step, source: Step, state: Schema) -> Step:
         operator = Fold(f"{self.id}:fold", source.stage, (source.id,), self.key, self.aggregates, self.window)
@@ -257,7 +269,11 @@ def _gives_state(operator: Operator) -> bool:
 
 
 def grouped(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building) -> tuple[Step, Key]:
-    """The rows with the columns they are grouped by, which a step of this id computes, and the names of those."""
+    """
+    The rows with the columns they are grouped by, which a step of this id computes, and the names of those.
+
+    A deletion among a table's rows has no values, so none is computed of it.
+    """
     rows, key = _with_key(node, group_key, rows, step_id, building)
     for name in node.bounds:
         if name in key:
@@ -270,7 +286,9 @@ def grouped(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, build
 def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building) -> tuple[Step, Key]:
     if group_key is None:
         if not rows.key:
-            raise TopologyError("group_by_key() needs a key, and the stream has none; expected group_by(…)", node.at)
+            raise TopologyError(
+                f"group_by_key() needs a key, and the {node.grouped_relation} has none; expected group_by(…)", node.at
+            )
         return rows, rows.key
     plain = [name for name, expression in group_key if expression == Reference(name)]
     check_columns(plain, rows.schema, node.at)
@@ -281,16 +299,17 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
     for name in key:
         if name in rows.schema and name not in plain:
             raise TopologyError(
-                f"the group column {name!r} would hide the stream's column of that name; expected another name", node.at
+                f"the group column {name!r} would hide the {node.grouped_relation}'s column of that name; expected another name",
+                node.at,
             )
     computed = typed([pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer, node.at)
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
-    operator = Project(step_id, UNSTAGED, (rows.id,), columns, key)
+    operator = Project(step_id, UNSTAGED, (rows.id,), columns, key if node.grouped_relation == STREAM else ())
     return building.add(Step(operator, schema, key, key, False, node.at)), key
 
 
-def _add_store(
+def add_store(
     node: AggregateNode,
     name: str,
     window: TimeWindow | None,

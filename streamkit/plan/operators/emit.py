@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.building import EMIT_MODES, Building
+from streamkit.plan.building import EMIT_MODES, OLD_AND_NEW, Building
 from streamkit.plan.node import STREAM, Node
 from streamkit.plan.operator import PORT, Names, Operator, port_of
+from streamkit.plan.operators.net_change import net_changes
+from streamkit.plan.operators.old_values import old_and_new
 from streamkit.plan.stateless import steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import TimeWindow
@@ -51,6 +53,15 @@ class EmitNode(Node):
     def emitted_mode(self) -> str:
         return self.mode
 
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        """Every change behind a filter is asked for with its old value, if the table knows it; newest rows would be unfolded by that."""
+        origin = self.child.origin
+        with_old = (
+            self.mode == "every" and origin.knows_old_values and any(one.may_delete for one in steps_above_origin(self.child))
+        )
+        return ((self.child, OLD_AND_NEW if with_old else self.mode),)
+
     def text(self) -> str:
         return f"emit {self.mode}"
 
@@ -67,14 +78,61 @@ class EmitNode(Node):
         return (self.mode == "latest" and self.child.origin.is_settled_per_epoch) or self.child.depends_on_cut
 
     def lower(self, building: Building) -> Step:
-        """The port of the table's operator, then the stateless steps above the table."""
+        """
+        The port of the table's operator, then the stateless steps above the table.
+
+        A filter gives a deletion for every row that it does not keep. Where the old values of its table are known it gives none for a key
+        that had no row before, as in Kafka Streams. Newest rows may be deletions of what was not there, whatever else is asked for.
+        """
         origin, steps = self.child.origin, steps_above_origin(self.child)
+        if self.mode == "every" and any(above.may_delete for above in steps) and OLD_AND_NEW in building.modes_of(origin):
+            return net_changes(old_and_new(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(origin)
         emitted = f"{building.name(origin)}:emit-{self.mode}" if steps else building.name(self)
         step = replace(port_step(kept, self.mode, emitted, building), at=self.at)
         for above in steps:
             step = building.add(above.step(step, f"{building.name(above)}:{self.mode}", building.analyzer))
         return step
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmitOldNode(EmitNode):
+    """The changes of a table as a stream, each with the values that it replaces."""
+
+    kind: ClassVar[str] = "emit_old"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mode == "final":
+            raise TopologyError(
+                "emit('final', old=True): a final result replaces nothing; expected emit('final'), or emit('every', old=True)",
+                self.at,
+            )
+
+    @property
+    def has_old_values(self) -> bool:
+        return True
+
+    @property
+    def generated_name(self) -> str:
+        return f"emit-{self.mode}-old-{self.child.subject}"
+
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        return ((self.child, OLD_AND_NEW),)
+
+    @cached_property
+    def depends_on_cut(self) -> bool:
+        return self.mode == "latest" or self.child.depends_on_cut
+
+    def text(self) -> str:
+        return f"emit {self.mode}, with old values"
+
+    def lower(self, building: Building) -> Step:
+        rows = old_and_new(self.child, building)
+        skips = any(step.may_delete for step in steps_above_origin(self.child))
+        values = tuple(name for name in rows.schema.names if name not in rows.key)
+        return net_changes(rows, building.name(self), self.mode, skips, values, self.at, building)
 
 
 @dataclass(frozen=True)

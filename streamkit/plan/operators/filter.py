@@ -22,6 +22,10 @@ class FilterNode(StatelessStep):
     kind: ClassVar[str] = "filter"
     predicate: Expression
 
+    @property
+    def may_delete(self) -> bool:
+        return True
+
     def text(self) -> str:
         return f"filter {expression_text(self.predicate)}"
 

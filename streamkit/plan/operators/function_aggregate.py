@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from streamkit.data_type import struct_of
 from streamkit.errors import TopologyError
-from streamkit.plan.building import Building
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped
+from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program, Store
 from streamkit.plan.python_function import PythonFunction
@@ -99,6 +100,14 @@ class FunctionAggregateNode(Grouping):
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
 
+    @property
+    def knows_old_values(self) -> bool:
+        return True
+
+    def old_and_new(self, building: Building) -> Step:
+        kept = building.lower(self)
+        return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+
     def _input(self, place: int, building: Building) -> tuple[Step, Key]:
         rows = building.lower(self.sources[place])
         group = f"{building.name(self)}:group" + (f"-{place}" if place else "")
@@ -119,7 +128,9 @@ class FunctionAggregateNode(Grouping):
         if self.folding.schema is None:
             columns = [column for column in rows if column.name not in key]
             if not columns:
-                raise TopologyError("reduce() needs value columns, and the stream has none beside the group's", self.at)
+                raise TopologyError(
+                    f"reduce() needs value columns, and the {self.grouped_relation} has none beside the group's", self.at
+                )
         else:
             columns = list(Schema.parse(self.folding.schema))
         return make_schema([Column(column.name, column.type) for column in columns], self.at)

@@ -96,6 +96,10 @@ class TableSource(SourceNode):
     def keeps_store(self) -> bool:
         return True
 
+    @property
+    def knows_old_values(self) -> bool:
+        return self.store is not None
+
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""
         return building.add(source_step(self, building))

@@ -85,6 +85,10 @@ class TableTableJoin(Node):
     def keeps_store(self) -> bool:
         return self.store is not None
 
+    @property
+    def knows_old_values(self) -> bool:
+        return True
+
     def short_text(self) -> str:
         return f"table {self.subject}"
 

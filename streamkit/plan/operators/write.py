@@ -10,6 +10,7 @@ from streamkit.names import check_name
 from streamkit.plan.building import Building
 from streamkit.plan.node import ROUNDED, STREAM, Node
 from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operators.net_change import OLD
 from streamkit.plan.program import Output, Program
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -58,16 +59,18 @@ class To(Node):
         known = building.outputs.setdefault(self.topic, output)
         check_same_output(self, known, output)
         number = list(building.outputs).index(self.topic)
-        return building.add(replace(rows, operator=Write(building.name(self), UNSTAGED, (rows.id,), number), at=self.at))
+        kept = tuple(name for name in rows.schema.names if name.startswith(OLD)) if self.child.has_old_values else ()
+        return building.add(replace(rows, operator=Write(building.name(self), UNSTAGED, (rows.id,), number, kept), at=self.at))
 
 
 @dataclass(frozen=True)
 class Write(Operator):
-    """Append the rows to output number `output`."""
+    """Append the rows to output number `output`; a deletion keeps its key and the columns `kept`."""
 
     kind: ClassVar[str] = "write"
     stage_min: ClassVar[int] = 1
     output: int
+    kept: tuple[str, ...] = ()
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

@@ -1,0 +1,140 @@
+"""
+Table function aggregate: a user's adder puts rows of a table into groups, and a subtractor takes them out.
+
+The rules are Kafka Streams' (KGroupedTable). A row that changes within its group is one update: the old row is taken away, the new one
+is added, and one result is given. Nothing is taken from a group that has no state; its result is a deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.changes import ADDED, REPLACED, old_and_new
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows import numbers, own_columns, rows_of
+from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, Value, is_deleted, timestamps_of
+from streamkit.errors import EvaluationError
+from streamkit.log.values.python_values import python_values
+from streamkit.names import CHANGE, DELETED, KEY_GROUP, TIMESTAMP
+from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
+from streamkit.state.layout import layout_of
+
+ADDER, SUBTRACTOR = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Results in order: the rows that gave them, and the states of their groups before (None: there was none) and after."""
+
+    rows: list[int]
+    before: list[State | None]
+    after: list[State]
+
+
+@kernel(TableFunctionAggregate)
+def table_function_aggregate(operator: TableFunctionAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """Call the functions with the rows, in canonical order; the results that were asked for, by mode."""
+    (batch,) = inputs
+    assert batch is not None
+    batch, store = in_canonical_order(batch), context.store(operator.store)
+    states = StateRows(store.value)
+    key = [batch[name] for name in operator.key]
+    keys = layout_of(store).keys(context.store_number(store.name), numbers(batch, KEY_GROUP), key)
+    codes = GroupCodes.of(keys)
+    stored = states.decode(context.committed_state().get(codes.keys))
+    current = list(stored)
+    results = _updated(operator, batch, codes.codes, current, Functions(store.value, operator.initial, operator.updates))
+    newest = [state for state in current if state is not None]
+    _keep(operator, codes, stored, newest, states, context)
+    groups = batch.take(pa.array(codes.last))
+    paths = paths_of(None, None, [groups[name] for name in operator.key])
+    place = at_epoch_end(context.plan.end.order, context.number(operator.id), paths)
+    changed = batch.take(pa.array(results.rows, pa.int64()))
+    every = _rows(operator, changed, results.after, states, place_columns(changed))
+    ports: dict[str, Rows] = {"every": every, "latest": _rows(operator, groups, newest, states, place)}
+    if OLD_AND_NEW in operator.modes:
+        before = [state or State(0, None) for state in results.before]
+        replaced = np.where([state.value is None for state in before], -1, np.arange(len(before)))
+        ports[OLD_AND_NEW] = old_and_new(every, states.arrays(before), replaced)
+    return {mode: rows for mode, rows in ports.items() if mode in operator.modes}
+
+
+def _updated(
+    operator: TableFunctionAggregate,
+    batch: pa.RecordBatch,
+    codes: npt.NDArray[np.int64],
+    current: list[State | None],
+    functions: Functions,
+) -> Results:
+    """Take rows away and add rows, one by one; `current` has the state of each group, and is brought up to date."""
+    value, results = _values(operator, batch), Results([], [], [])
+    whole: State | None = None  # what a group had before the row that is replaced was taken away
+    changes, timestamps = numbers(batch, CHANGE).tolist(), numbers(batch, TIMESTAMP).tolist()
+    for row, (code, change, timestamp) in enumerate(zip(codes.tolist(), changes, timestamps, strict=True)):
+        taken = current[code]
+        before = taken if whole is None else whole
+        try:
+            after = _changed(functions, None if taken is None else taken.value, value(row), change)
+        except EvaluationError as error:
+            error.row = batch.slice(row, 1)
+            raise
+        if before is not None and before.value is not None:
+            timestamp = max(timestamp, before.timestamp)
+        current[code] = state = State(timestamp, after)
+        whole = before if change == REPLACED else None
+        if change != REPLACED:
+            results.rows.append(row)
+            results.before.append(before)
+            results.after.append(state)
+    return results
+
+
+def _changed(functions: Functions, state: Value | None, row: dict[str, Any], change: int) -> Value | None:
+    """The state after a row is added or taken away."""
+    if change == ADDED:
+        return functions.update(state, row, ADDER)
+    return None if state is None else functions.update(state, row, SUBTRACTOR)
+
+
+def _values(operator: TableFunctionAggregate, batch: pa.RecordBatch) -> Callable[[int], dict[str, Any]]:
+    """What the functions are given of a row: a reduction all columns but those of the group, others all."""
+    left_out = operator.key if operator.initial is None else ()
+    columns = {name: python_values(batch[name]) for name in own_columns(batch) if name not in left_out}
+    return lambda row: {name: column[row] for name, column in columns.items()}
+
+
+def _rows(
+    operator: TableFunctionAggregate,
+    groups: pa.RecordBatch,
+    after: Sequence[State],
+    states: StateRows,
+    place: Mapping[str, pa.Array],
+) -> pa.RecordBatch:
+    """Result rows: the key of each group, the columns of its state, and record columns."""
+    key = {name: groups[name] for name in operator.key}
+    record = {TIMESTAMP: timestamps_of(after), DELETED: is_deleted(after), KEY_GROUP: groups[KEY_GROUP]}
+    return rows_of({**key, **states.arrays(after), **record, **place})
+
+
+def _keep(
+    operator: TableFunctionAggregate,
+    codes: GroupCodes,
+    stored: Sequence[State | None],
+    newest: Sequence[State],
+    states: StateRows,
+    context: Context,
+) -> None:
+    """Write the newest states to the changelog, those too that are deleted; what was never stored needs no deletion."""
+    written = [place for place, state in enumerate(newest) if state.value is not None or stored[place] is not None]
+    wanted = pa.array(written, pa.int64())
+    timestamps = timestamps_of(newest).to_numpy()
+    context.change(operator.store, codes.keys.take(wanted), states.encode(newest).take(wanted), timestamps[written])

@@ -1,0 +1,54 @@
+"""What users' functions make of the rows of a table by another key: one adds a row to its group, one takes it away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.keys import make_schema
+from streamkit.plan.node import TABLE, Node, check_distinct
+from streamkit.plan.operators.emit import port_step
+from streamkit.plan.operators.function_aggregate import FunctionAggregate, FunctionAggregateNode
+from streamkit.plan.operators.regroup import regrouped
+from streamkit.plan.program import Store
+from streamkit.plan.steps import UNSTAGED, Step
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableFunctionAggregateNode(FunctionAggregateNode):
+    """A table: what users' functions make of the rows of each group of a table; they are an adder and a subtractor."""
+
+    kind: ClassVar[str] = "table_function_aggregate"
+    grouped_relation: ClassVar[str] = TABLE
+
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        return tuple((table, OLD_AND_NEW) for table in self.sources)
+
+    def lower(self, building: Building) -> Step:
+        rows, key = regrouped(self, building)
+        columns = self._columns(rows.schema, key)
+        check_distinct((*key, *columns.names), "result column", self.at)
+        store = building.store_name(self)
+        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns))
+        functions = self._typed_functions([rows.schema, rows.schema], columns, building)
+        operator = TableFunctionAggregate(
+            building.name(self), UNSTAGED, (rows.id,), (key,), store, *functions, building.modes_of(self)
+        )
+        schema = make_schema([*rows.schema.select(key), *columns], self.at)
+        return building.add(Step(operator, schema, key, key, True, self.at))
+
+    def old_and_new(self, building: Building) -> Step:
+        kept = building.lower(self)
+        return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+
+
+@dataclass(frozen=True)
+class TableFunctionAggregate(FunctionAggregate):
+    """Add rows to the groups of `store` by the first function, and take rows away by the second, as `_change` says."""
+
+    kind: ClassVar[str] = "table_function_aggregate"
+
+    def text(self) -> str:
+        return f"table {super().text()}"
