@@ -55,7 +55,7 @@ class Builder:
         place, topic = self.places[output["node"]], f"out-{output['name']}"
         handle = place.handle
         if isinstance(handle, Table):
-            handle = handle.emit("every", old=True) if output.get("as") == "changes" else handle.to_stream()
+            handle = handle.emit("every", old=True) if sends_old(self.case, output) else handle.to_stream()
         handle.to(topic)
         return topic
 
@@ -71,7 +71,7 @@ class Builder:
         types = self.case["topology"].get("types", {"key": "string", "value": "string"})
         key = _shown([step["key"] for step in steps], _declared(types["key"], node["op"]))
         value = _shown([step["value"] for step in steps], SQL_TYPES[types["value"]])
-        self.topics[topic] = {"schema": f"k {key}, v {value}", "key": "k"}
+        self.topics[topic] = {"schema": f"k {key}, v {value}", "key": "k", "partitions": 1}
         return key, value
 
     def _stream(self, node: Json) -> None:
@@ -82,7 +82,8 @@ class Builder:
         key, value = self._source(node)
         store = node.get("store", {})
         history = {"versioned": f"{store['history_retention_ms']} ms"} if store.get("type") == "versioned" else {}
-        self._put(node, Place(self.app.table(node["topic"], **history), key, value))
+        kept = {"store": f"kv-{node['id']}"} if store.get("type") == "kv" else {}
+        self._put(node, Place(self.app.table(node["topic"], **history, **kept), key, value))
 
     def _global_table(self, node: Json) -> None:
         key, value = self._source(node)
@@ -215,11 +216,11 @@ class Builder:
         place = self._grouped(node)
         if "adder" in node:
             adder, subtractor = functions.reducer(node["adder"]), functions.reducer(node["subtractor"])
-            table = place.handle.reduce(_reducing(adder, "w"), _reducing(subtractor, "w"))
+            table = place.handle.reduce(_reducing(adder, "w"), _reducing(subtractor, "w")).select("w")
             self._aggregated(node, place.of(table), "w")
             return
         table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"))
-        self._aggregated(node, place.of(table if place.window is None else table.filter("v IS NOT NULL")), "v")
+        self._aggregated(node, place.of(table), "v")
 
     def _aggregate(self, node: Json) -> None:
         place, initial = self._grouped(node), node["init"]
@@ -281,6 +282,16 @@ class Builder:
         foreign_key = F.udf(functions.foreign_key(node["fk_fn"]), right.key)("v")
         table = right.handle.rename(k="other_k", v="other_v")
         return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"])
+
+
+def sends_old(case: Json, output: Json) -> bool:
+    """Whether an output shows old values. Kafka Streams sends them only where something asks for them; else they all are null."""
+    if output.get("as") != "changes":
+        return False
+    if any(node.get("send_old_values") for node in case["topology"]["nodes"] if node["id"] == output["node"]):
+        return True
+    records = [record for step in case["steps"] for record in step["expect"]]
+    return any(record.get("old") is not None for record in records if record.get("out", output["name"]) == output["name"])
 
 
 def _shown(values: list[Any], declared: str) -> str:

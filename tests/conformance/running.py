@@ -47,15 +47,15 @@ def _take(driver: TopologyTestDriver, step: Json) -> None:
 
 def _new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Json) -> list[Record]:
     """What came to each output since the last call."""
-    has_old = {output["name"] for output in case["topology"]["outputs"] if output.get("as") == "changes"}
+    changes = {output["name"] for output in case["topology"]["outputs"] if output.get("as") == "changes"}
     found = []
     for name, topic in outputs.items():
         for row in driver.read(topic):
             record = {"key": row["k"], "value": row["v"], "ts": _ms(row["_timestamp"])}
             if "window_start" in row:
                 record["window"] = [_ms(row["window_start"]), _ms(row["window_end"])]
-            if name in has_old:
-                record["old"] = row["old_v"]
+            if name in changes:
+                record["old"] = row.get("old_v")
             if len(outputs) > 1:
                 record["out"] = name
             found.append(record)
