@@ -75,13 +75,27 @@ def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
 
 def canonical_order(batch: pa.RecordBatch) -> Numbers:
     """The permutation that sorts rows by their places; rows at one place stay as they stand."""
-    if batch.num_rows <= 1:
+    if batch.num_rows <= 1 or _is_in_order(batch):
         return np.arange(batch.num_rows)
     columns = _sort_columns(batch)
     significant = [column for column in columns if len(column) and (column[0] != column).any()]
     if not significant:
         return np.arange(batch.num_rows)
     return np.lexsort(significant[::-1])
+
+
+def _is_in_order(batch: pa.RecordBatch) -> bool:
+    """Whether no row stands before the one in front of it; far cheaper to see than to sort."""
+    same = np.ones(batch.num_rows - 1, bool)
+    for name in ORDER_COLUMNS:
+        column = batch[name].to_numpy(zero_copy_only=False)
+        if (same & (column[1:] < column[:-1])).any():
+            return False
+        same &= column[1:] == column[:-1]
+    if PATH not in batch.schema.names or not same.any():
+        return True
+    paths, wanted = batch[PATH].cast(pa.binary()), pa.array(same)
+    return not pc.less(paths.slice(1).filter(wanted), paths.slice(0, len(same)).filter(wanted)).true_count
 
 
 def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:

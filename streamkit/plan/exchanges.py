@@ -43,17 +43,18 @@ def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
         return name
     exchange = step.operator.exchange(place, source) or Exchange(source.partition_by, keep_null_keys=True)
     if not step.operator.shares_exchange:
-        return _moved(step, name, source, exchange, moves)
+        return _moved(step, place, source, exchange, moves)
     what = (name, step.stage, exchange)
     if what not in moves.shared:
-        moves.shared[what] = _moved(step, name, source, exchange, moves)
+        moves.shared[what] = _moved(step, place, source, exchange, moves)
     return moves.shared[what]
 
 
-def _moved(step: Step, name: str, source: Step, exchange: Exchange, moves: _Moves) -> str:
+def _moved(step: Step, place: int, source: Step, exchange: Exchange, moves: _Moves) -> str:
     """Add both ends of an edge, and return the id of the end that receives."""
+    name = step.inputs[place]
     edge = Edge(len(moves.edges), source.stage, step.stage, exchange.key, source.schema)
-    ends = f"{step.id}:" if len(step.inputs) == 1 or step.inputs[0] == name else f"{step.id}:{step.inputs.index(name)}:"
+    ends = f"{step.id}:{place}:" if place else f"{step.id}:"
     send = Send(f"{ends}send", source.stage, (name,), edge.number, exchange.key, exchange.keep_null_keys)
     receive = Receive(f"{ends}receive", step.stage, (send.id,), edge.number, exchange.key)
     moves.edges.append(edge)
