@@ -38,7 +38,7 @@ from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
-from streamkit.names import KEY_GROUP, ORDER, ORDER_COLUMNS, PATH, TIMESTAMP
+from streamkit.names import ALONE, KEY_GROUP, ORDER, ORDER_COLUMNS, PATH, TIMESTAMP
 from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
 
 Numbers = npt.NDArray[np.int64]
@@ -114,6 +114,13 @@ class Known:
             self.columns[name] = pa.concat_arrays([self.stored.columns[name], new]) if self.old else new
         return self.columns[name]
 
+    def mark_alone(self, new: Mask) -> Mask:
+        """Say which of the epoch's rows found no partner when they came; which of all rows found none."""
+        old = [self.stored.columns[ALONE]] if self.old else []
+        self.columns[ALONE] = pa.concat_arrays([*old, pa.array(new)])
+        alone: Mask = self.columns[ALONE].to_numpy(zero_copy_only=False)
+        return alone
+
     def taken(self, rows: Numbers) -> Callable[[str], pa.Array]:
         """Columns of these rows."""
         wanted = pa.array(rows)
@@ -176,7 +183,7 @@ def _joinable(operator: StreamStreamJoinRows, number: int, rows: Rows, context: 
 def _no_rows(operator: StreamStreamJoinRows, number: int, context: Context) -> pa.RecordBatch:
     """No rows, with the columns of an input."""
     store = context.store(buffer_of(operator.id, SIDES[number]))
-    values = [pa.field(one.name, one.type.value_type) for one in store.value.arrow if one.name != TIMESTAMP]
+    values = [pa.field(one.name, one.type.value_type) for one in store.value.arrow if one.name not in (TIMESTAMP, ALONE)]
     record = [pa.field(name, RECORD_FIELDS[name]) for name in (TIMESTAMP, *ORDER_COLUMNS, KEY_GROUP)]
     return pa.RecordBatch.from_pylist([], schema=pa.schema([*store.key.arrow, *values, *record]))
 
@@ -387,9 +394,10 @@ def _without_partner(
     older, met_at = pairs.older(number)
     met[older[met_at < one.times[older] + side.close_ms]] = True
     is_early = (side.codes != NO_KEY) & (side.times + side.early_ms >= side.now)
-    at_once = np.flatnonzero(~found & ~is_early)
-    waiting = Waiting(operator, one, keys, context, np.flatnonzero(met[: one.old]))
-    closed = waiting.settle(np.flatnonzero(~found & is_early & ~met[one.old :]))
+    at_once, alone = np.flatnonzero(~found & ~is_early), ~found & is_early
+    all_alone = one.mark_alone(alone)
+    waiting = Waiting(operator, one, keys, context, np.flatnonzero((met & all_alone)[: one.old]))
+    closed = waiting.settle(np.flatnonzero(alone & ~met[one.old :]))
     return [_given_up(operator, one, other, keys, at_once), None if closed is None else _closed(operator, other, closed, context)]
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.names import TIMESTAMP
+from streamkit.names import ALONE, TIMESTAMP
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.joining import Sources, common_key_types, joined_names, kept_columns, sources_text
@@ -239,17 +239,19 @@ def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) ->
     """
     The stores of a join: lists of rows by a time and a key.
 
-    In a buffer the time is the begin of a bucket; of rows that wait for a partner it is their own.
+    In a buffer the time is the begin of a bucket; of rows that wait for a partner it is their own. The buffer of a kept side also
+    says which rows found no partner when they came: only they may be among those that wait.
     """
     stores = []
     for side, key, schema in zip(SIDES, operator.keys, schemas, strict=True):
-        values = Schema((Column(TIMESTAMP, "array<bigint>", False), *(_listed(one) for one in schema if one.name not in key)))
-        bucket, keep = operator.bucket_ms, operator.keep_ms(side)
-        keys = schema.select(key)
-        stores.append(Store(buffer_of(operator.id, side), 0, UNSTAGED, keys, values, bucket, bucket + keep - 1, "window"))
-        if side in operator.preserved:
-            close = operator.close_ms(side)
-            stores.append(Store(waiting_of(operator.id, side), 0, UNSTAGED, keys, values, 1, max(close, 1), "window"))
+        values = (Column(TIMESTAMP, "array<bigint>", False), *(_listed(one) for one in schema if one.name not in key))
+        keys, bucket, keep = schema.select(key), operator.bucket_ms, operator.keep_ms(side)
+        is_kept = side in operator.preserved
+        kept = Schema((*values, Column(ALONE, "array<boolean>", False))) if is_kept else Schema(values)
+        stores.append(Store(buffer_of(operator.id, side), 0, UNSTAGED, keys, kept, bucket, bucket + keep - 1, "window"))
+        if is_kept:
+            close = max(operator.close_ms(side), 1)
+            stores.append(Store(waiting_of(operator.id, side), 0, UNSTAGED, keys, Schema(values), 1, close, "window"))
     return sorted(stores, key=lambda store: operator.stores.index(store.name))
 
 
