@@ -22,7 +22,8 @@ from streamkit.engine.context import Context
 from streamkit.engine.epoch import Slice
 from streamkit.engine.place import WITHOUT_RECORD, Numbers
 from streamkit.engine.report import ReachedBy
-from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
+from streamkit.engine.stream_time import NO_TIME
+from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
@@ -71,7 +72,7 @@ def closers(program: Program, number: int) -> Iterable[Operator]:
 def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
     """The place of results that were due at these moments: just before the record that moved stream time past them."""
     assert operator.closing is not None
-    seen = _earliest([_unpacked(text) for report in reports for name, text in report if name == operator.id])
+    seen = _seen(operator, reports)
     if not len(seen):  # no record moved stream time, as at the end of a drain
         return {
             ORDER: pa.array(due),
@@ -90,6 +91,30 @@ def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) 
         OFFSET: pa.array(offsets - 1),
         DUE: pa.array(due),
     }
+
+
+def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[ReachedBy]) -> Numbers:
+    """
+    The stream time that records of this epoch had reached just before each row's place; NO_TIME where none had moved it.
+
+    It is that of an operator whose windows close at any millisecond, so that the reports have every record that moved its time.
+    """
+    seen = _seen(operator, reports)
+    order, *origin = (rows[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in ORDER_COLUMNS)
+    if not len(seen):
+        return np.full(rows.num_rows, NO_TIME, np.int64)
+    found = np.searchsorted(seen[:, 1], order)
+    reached = np.where(found > 0, seen[found - 1, 1], NO_TIME)
+    equal = seen[np.minimum(found, len(seen) - 1)]
+    is_before = np.zeros(rows.num_rows, bool)
+    for own, other in reversed(list(zip(origin, equal.T[2:], strict=True))):
+        is_before = (other < own) | ((other == own) & is_before)
+    return np.where((equal[:, 1] == order) & is_before, order, reached)
+
+
+def _seen(operator: Operator, reports: Sequence[ReachedBy]) -> Numbers:
+    """All reports on an operator as one: for each window the record that closed it."""
+    return _earliest([_unpacked(text) for report in reports for name, text in report if name == operator.id])
 
 
 def _earliest(seen: Sequence[Numbers]) -> Numbers:

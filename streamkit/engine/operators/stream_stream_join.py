@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place
+from streamkit.engine.advance import final_place, reached_before
 from streamkit.engine.context import Context
 from streamkit.engine.joining import live_rows
 from streamkit.engine.kernels import Rows, kernel
@@ -38,7 +38,7 @@ from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
-from streamkit.names import ALONE, KEY_GROUP, ORDER, ORDER_COLUMNS, PATH, TIMESTAMP
+from streamkit.names import ALONE, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
 from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
 
 Numbers = npt.NDArray[np.int64]
@@ -214,13 +214,13 @@ def _stream_times(operator: StreamStreamJoinRows, rows: pa.RecordBatch, context:
     """
     The operator's stream time at each row.
 
-    A final result counts with the moment it was due, but only if one input moves the time: a record of another may stand between
-    that moment and the result's place, and whether it is in the same epoch must not matter.
+    A final result counts with the moment it was due. Between that and the result's place, records of other inputs may have moved
+    the time on: they count whether they are in this epoch or in one before.
     """
-    if len(operator.streams) == 1:
-        return stream_times(operator.windowing, rows, context)
-    before, _ = context.stream_time(operator.windowing)
-    return np.maximum(numbers(rows, ORDER), before)
+    times = stream_times(operator.windowing, rows, context)
+    if DUE not in rows.schema.names:
+        return times
+    return np.maximum(times, reached_before(operator, rows, context.advances()))
 
 
 def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Numbers], Keys]:

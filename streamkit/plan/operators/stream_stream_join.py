@@ -187,8 +187,12 @@ class StreamStreamJoinRows(Operator):
 
     @property
     def closing(self) -> Windowing | None:
-        """Results with nulls are due at any millisecond; `close_ms` says when."""
-        return Windowing(0, 1, 0, self.streams, self.stores[0]) if self.preserved else None
+        """
+        Results with nulls are due at any millisecond; `close_ms` says when.
+
+        Rows that are final results stand behind stream time; what it was there, the same reports say.
+        """
+        return Windowing(0, 1, 0, self.streams, self.stores[0]) if self.preserved or self.delay_ms else None
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         is_self_join = len(set(self.inputs)) == len(set(self.keys)) == 1

@@ -63,7 +63,8 @@ def milliseconds(length_ms: int) -> str:
 
 
 def in_milliseconds(moment: Any) -> int:
-    return int(round(moment.timestamp() * 1000))
+    seconds: float = moment.timestamp()
+    return round(seconds * 1000)
 
 
 def joiner(text: str) -> Column:

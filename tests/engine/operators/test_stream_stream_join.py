@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import streamkit as sk
+from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available, run_next
 from streamkit.engine.start import start
@@ -94,6 +95,35 @@ def test_records_that_arrive_between_epochs_are_late_by_the_time_reached(how: st
             for topic in topics:
                 append(log, topic, rows(random, 12, int(random.integers(-40, 20)) + max(reached.values())))
         check(log, expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chains_do_not_depend_on_the_cut(seed: int) -> None:
+    """Final results joined with a stream, the result joined again and counted in windows: each topic is the same however work is cut."""
+    found = []
+    for run in (Run(), Run(tasks=3, records_max=1), Run(tasks=2, records_max=13, splits=2)):
+        with fresh_log() as log:
+            fill(log, seed, is_self_join=False, count=12)
+            execute(log, compile(chain(), log), run)
+            found.append({topic: sorted(map(repr, written(log, topic))) for topic in ("first", "second", "counts")})
+    assert found[0]["first"] and found[0]["second"] and found[0]["counts"]
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+def chain() -> sk.Topology:
+    """Three joins of kinds that wait, one behind the other, and windows behind the last."""
+    app = sk.Topology("app")
+    one, two = app.stream("one"), app.stream("two")
+    windows = one.group_by("k").windowed_by(sk.tumbling("6 ms", grace="2 ms"))
+    finals = windows.agg(n=F.count("*")).emit("final").select_key("k").drop("window_start", "window_end")
+    first = two.join(finals, within=sk.within("4 ms", grace="1 ms"), how="outer", name="first-join")
+    second = first.join(one, within=sk.within(before="2 ms", after="7 ms", grace="0 s"), how="left", suffix="_one")
+    counts = second.group_by("k").windowed_by(sk.tumbling("10 ms", grace="0 s")).agg(n=F.count("*"), v=F.sum("v_one"))
+    first.to("first")
+    second.to("second")
+    counts.emit("final").to("counts")
+    return app
 
 
 def test_what_is_no_longer_needed_leaves_the_stores_by_tombstones() -> None:
