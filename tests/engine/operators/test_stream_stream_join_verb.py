@@ -271,6 +271,20 @@ def test_final_results_are_joined_by_their_own_times(batching):
     ]
 
 
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_records_between_a_final_result_s_moment_and_its_place_count(batching):
+    """The other stream moved the time past what is kept before the result came, whether in the same epoch or in one before."""
+    app, left, right = streams()
+    finals = left.group_by("k").windowed_by(sk.tumbling("100 ms", grace="10 ms")).agg(n=F.count("*")).emit("final")
+    counted = finals.select_key("k").drop("window_start", "window_end")
+    right.join(counted, within=NEAR).to("out")
+    rows = [("l", 50, {"k": "x", "a": "A"}), ("r", 55, {"k": "x", "b": "B"})]
+    more = [("r", 300, {"k": "z", "b": "B"}), ("l", 500, {"k": "y", "a": "A"})]
+
+    assert piped(app, *rows, *more, batching=batching) == []
+    assert piped(app, *rows, more[1], batching=batching) == [("x", "B", 1, 55)]
+
+
 def test_tombstones_are_skipped_and_counted():
     """A record without a value joins nothing, and is counted as a deletion; it moves stream time like any other."""
     app, left, right = streams()
