@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
-    from streamkit.dsl.windows import hopping, tumbling
+    from streamkit.dsl.windows import hopping, tumbling, within
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
     from streamkit.launch.main import main
@@ -58,6 +58,7 @@ _HOMES = {
     "open_log": "streamkit.log.opening",
     "run": "streamkit.launch.run",
     "tumbling": "streamkit.dsl.windows",
+    "within": "streamkit.dsl.windows",
 }
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "open_log",
     "run",
     "tumbling",
+    "within",
 ]
 __version__ = "0.1.0"
 

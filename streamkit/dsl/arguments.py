@@ -22,6 +22,7 @@ from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operators.function_aggregate import Folding
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
 from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
+from streamkit.plan.windows import JoinWindow
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -97,6 +98,18 @@ def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
             user_location(),
         )
     return tuple(pairs)
+
+
+def join_window(within: Any) -> JoinWindow:
+    """The window of a join of streams; TopologyError if it is none."""
+    if isinstance(within, JoinWindow):
+        return within
+    found = "two streams are joined without within=" if within is None else f"within={within!r} is no window of a join"
+    raise TopologyError(
+        f"{found}; expected how far apart in time two records may be and how long to wait for late ones, "
+        'such as within=sk.within("5 seconds", grace="1 minute"), or sk.within(before=…, after=…, grace=…)',
+        user_location(),
+    )
 
 
 def handle_node(handle: object, topology: Topology, verb: str, expected: str) -> Node:

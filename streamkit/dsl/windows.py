@@ -6,22 +6,23 @@ import datetime as dt
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.duration import duration_ms
+from streamkit.plan.duration import duration_ms, signed_duration_ms
 from streamkit.plan.location import user_location
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.windows import JoinWindow, TimeWindow
 
 Duration = dt.timedelta | str
 Lengths = ParamSpec("Lengths")
+Window = TypeVar("Window")
 
 
-def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths, TimeWindow]:
+def _asking_for_grace(window: Callable[Lengths, Window]) -> Callable[Lengths, Window]:
     """The same function; TopologyError, with the correct call, if `grace` is not given by name."""
 
     @wraps(window)
-    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> TimeWindow:
+    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> Window:
         if "grace" not in named:
             raise TopologyError(_without_grace(window, lengths, named), user_location())
         return window(*lengths, **named)
@@ -29,7 +30,7 @@ def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths
     return asking
 
 
-def _without_grace(window: Callable[..., TimeWindow], lengths: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+def _without_grace(window: Callable[..., object], lengths: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     """The message, with the lengths that were given; a surplus one is taken for the grace."""
     places = [one for one in inspect.signature(window).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     grace = lengths[len(places)] if len(lengths) > len(places) else "0 s"
@@ -71,6 +72,40 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
         hopping("1 hour", "15 minutes", grace="10 minutes")
     """
     return _window(size, advance, grace, retention)
+
+
+@_asking_for_grace
+def within(
+    around: Duration | None = None, *, before: Duration | None = None, after: Duration | None = None, grace: Duration
+) -> JoinWindow:
+    """
+    Which records of two streams meet in a join: those whose event times are at most `around` apart.
+
+    With `before` and `after`, a record of the left stream at t meets those of the right one in [t - before, t + after], both ends
+    included; what is left out is 0. Either may be negative: `before="-5 seconds", after="1 minute"` are records 5 seconds to a
+    minute later. `grace` is how long past that a record without a partner waits for late ones, before a left or outer
+    join gives its row with nulls. Lengths are timedelta or text. TopologyError if -before is more than after.
+
+        clicks.join(views, within=sk.within("5 seconds", grace="1 minute"))
+        orders.join(payments, within=sk.within(after="1 hour", grace="0 s"))
+    """
+    if (around is None) == (before is None and after is None):
+        raise TopologyError(
+            "within() takes either one length for both sides, or before= and after=; "
+            'expected within("5 seconds", grace="0 s"), or within(before="1 minute", after="5 minutes", grace="0 s")',
+            user_location(),
+        )
+    if around is not None:
+        before_ms = after_ms = duration_ms(around, "length of the join window")
+    else:
+        before_ms, after_ms = (
+            0 if length is None else signed_duration_ms(length, f"{what} of the join window")
+            for length, what in ((before, "before"), (after, "after"))
+        )
+    try:
+        return JoinWindow(before_ms, after_ms, duration_ms(grace, "grace"))
+    except TopologyError as error:
+        raise TopologyError(str(error), user_location()) from None
 
 
 def _window(size: Duration, advance: Duration, grace: Duration, retention: Duration | None) -> TimeWindow:

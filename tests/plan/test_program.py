@@ -30,13 +30,14 @@ from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.operators.row_function import RowFunction
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.split import Branch, Split
+from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
 from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
 from streamkit.plan.program_check import check_program
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import JoinWindow, Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
@@ -115,6 +116,7 @@ OTHERS = (
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
+    StreamStreamJoinRows("s", 1, ("a", "b"), "left", ("k",), ("l",), (("k", "left.k"),), JoinWindow(-1, 5, 2), 3, (0, 1)),
     Merge("u", 0, ("a", "b"), ("k",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
     Peek("l", 0, ("x",), CALL),
