@@ -93,6 +93,25 @@ def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) 
     }
 
 
+def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> npt.NDArray[np.bool_]:
+    """Which rows are of records that moved the operator's stream time, which was `before` at the beginning of the epoch."""
+    window, seen = operator.closing, _earliest(operator.id, reports)
+    assert window is not None, f"{operator.id}: nobody notes which records move its stream time"
+    keys, rows = _numbers(batch, ORDER), np.zeros(batch.num_rows, bool)
+    ahead = np.flatnonzero(keys > before)
+    if not len(ahead) or not len(seen):
+        return rows
+    found = seen[np.minimum(np.searchsorted(seen[:, 0], closed_at(window, keys[ahead])), len(seen) - 1)]
+    own = np.stack([keys, *(_numbers(batch, name) for name in (INPUT, PARTITION, OFFSET))], axis=1)[ahead]
+    rows[ahead] = (found[:, 1:] == own).all(axis=1)
+    return rows
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
+    values: Numbers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
+
+
 def _earliest(operator: str, reports: Sequence[ReachedBy]) -> npt.NDArray[np.int64]:
     """For each window the earliest record that closed it, by the number of the window."""
     rows = [seen for report in reports for name, all_seen in report if name == operator for seen in all_seen]

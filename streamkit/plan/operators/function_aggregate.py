@@ -14,12 +14,13 @@ from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
-from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped
+from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.materialize import store_faults
-from streamkit.plan.program import Program, Store
+from streamkit.plan.operators.session_aggregate import session_closing
+from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import TimeWindow, Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 
@@ -48,7 +49,7 @@ class FunctionAggregateNode(Grouping):
     sources: tuple[Node, ...]
     keys: tuple[GroupKey, ...]
     folding: Folding
-    window: TimeWindow | None = None
+    window: Window | None = None
     store: str | None = None
 
     def __post_init__(self) -> None:
@@ -84,13 +85,9 @@ class FunctionAggregateNode(Grouping):
         check_distinct((*key, *self.bounds, *(column.name for column in columns)), "result column", self.at)
         window = self.delayed_window()
         store = building.store_name(self)
-        windowing = (
-            Windowing(window.size_ms, window.advance_ms, window.grace_ms, building.streams(self), store) if window else None
-        )
-        size_ms, retention_ms = (window.size_ms, window.retention_ms) if window else (None, None)
-        layout = "window" if window else "key"
-        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns, size_ms, retention_ms, layout))
-        operator = FunctionAggregate(
+        windowing = window.windowing(building.streams(self), store) if window else None
+        building.add_store(kept_in(store, rows.schema.select(key), columns, window))
+        operator = self._kind()(
             building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
             *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,
             self.folding.tombstones,
@@ -98,6 +95,18 @@ class FunctionAggregateNode(Grouping):
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
+
+    def _kind(self) -> type[FunctionAggregate]:
+        """The operator for windows of this kind; TopologyError if it cannot merge sessions."""
+        if not isinstance(self.window, SessionWindow):
+            return FunctionSlidingAggregate if isinstance(self.window, SlidingWindow) else FunctionAggregate
+        if self.folding.initial is not None and self.folding.merge is None:
+            raise TopologyError(
+                "a record may connect two sessions, and aggregate() was given no function that makes one state of two; "
+                "expected merge=function",
+                self.at,
+            )
+        return FunctionSessionAggregate
 
     def _input(self, place: int, building: Building) -> tuple[Step, Key]:
         rows = building.lower(self.sources[place])
@@ -217,3 +226,32 @@ class FunctionAggregate(Operator):
 
     def faults(self, program: Program) -> list[str]:
         return store_faults(self, program)
+
+
+@dataclass(frozen=True)
+class FunctionSessionAggregate(FunctionAggregate):
+    """As `FunctionAggregate`, in the sessions of each group."""
+
+    kind: ClassVar[str] = "function_session_aggregate"
+
+    @property
+    def rows_per_record(self) -> int:
+        """A row that connects two sessions gives two deletions and a result."""
+        return 3 if "every" in self.modes else 1
+
+    @property
+    def closing(self) -> Windowing | None:
+        assert self.window is not None
+        return session_closing(self.window, self.modes)
+
+
+@dataclass(frozen=True)
+class FunctionSlidingAggregate(FunctionAggregate):
+    """As `FunctionAggregate`, in the sliding windows of each group."""
+
+    kind: ClassVar[str] = "function_sliding_aggregate"
+
+    @property
+    def rows_per_record(self) -> int:
+        """How many windows hold a row depends on the rows."""
+        return 1

@@ -1,0 +1,258 @@
+"""
+Which sessions there are after each row: their bounds, which sessions a row merges, which rows are late.
+
+The rules are Kafka Streams':
+
+    A row at t merges the sessions of its key with end >= t - gap and start <= t + gap.
+    It is late if the session that it would make has end < stream time - gap - grace.
+    A session whose end is at most (stream time before the row) - gap - grace takes no more rows.
+
+Nothing here looks at values. Keys whose rows come in the order of their times, as nearly all do, are done with numpy, as runs
+without a gap; all others row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamkit.engine.lineage import NONE, Lineage, Numbers
+
+Mask = npt.NDArray[np.bool_]
+OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """
+    Rows in canonical order: the number of each key, its time, stream time at the row.
+
+    `moves_time` says which rows moved stream time: before such a row, it was earlier.
+    """
+
+    keys: Numbers
+    times: Numbers
+    reached: Numbers
+    moves_time: Mask
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The stored sessions that can still take rows, with the number of their key; in order of key, then time."""
+
+    keys: Numbers
+    starts: Numbers
+    ends: Numbers
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Sessions:
+    """
+    Every session there was: as stored, then after each row; `starts` and `ends` are its bounds.
+
+    `replaced_by` has the session that took its place (-1: none, it is there; -2: another has its bounds). `is_deleted` says that
+    its bounds are gone with it. `is_late` has the rows that no session took.
+    """
+
+    lineage: Lineage
+    starts: Numbers
+    ends: Numbers
+    replaced_by: Numbers
+    is_deleted: Mask
+    is_late: Mask
+
+
+def merged_sessions(rows: Rows, stored: Stored, gap_ms: int, grace_ms: int) -> Sessions:
+    """The sessions after each row."""
+    making = _Making.of(rows, stored, gap_ms, grace_ms)
+    in_order = _keys_in_order(rows, stored)
+    making.take_in_order(np.flatnonzero(in_order[rows.keys]), np.flatnonzero(in_order[stored.keys]))
+    making.take_one_by_one(np.flatnonzero(~in_order[rows.keys]), np.flatnonzero(~in_order[stored.keys]))
+    return making.made()
+
+
+def _keys_in_order(rows: Rows, stored: Stored) -> Mask:
+    """Which keys have rows in the order of their times, none before the end of a stored session."""
+    size = int(max(rows.keys.max(initial=NONE), stored.keys.max(initial=NONE))) + 1
+    in_order = np.ones(size, bool)
+    order = np.argsort(rows.keys, kind="stable")
+    keys, times = rows.keys[order], rows.times[order]
+    falls = (keys[1:] == keys[:-1]) & (times[1:] < times[:-1])
+    in_order[keys[1:][falls]] = False
+    ends = np.full(size, np.iinfo(np.int64).min)
+    np.maximum.at(ends, stored.keys, stored.ends)
+    is_first = np.diff(keys, prepend=NONE) != 0
+    in_order[keys[is_first][times[is_first] < ends[keys[is_first]]]] = False
+    return in_order
+
+
+@dataclass(eq=False)
+class _Making:
+    """Sessions in the making; stored ones are the first nodes, then comes a node for each row."""
+
+    rows: Rows
+    stored: Stored
+    gap_ms: int
+    grace_ms: int
+    starts: Numbers
+    ends: Numbers
+    chains: Numbers
+    replaced_by: Numbers
+    is_deleted: Mask
+    is_late: Mask
+    levels: list[int]
+    heads: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, rows: Rows, stored: Stored, gap_ms: int, grace_ms: int) -> _Making:
+        nodes = len(stored) + len(rows)
+        nowhere = np.full(nodes, NONE, np.int64)
+        return cls(
+            rows,
+            stored,
+            gap_ms,
+            grace_ms,
+            np.concatenate([stored.starts, rows.times]),
+            np.concatenate([stored.ends, rows.times]),
+            nowhere.copy(),
+            nowhere.copy(),
+            np.zeros(nodes, bool),
+            np.zeros(len(rows), bool),
+            [],
+            [],
+        )
+
+    def made(self) -> Sessions:
+        heads = np.array(self.heads, np.int64).reshape(-1, 2)
+        levels = np.array(self.levels, np.int64)
+        lineage = Lineage(np.arange(len(self.chains)), self.chains, levels, heads[:, 0], heads[:, 1])
+        return Sessions(lineage, self.starts, self.ends, self.replaced_by, self.is_deleted, self.is_late)
+
+    def take_in_order(self, rows: Numbers, stored: Numbers) -> None:
+        """Take rows of keys whose rows come in the order of their times: a session is a run of rows without a gap."""
+        times, reached = self.rows.times[rows], self.rows.reached[rows]
+        late = times < reached - self.grace_ms - self.gap_ms
+        self.is_late[rows[late]] = True
+        rows = rows[~late]
+        nodes = np.concatenate([stored, len(self.stored) + rows])
+        keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
+        order = np.argsort(keys, kind="stable")  # stored sessions come first, and they are in the order of their times
+        nodes, keys = nodes[order], keys[order]
+        joins = self._joins(nodes, keys)
+        first = np.maximum.accumulate(np.where(joins, 0, np.arange(len(nodes))))
+        self.starts[nodes] = self.starts[nodes[first]]
+        self.chains[nodes] = len(self.levels) + np.cumsum(~joins) - 1
+        self.levels += [0] * int((~joins).sum())
+        follows = np.flatnonzero(joins)
+        before, after = nodes[follows - 1], nodes[follows]
+        self.replaced_by[before] = after
+        self.is_deleted[before] = self.starts[after] != self.ends[after]
+        twins = self._overwriting(nodes, keys, joins)
+        self.replaced_by[nodes[twins - 1]] = OVERWRITTEN
+
+    def _joins(self, nodes: Numbers, keys: Numbers) -> Mask:
+        """Which nodes, in the order of key and time, are rows that extend the session before them."""
+        joins = np.zeros(len(nodes), bool)
+        if not len(nodes):
+            return joins
+        row = nodes - len(self.stored)
+        time, end = self.ends[nodes[1:]], self.ends[nodes[:-1]]
+        reached, moves = self.rows.reached[row[1:]], self.rows.moves_time[row[1:]]
+        near = (keys[1:] == keys[:-1]) & (row[1:] >= 0) & (time - end <= self.gap_ms)
+        joins[1:] = near & (moves | (end > reached - self.gap_ms - self.grace_ms))
+        return joins
+
+    def _overwriting(self, nodes: Numbers, keys: Numbers, joins: Mask) -> Numbers:
+        """Which of the nodes begin a session that has the bounds of the one before it: that one was closed to rows."""
+        same = (keys[1:] == keys[:-1]) & ~joins[1:]
+        same &= (self.starts[nodes[1:]] == self.starts[nodes[:-1]]) & (self.ends[nodes[1:]] == self.ends[nodes[:-1]])
+        return np.flatnonzero(same) + 1
+
+    def take_one_by_one(self, rows: Numbers, stored: Numbers) -> None:
+        """Take rows in whatever order their times are."""
+        for own, sessions in self._by_key(rows, stored):
+            _OneKey(self, [int(node) for node in sessions]).take(own)
+
+    def _by_key(self, rows: Numbers, stored: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+        """The rows and the stored sessions of each key that has rows."""
+        keys = self.rows.keys[rows]
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        borders = np.flatnonzero(np.diff(keys, prepend=NONE))
+        stored_keys = self.stored.keys[stored]
+        by_key = np.argsort(stored_keys, kind="stable")
+        stored, stored_keys = stored[by_key], stored_keys[by_key]
+        for own in np.split(rows[order], borders[1:]) if len(rows) else []:
+            key = self.rows.keys[own[0]]
+            first, last = np.searchsorted(stored_keys, [key, key + 1])
+            yield own, stored[first:last]
+
+
+class _OneKey:
+    """The sessions of one key, as (end, start, node), while its rows are taken one by one."""
+
+    def __init__(self, making: _Making, stored: list[int]) -> None:
+        self._making = making
+        self._live: list[tuple[int, int, int]] = []
+        self._closed: dict[tuple[int, int], int] = {}
+        for node in stored:
+            self._live.append((int(making.ends[node]), int(making.starts[node]), node))
+            self._begin_chain(node, [])
+
+    def take(self, rows: Numbers) -> None:
+        making = self._making
+        taken = making.rows
+        for row, time, reached, moves in zip(
+            rows.tolist(), taken.times[rows].tolist(), taken.reached[rows].tolist(), taken.moves_time[rows].tolist(), strict=True
+        ):
+            if not self._take(row, time, reached - making.gap_ms - making.grace_ms, moves):
+                making.is_late[row] = True
+
+    def _take(self, row: int, time: int, horizon: int, moves: bool) -> bool:
+        """Take a row; False if it is late. Sessions that end up to the horizon take no rows that do not move stream time."""
+        making = self._making
+        gap = making.gap_ms
+        near = [one for one in self._live if one[0] >= time - gap and one[1] <= time + gap and (moves or one[0] > horizon)]
+        end = max([time, *(one[0] for one in near)])
+        start = min([time, *(one[1] for one in near)])
+        if end < horizon:
+            return False
+        node = len(making.stored) + row
+        near.sort()
+        for one in near:
+            making.replaced_by[one[2]] = node
+            making.is_deleted[one[2]] = start != time or end != time
+        making.starts[node], making.ends[node] = start, end
+        self._chain(node, [one[2] for one in near])
+        self._replace(near, (end, start, node), horizon)
+        return True
+
+    def _replace(self, near: list[tuple[int, int, int]], made: tuple[int, int, int], horizon: int) -> None:
+        live = [one for one in self._live if one not in near] if near else self._live
+        self._closed.update({(one[0], one[1]): one[2] for one in live if one[0] <= horizon})
+        self._live = [one for one in live if one[0] > horizon]
+        if (twin := self._closed.pop((made[0], made[1]), None)) is not None:
+            self._making.replaced_by[twin] = OVERWRITTEN
+        self._live.append(made)
+
+    def _chain(self, node: int, before: list[int]) -> None:
+        if len(before) == 1:
+            self._making.chains[node] = self._making.chains[before[0]]
+        else:
+            self._begin_chain(node, before)
+
+    def _begin_chain(self, node: int, before: list[int]) -> None:
+        making = self._making
+        chain = len(making.levels)
+        making.chains[node] = chain
+        making.levels.append(max((making.levels[int(making.chains[one])] + 1 for one in before), default=0))
+        making.heads += [(chain, one) for one in before]
