@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -198,14 +199,13 @@ class _Making:
 
 
 class _OneKey:
-    """The sessions of one key, as (end, start, node), while its rows are taken one by one."""
+    """The sessions of one key while its rows are taken one by one; each is known by its node."""
 
     def __init__(self, making: _Making, stored: list[int]) -> None:
         self._making = making
-        self._live: list[tuple[int, int, int]] = []
-        self._closed: dict[tuple[int, int], int] = {}
+        self._open: OpenSessions[int] = OpenSessions(making.gap_ms)
         for node in stored:
-            self._live.append((int(making.ends[node]), int(making.starts[node]), node))
+            self._open.add(int(making.starts[node]), int(making.ends[node]), node)
             self._begin_chain(node, [])
 
     def take(self, rows: Numbers) -> None:
@@ -214,41 +214,26 @@ class _OneKey:
         for row, time, reached, moves in zip(
             rows.tolist(), taken.times[rows].tolist(), taken.reached[rows].tolist(), taken.moves_time[rows].tolist(), strict=True
         ):
-            if not self._take(row, time, reached - making.gap_ms - making.grace_ms, moves):
+            grown = self._open.grown(time, reached - making.gap_ms - making.grace_ms, moves)
+            if grown is None:
                 making.is_late[row] = True
+            else:
+                self._grow(len(making.stored) + row, time, grown)
 
-    def _take(self, row: int, time: int, horizon: int, moves: bool) -> bool:
-        """Take a row; False if it is late. Sessions that end up to the horizon take no rows that do not move stream time."""
+    def _grow(self, node: int, time: int, grown: Grown[int]) -> None:
         making = self._making
-        gap = making.gap_ms
-        near = [one for one in self._live if one[0] >= time - gap and one[1] <= time + gap and (moves or one[0] > horizon)]
-        end = max([time, *(one[0] for one in near)])
-        start = min([time, *(one[1] for one in near)])
-        if end < horizon:
-            return False
-        node = len(making.stored) + row
-        near.sort()
-        for one in near:
-            making.replaced_by[one[2]] = node
-            making.is_deleted[one[2]] = start != time or end != time
-        making.starts[node], making.ends[node] = start, end
-        self._chain(node, [one[2] for one in near])
-        self._replace(near, (end, start, node), horizon)
-        return True
-
-    def _replace(self, near: list[tuple[int, int, int]], made: tuple[int, int, int], horizon: int) -> None:
-        live = [one for one in self._live if one not in near] if near else self._live
-        self._closed.update({(one[0], one[1]): one[2] for one in live if one[0] <= horizon})
-        self._live = [one for one in live if one[0] > horizon]
-        if (twin := self._closed.pop((made[0], made[1]), None)) is not None:
-            self._making.replaced_by[twin] = OVERWRITTEN
-        self._live.append(made)
-
-    def _chain(self, node: int, before: list[int]) -> None:
+        before = [one.session for one in grown.merged]
+        for one in before:
+            making.replaced_by[one] = node
+            making.is_deleted[one] = grown.start != time or grown.end != time
+        making.starts[node], making.ends[node] = grown.start, grown.end
         if len(before) == 1:
-            self._making.chains[node] = self._making.chains[before[0]]
+            making.chains[node] = making.chains[before[0]]
         else:
             self._begin_chain(node, before)
+        twin = self._open.replace(grown, node)
+        if twin is not None:
+            making.replaced_by[twin] = OVERWRITTEN
 
     def _begin_chain(self, node: int, before: list[int]) -> None:
         making = self._making
@@ -256,3 +241,65 @@ class _OneKey:
         making.chains[node] = chain
         making.levels.append(max((making.levels[int(making.chains[one])] + 1 for one in before), default=0))
         making.heads += [(chain, one) for one in before]
+
+
+AnySession = TypeVar("AnySession")
+
+
+class Bounded(NamedTuple, Generic[AnySession]):
+    """A session with its bounds."""
+
+    end: int
+    start: int
+    session: AnySession
+
+
+class Grown(NamedTuple, Generic[AnySession]):
+    """The session that a row makes: its bounds, the sessions that it takes the place of, in order of time, and the horizon."""
+
+    start: int
+    end: int
+    merged: list[Bounded[AnySession]]
+    horizon: int
+
+
+class OpenSessions(Generic[AnySession]):
+    """The sessions of one key, while rows are taken one by one."""
+
+    def __init__(self, gap_ms: int) -> None:
+        self._gap_ms = gap_ms
+        self._open: list[Bounded[AnySession]] = []
+        self._closed: dict[tuple[int, int], AnySession] = {}
+
+    def add(self, start: int, end: int, session: AnySession) -> None:
+        """Take a session as it is."""
+        self._open.append(Bounded(end, start, session))
+
+    def grown(self, time: int, horizon: int, moves_time: bool) -> Grown[AnySession] | None:
+        """
+        What a row at this time makes of the sessions near it; None if it is late.
+
+        Sessions that end up to the horizon take no rows but those that move stream time.
+        """
+        gap = self._gap_ms
+        near = [
+            one for one in self._open if one.end >= time - gap and one.start <= time + gap and (moves_time or one.end > horizon)
+        ]
+        near.sort(key=lambda one: one[:2])
+        end = max([time, *(one.end for one in near)])
+        start = min([time, *(one.start for one in near)])
+        return None if end < horizon else Grown(start, end, near, horizon)
+
+    def replace(self, grown: Grown[AnySession], session: AnySession | None) -> AnySession | None:
+        """
+        Put a session in the place of those that it merged, or none if its state was deleted.
+
+        Returns the session that was closed to rows and has the same bounds: it is gone, too.
+        """
+        merged = {(one.end, one.start) for one in grown.merged}
+        rest = [one for one in self._open if (one.end, one.start) not in merged]
+        self._closed.update({(one.start, one.end): one.session for one in rest if one.end <= grown.horizon})
+        self._open = [one for one in rest if one.end > grown.horizon]
+        if session is not None:
+            self.add(grown.start, grown.end, session)
+        return self._closed.pop((grown.start, grown.end), None)

@@ -16,8 +16,9 @@ Nothing here looks at values: a window's state is a node of a lineage (`streamki
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -69,12 +70,11 @@ class Slid:
 
 def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int) -> Slid:
     """The windows after each row; the first nodes are the states of the stored windows, by their positions, then come the rows'."""
-    making = _Making(difference_ms, grace_ms, len(stored.keys))
+    making = _Making(difference_ms, len(stored.keys))
     for key, own, windows in _by_key(rows, stored):
-        one = _OneKey(making, key, windows)
-        for row, time, reached in zip(own.tolist(), rows.times[own].tolist(), rows.reached[own].tolist(), strict=True):
-            one.take(row, time, reached - grace_ms)
-        one.finish()
+        making.take(
+            key, windows, zip(own.tolist(), rows.times[own].tolist(), (rows.reached[own] - grace_ms).tolist(), strict=True)
+        )
     return making.made(len(rows.keys))
 
 
@@ -96,7 +96,6 @@ class _Making:
     """The lineage in the making."""
 
     difference_ms: int
-    grace_ms: int
     stored: int
     own: list[int] = field(default_factory=list)
     chains: list[int] = field(default_factory=list)
@@ -107,6 +106,21 @@ class _Making:
     newest: list[tuple[int, int, int, int]] = field(default_factory=list)  # key, start, time, node
     late: list[int] = field(default_factory=list)
     skipped: int = 0
+
+    def take(self, key: int, stored: Windows, rows: Iterable[tuple[int, int, int]]) -> None:
+        """Take the rows of a key: number, time, and before which end windows are closed."""
+        windows: OpenWindows[int] = OpenWindows(
+            self.difference_ms,
+            lambda row, before: self.node(self.stored + row, before),
+            lambda row, start, node, time: self.given.append((row, key, start, time, NONE if node is None else node)),
+        )
+        for start, time, own in zip(stored.starts.tolist(), stored.times.tolist(), stored.nodes.tolist(), strict=True):
+            windows.add(start, self.node(own, None), time)
+        self.late += [row for row, time, closed in rows if not windows.take(row, time, closed)]
+        self.newest += [
+            (key, start, windows.windows[start].time, windows.windows[start].state) for start in sorted(windows.changed)
+        ]
+        self.skipped += windows.skipped
 
     def node(self, own: int, before: int | None) -> int:
         """A new node: the state of the node before it, if any, and the row of state `own`."""
@@ -136,46 +150,68 @@ class _Making:
         return Slid(lineage, Windows(*given.T[1:]), given[:, 0], Windows(*newest.T), is_late, self.skipped)
 
 
-class _OneKey:
-    """The windows of one key while its rows are taken one by one: by start, the state's node and the largest time."""
+AnyState = TypeVar("AnyState")
 
-    def __init__(self, making: _Making, key: int, stored: Windows) -> None:
-        self._making = making
-        self._key = key
-        self._windows: dict[int, tuple[int, int]] = {}
-        self._changed: set[int] = set()
-        for start, time, own in zip(stored.starts.tolist(), stored.times.tolist(), stored.nodes.tolist(), strict=True):
-            self._windows[start] = (making.node(own, None), time)
-        self._starts = sorted(self._windows)
 
-    def finish(self) -> None:
-        """Note the windows that changed."""
-        for start in sorted(self._changed):
-            node, time = self._windows[start]
-            self._making.newest.append((self._key, start, time, node))
+class Placed(NamedTuple, Generic[AnyState]):
+    """The state of a window, and the largest time of a record in it."""
 
-    def take(self, row: int, time: int, closed: int) -> None:
-        """Take a row; windows that end before `closed` take none."""
-        if time + self._making.difference_ms < closed:
-            self._making.late.append(row)
-        elif time < self._making.difference_ms:
+    state: AnyState
+    time: int
+
+
+class OpenWindows(Generic[AnyState]):
+    """
+    The windows of one key, by start, while rows are taken one by one.
+
+    `update` gives the new state of a window for a row and the old state (None: the window begins with the row); None deletes it.
+    `given` is told of each change: row, start, state, time. `skipped` counts the closed windows that a row was kept out of.
+    """
+
+    def __init__(
+        self,
+        difference_ms: int,
+        update: Callable[[int, AnyState | None], AnyState | None],
+        given: Callable[[int, int, AnyState | None, int], None],
+    ) -> None:
+        self._difference_ms = difference_ms
+        self._update_state = update
+        self._given = given
+        self._starts: list[int] = []
+        self.windows: dict[int, Placed[AnyState]] = {}
+        self.changed: set[int] = set()
+        self.skipped = 0
+
+    def add(self, start: int, state: AnyState, time: int) -> None:
+        """Take a window as it is."""
+        if start not in self.windows:
+            insort(self._starts, start)
+        self.windows[start] = Placed(state, time)
+
+    def take(self, row: int, time: int, closed: int) -> bool:
+        """Take a row; windows that end before `closed` take none. False if it is late for all."""
+        if time + self._difference_ms < closed:
+            return False
+        if time < self._difference_ms:
             self._take_early(row, time, closed)
         else:
             self._take(row, time, closed)
+        return True
 
     def _take(self, row: int, time: int, closed: int) -> None:
-        difference = self._making.difference_ms
-        older: tuple[int, int] | None = None  # the window that holds the records of the left window, and its largest time
-        right: tuple[int, int] | None = None  # the window that holds the records of the right window
+        difference = self._difference_ms
+        older: Placed[AnyState] | None = None  # the window that holds the records of the left window
+        right: Placed[AnyState] | None = None  # the window that holds the records of the right window
         has_left = False
         previous: int | None = None
+        starts = set(self._between(time - 2 * difference, time + 1))  # a row may delete a window: that counts as being there
         for start in self._between(time - 2 * difference, time)[::-1]:
-            window, end = self._windows[start], start + difference
+            window, end = self.windows[start], start + difference
             if end > time:
                 right = right or window
                 self._update(row, start, window, time, closed)
                 continue
-            previous = window[1]
+            previous = window.time
             if end < time:
                 older = window
                 break
@@ -183,48 +219,52 @@ class _OneKey:
             self._update(row, start, window, time, closed)
             if previous == time:
                 return
-        if previous is not None and previous + 1 not in self._windows and previous + 1 + difference >= max(time, closed):
+        if previous is not None and previous + 1 not in starts and previous + 1 + difference >= max(time, closed):
             self._update(row, previous + 1, None, time, closed)
         if not has_left:
             is_older_inside = previous is not None and time - difference <= previous
             self._update(row, time - difference, older if is_older_inside else None, time, closed)
-        self._begin_right(row, time, right)
+        if time + 1 not in starts:
+            self._begin_right(row, time, right)
 
     def _take_early(self, row: int, time: int, closed: int) -> None:
         """Take a row whose left window would begin before 0: it goes into the window that begins there."""
-        combined = self._windows.get(0)
-        right: tuple[int, int] | None = None
+        combined = self.windows.get(0)
+        right: Placed[AnyState] | None = None
+        starts = set(self._between(0, time + 1))
         for start in self._between(1, time):
-            right = self._windows[start]
+            right = self.windows[start]
             self._update(row, start, right, time, closed)
-        if right is None and combined is not None and combined[1] > time:
+        if right is None and combined is not None and combined.time > time:
             right = combined
-        self._begin_right(row, time, right)
-        if combined is not None and combined[1] < time and combined[1] + 1 not in self._windows:
-            self._update(row, combined[1] + 1, None, time, closed)
+        if time + 1 not in starts:
+            self._begin_right(row, time, right)
+        if combined is not None and combined.time < time and combined.time + 1 not in starts:
+            self._update(row, combined.time + 1, None, time, closed)
         self._update(row, 0, combined, time, closed)
 
     def _between(self, first: int, last: int) -> list[int]:
         """The starts from `first` to `last`, and not before 0."""
         return self._starts[bisect_left(self._starts, max(0, first)) : bisect_right(self._starts, last)]
 
-    def _update(self, row: int, start: int, window: tuple[int, int] | None, time: int, closed: int) -> None:
+    def _update(self, row: int, start: int, window: Placed[AnyState] | None, time: int, closed: int) -> None:
         """Put a row into a window that exists, or is made with the state of another, or with none; not if the window is closed."""
-        making = self._making
-        if start + making.difference_ms < closed:
-            making.skipped += 1
+        if start + self._difference_ms < closed:
+            self.skipped += 1
             return
-        before, largest = window if window is not None else (None, time)
-        self._put(row, start, making.node(making.stored + row, before), max(time, largest))
+        state = self._update_state(row, None if window is None else window.state)
+        self._put(row, start, state, time if window is None else max(time, window.time))
 
-    def _begin_right(self, row: int, time: int, right: tuple[int, int] | None) -> None:
+    def _begin_right(self, row: int, time: int, right: Placed[AnyState] | None) -> None:
         """Make the window that begins behind a row, if other rows are in it already: a copy of one that holds them."""
-        if right is not None and right[1] > time and time + 1 not in self._windows:
-            self._put(row, time + 1, *right)
+        if right is not None and right.time > time:
+            self._put(row, time + 1, right.state, right.time)
 
-    def _put(self, row: int, start: int, node: int, time: int) -> None:
-        if start not in self._windows:
-            insort(self._starts, start)
-        self._windows[start] = (node, time)
-        self._changed.add(start)
-        self._making.given.append((row, self._key, start, time, node))
+    def _put(self, row: int, start: int, state: AnyState | None, time: int) -> None:
+        if state is not None:
+            self.add(start, state, time)
+        elif start in self.windows:
+            del self.windows[start]
+            self._starts.remove(start)
+        self.changed.add(start)
+        self._given(row, start, state, time)

@@ -34,9 +34,7 @@ class WindowKeeper(Protocol):
     @property
     def store(self) -> str: ...
     @property
-    def aggregates(self) -> tuple[TypedAggregate, ...]: ...
-    @property
-    def windowing(self) -> Windowing: ...
+    def windowing(self) -> Windowing | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +72,26 @@ class WindowState:
     context: Context
 
     @property
+    def windowing(self) -> Windowing:
+        """The windows as the operator applies them."""
+        windowing = self.operator.windowing
+        assert windowing is not None, f"{self.operator.id} has no windows"
+        return windowing
+
+    @property
+    def length_ms(self) -> int:
+        """The gap of sessions, or the difference of sliding windows: both ends are part of them."""
+        return self.windowing.size_ms - 1
+
+    @property
     def times(self) -> tuple[int, int]:
         """Stream time before the epoch and at its end."""
-        return self.context.stream_time(self.operator.windowing)
+        return self.context.stream_time(self.windowing)
 
     @property
     def wait_ms(self) -> int:
         """How long after its time in the key of the store a window closes."""
-        return self.operator.windowing.size_ms + self.operator.windowing.grace_ms
+        return self.windowing.size_ms + self.windowing.grace_ms
 
     @property
     def expired_ms(self) -> int:
@@ -126,12 +136,6 @@ class WindowState:
             self._layout.ranges(self._number, self.context.groups, first, now - wait_ms + 1)
         )
 
-    def decoded(self, values: pa.BinaryArray) -> tuple[Numbers, list[pa.Array]]:
-        """The largest event times and the state columns of stored windows."""
-        columns = [column for one in self.operator.aggregates for column in state_columns(one)]
-        times, *states = decode_rows(values, ["bigint", *(column.type for column in columns)])
-        return times.to_numpy(zero_copy_only=False).astype(np.int64), states
-
     def keep(self, changes: Sequence[Changes], taken: Keys | None) -> None:
         """Write changes to the changelog, and delete what has expired; the lists of the keys `taken` are among the changes."""
         expired, _ = self.due_in_epoch(self._kept_ms)
@@ -168,6 +172,13 @@ class WindowState:
         kept_ms = self.context.store(self.operator.store).retention_ms
         assert kept_ms is not None, "stores of windows have a retention"
         return kept_ms
+
+
+def decoded(aggregates: Sequence[TypedAggregate], values: pa.BinaryArray) -> tuple[Numbers, list[pa.Array]]:
+    """The largest event times and the state columns of stored windows."""
+    columns = [column for one in aggregates for column in state_columns(one)]
+    times, *states = decode_rows(values, ["bigint", *(column.type for column in columns)])
+    return times.to_numpy(zero_copy_only=False).astype(np.int64), states
 
 
 def _sorted(changes: Sequence[Changes]) -> Changes:

@@ -25,7 +25,7 @@ from streamkit.engine.sessions import Mask, Sessions, Stored, merged_sessions
 from streamkit.engine.sessions import Rows as SessionRows
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
-from streamkit.engine.window_state import Changes, Keys, WindowState, keys_of
+from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
 from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
@@ -61,11 +61,6 @@ class _Epoch(WindowState):
     """The store of the operator in an epoch."""
 
     operator: SessionAggregate
-
-    @property
-    def gap_ms(self) -> int:
-        """The longest time between two records of a session."""
-        return self.operator.window.size_ms - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,17 +100,20 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     keys, codes = keys_of(operator.key, batch)
     listed = epoch.listed(keys)
     before, _ = epoch.times
-    horizon = before if before == NO_TIME else before - epoch.gap_ms - operator.window.grace_ms
+    horizon = before if before == NO_TIME else before - epoch.length_ms - operator.window.grace_ms
     can_grow = listed.take(listed.ends > horizon)
     values = epoch.read(epoch.keys(keys, can_grow.keys, (can_grow.ends, can_grow.starts)))
     states = lifted(operator.aggregates, batch)
-    rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(epoch.decoded(values)[1], states, strict=True)]
+    rows = [
+        pa.concat_arrays([old, new.cast(old.type)])
+        for old, new in zip(decoded(epoch.operator.aggregates, values)[1], states, strict=True)
+    ]
     moves = np.zeros(batch.num_rows, bool)
     if operator.closing is not None and operator.window.grace_ms == 0:
         moves = moves_time(operator, batch, before, context.advances())
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
     stored = Stored(can_grow.keys, can_grow.starts, can_grow.ends)
-    sessions = merged_sessions(taken, stored, epoch.gap_ms, operator.window.grace_ms)
+    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms)
     return _Made(batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
 
 
@@ -220,7 +218,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
             )
     if len(stored_keys):
         keys, (ends, starts) = epoch.split(stored_keys)
-        parts.append(_Closing(keys, starts, ends, epoch.decoded(values)[1]))
+        parts.append(_Closing(keys, starts, ends, decoded(epoch.operator.aggregates, values)[1]))
     return in_canonical_order(_final(epoch, _both(parts))) if parts else None
 
 

@@ -24,7 +24,7 @@ from streamkit.engine.rows import concatenate, numbers, rows_of
 from streamkit.engine.sliding import Rows as SlidingRows
 from streamkit.engine.sliding import Slid, Windows, slid_windows
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
-from streamkit.engine.window_state import Changes, Keys, WindowState, keys_of
+from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
 from streamkit.engine.windows import stream_times
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
@@ -60,11 +60,6 @@ class _Epoch(WindowState):
 
     operator: SlidingAggregate
 
-    @property
-    def difference_ms(self) -> int:
-        """The longest time between two records of a window."""
-        return self.operator.window.size_ms - 1
-
 
 @dataclass(frozen=True, eq=False)
 class _Made:
@@ -90,13 +85,13 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     times, listed = numbers(batch, TIMESTAMP), epoch.listed(keys)
     earliest = np.full(len(keys.groups), np.iinfo(np.int64).max)
     np.minimum.at(earliest, codes, times)
-    met = listed.take(listed.starts >= earliest[listed.keys] - 2 * epoch.difference_ms)
-    stored_times, stored_states = epoch.decoded(epoch.read(epoch.keys(keys, met.keys, (met.starts,))))
+    met = listed.take(listed.starts >= earliest[listed.keys] - 2 * epoch.length_ms)
+    stored_times, stored_states = decoded(epoch.operator.aggregates, epoch.read(epoch.keys(keys, met.keys, (met.starts,))))
     states = lifted(operator.aggregates, batch)
     rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
     stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
     taken = SlidingRows(codes, times, stream_times(operator.windowing, batch, epoch.context))
-    slid = slid_windows(taken, stored, epoch.difference_ms, operator.window.grace_ms)
+    slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms)
     return _Made(batch, keys, listed, slid, slid.lineage.states(operator.aggregates, rows))
 
 
@@ -134,7 +129,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
             parts.append(_results(epoch, made, closing, place, failing))
     if len(stored[0]):
         keys, (starts,) = epoch.split(stored[0])
-        times, states = epoch.decoded(stored[1])
+        times, states = decoded(epoch.operator.aggregates, stored[1])
         parts.append(_rows(epoch, keys, starts, times, states, None, _final_place(epoch, keys, starts), failing))
     return in_canonical_order(concatenate(parts)) if parts else None
 
@@ -164,7 +159,7 @@ def _rows(
     return rows_of(
         {
             **dict(zip(epoch.operator.key, keys.columns, strict=True)),
-            **bounds(starts, starts + epoch.difference_ms),
+            **bounds(starts, starts + epoch.length_ms),
             **finished(epoch.operator.aggregates, states, places, finish),
             TIMESTAMP: pa.array(times),
             **place,
@@ -182,7 +177,7 @@ def _changed(epoch: _Epoch, made: _Made) -> Changes:
     both = [np.concatenate(pair) for pair in ((listed.keys, kept.keys), (listed.starts, kept.starts))]
     rows = np.unique(np.stack(both, axis=1), axis=0)
     rows = rows[rows[:, 1] > epoch.expired_ms]
-    ends = rows[:, 1] + epoch.difference_ms
+    ends = rows[:, 1] + epoch.length_ms
     lists = encode_lists(Listed(rows[:, 0], rows[:, 1], ends), len(made.keys.groups))
     return (
         pa.concat_arrays([epoch.keys(made.keys, kept.keys, (kept.starts,)), epoch.list_keys(made.keys)]),

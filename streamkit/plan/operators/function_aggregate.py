@@ -193,6 +193,16 @@ class FunctionAggregate(Operator):
         return (self.store,)
 
     @property
+    def assigned(self) -> Windowing | None:
+        """The windows that rows are put into before the functions see them."""
+        return self.window
+
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether records without a value are given to the functions."""
+        return self.tombstones and self.window is not None
+
+    @property
     def longest_wait_ms(self) -> int:
         return self.window.size_ms + self.window.grace_ms if self.window else 0
 
@@ -235,6 +245,11 @@ class FunctionSessionAggregate(FunctionAggregate):
     kind: ClassVar[str] = "function_session_aggregate"
 
     @property
+    def assigned(self) -> None:
+        """None: which session takes a row depends on the rows before it."""
+        return
+
+    @property
     def rows_per_record(self) -> int:
         """A row that connects two sessions gives two deletions and a result."""
         return 3 if "every" in self.modes else 1
@@ -250,6 +265,16 @@ class FunctionSlidingAggregate(FunctionAggregate):
     """As `FunctionAggregate`, in the sliding windows of each group."""
 
     kind: ClassVar[str] = "function_sliding_aggregate"
+
+    @property
+    def assigned(self) -> None:
+        """None: which windows take a row depends on the rows before it."""
+        return
+
+    @property
+    def takes_tombstones(self) -> bool:
+        """False, as in Kafka Streams."""
+        return False
 
     @property
     def rows_per_record(self) -> int:
