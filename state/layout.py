@@ -60,6 +60,11 @@ class Layout:
         times = [np.full(len(key_groups), time, np.int64) for time in (LISTED, *[0] * (self.before + self.after - 1))]
         return self.keys(store_number, key_groups, key_columns, times)
 
+    @property
+    def starts_first(self) -> bool:
+        """Whether the first time before the key is the start of the window."""
+        return self.before > 0 and not self.after
+
     def keys(
         self,
         store_number: int,

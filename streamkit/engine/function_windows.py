@@ -177,19 +177,20 @@ def _final(epoch: Epoch, made: Changed | None) -> pa.RecordBatch | None:
         keys, shown = made.keys, [(one, made.newest[one]) for one in made.there() if _time(epoch, one) <= closed_ms]
     if len(state_keys):
         own_keys, times = epoch.split(state_keys)
-        first = 0 if keys is None else len(keys.groups)
+        others = 0 if keys is None else len(keys.groups)
         keys = own_keys if keys is None else Keys.concatenated(keys, own_keys)
         starts = times[-1]
         ends = times[0] if epoch.has_ends else starts + epoch.length_ms
-        windows = map(Window, range(first, first + len(starts)), starts.tolist(), ends.tolist())
+        windows = map(Window, range(others, others + len(starts)), starts.tolist(), ends.tolist())
         shown += [
             (window, state) for window, state in zip(windows, epoch.state_rows.decode(values), strict=True) if state is not None
         ]
     if keys is None or not shown:
         return None
     places, starts, ends = _columns([window for window, _ in shown])
-    place = final_place(epoch.operator, epoch.times_of(starts, ends)[0] + epoch.wait_ms, epoch.context.advances())
-    paths = paths_of(epoch.context.number(epoch.operator.id), starts, keys.take(places).columns)
+    first, *rest = epoch.times_of(starts, ends)
+    place = final_place(epoch.operator, first + epoch.wait_ms, epoch.context.advances())
+    paths = paths_of(epoch.context.number(epoch.operator.id), first, [*map(pa.array, rest), *keys.take(places).columns])
     return in_canonical_order(_results(epoch, keys, shown, {**place, PATH: paths}).drop_columns([DELETED]))
 
 

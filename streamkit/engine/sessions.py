@@ -167,7 +167,8 @@ class _Making:
             return joins
         row = nodes - len(self.stored)
         time, end = self.ends[nodes[1:]], self.ends[nodes[:-1]]
-        reached, moves = self.rows.reached[row[1:]], self.rows.moves_time[row[1:]]
+        own = np.maximum(row[1:], 0)
+        reached, moves = self.rows.reached[own], self.rows.moves_time[own]
         near = (keys[1:] == keys[:-1]) & (row[1:] >= 0) & (time - end <= self.gap_ms)
         joins[1:] = near & (moves | (end > reached - self.gap_ms - self.grace_ms))
         return joins

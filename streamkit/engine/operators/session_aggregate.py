@@ -244,7 +244,7 @@ def _final(epoch: _Epoch, closing: _Closing) -> pa.RecordBatch:
             **finished(operator.aggregates, closing.states, None, failing),
             TIMESTAMP: pa.array(closing.ends),
             **place,
-            PATH: paths_of(context.number(operator.id), closing.starts, closing.keys.columns),
+            PATH: paths_of(context.number(operator.id), closing.ends, [pa.array(closing.starts), *closing.keys.columns]),
             KEY_GROUP: pa.array(closing.keys.groups, pa.int32()),
         }
     )
