@@ -7,8 +7,9 @@ The rules are Kafka Streams':
     It is late if the session that it would make has end < stream time - gap - grace.
     A session whose end is at most (stream time before the row) - gap - grace takes no more rows.
 
-Nothing here looks at values. Keys whose rows come in the order of their times, as nearly all do, are done with numpy, as runs
-without a gap; all others row by row.
+Nothing here looks at values. Keys whose rows come in the order of their times are done with numpy, as runs without a gap. So are
+keys whose rows come in any order, if it is certain that no row is late or meets a closed session, and nobody asks for the
+sessions between. All others are done row by row.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamkit.engine.lineage import NONE, Lineage, Numbers
+from streamkit.expressions.accumulation import stable_order
 
 Mask = npt.NDArray[np.bool_]
 OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
@@ -72,20 +74,29 @@ class Sessions:
     is_late: Mask
 
 
-def merged_sessions(rows: Rows, stored: Stored, gap_ms: int, grace_ms: int) -> Sessions:
-    """The sessions after each row."""
+def merged_sessions(rows: Rows, stored: Stored, gap_ms: int, grace_ms: int, *, is_each_needed: bool) -> Sessions:
+    """The sessions after each row; unless each is needed, some of those that others replaced have no bounds of their own."""
     making = _Making.of(rows, stored, gap_ms, grace_ms)
     in_order = _keys_in_order(rows, stored)
-    making.take_in_order(np.flatnonzero(in_order[rows.keys]), np.flatnonzero(in_order[stored.keys]))
-    making.take_one_by_one(np.flatnonzero(~in_order[rows.keys]), np.flatnonzero(~in_order[stored.keys]))
+    at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, len(in_order), grace_ms)
+    steps = ((in_order, making.take_in_order), (at_once, making.take_at_once), (~in_order & ~at_once, making.take_one_by_one))
+    for keys, take in steps:
+        take(np.flatnonzero(keys[rows.keys]), np.flatnonzero(keys[stored.keys]))
     return making.made()
+
+
+def _keys_in_time(rows: Rows, size: int, grace_ms: int) -> Mask:
+    """Which keys have only rows that are not late, and meet no closed session: those less than grace behind stream time."""
+    in_time = np.ones(size, bool)
+    in_time[rows.keys[(rows.times <= rows.reached - grace_ms) & ~rows.moves_time]] = False
+    return in_time
 
 
 def _keys_in_order(rows: Rows, stored: Stored) -> Mask:
     """Which keys have rows in the order of their times, none before the end of a stored session."""
     size = int(max(rows.keys.max(initial=NONE), stored.keys.max(initial=NONE))) + 1
     in_order = np.ones(size, bool)
-    order = np.argsort(rows.keys, kind="stable")
+    order = stable_order(rows.keys)
     keys, times = rows.keys[order], rows.times[order]
     falls = (keys[1:] == keys[:-1]) & (times[1:] < times[:-1])
     in_order[keys[1:][falls]] = False
@@ -94,6 +105,14 @@ def _keys_in_order(rows: Rows, stored: Stored) -> Mask:
     is_first = np.diff(keys, prepend=NONE) != 0
     in_order[keys[is_first][times[is_first] < ends[keys[is_first]]]] = False
     return in_order
+
+
+def _largest_so_far(values: Numbers, keys: Numbers) -> Numbers:
+    """The largest value of each key up to each row; rows are in the order of their keys."""
+    known, ranks = np.unique(values, return_inverse=True)
+    place = np.cumsum(np.diff(keys, prepend=keys[0]) != 0) * len(known)
+    largest: Numbers = known[np.maximum.accumulate(place + ranks) - place]
+    return largest
 
 
 @dataclass(eq=False)
@@ -146,7 +165,7 @@ class _Making:
         rows = rows[~late]
         nodes = np.concatenate([stored, len(self.stored) + rows])
         keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
-        order = np.argsort(keys, kind="stable")  # stored sessions come first, and they are in the order of their times
+        order = stable_order(keys)  # stored sessions come first, and they are in the order of their times
         nodes, keys = nodes[order], keys[order]
         joins = self._joins(nodes, keys)
         first = np.maximum.accumulate(np.where(joins, 0, np.arange(len(nodes))))
@@ -179,6 +198,27 @@ class _Making:
         same &= (self.starts[nodes[1:]] == self.starts[nodes[:-1]]) & (self.ends[nodes[1:]] == self.ends[nodes[:-1]])
         return np.flatnonzero(same) + 1
 
+    def take_at_once(self, rows: Numbers, stored: Numbers) -> None:
+        """Take rows of which none is late: whatever their order, a session is what no gap divides. Only the last of each is right."""
+        nodes = np.concatenate([stored, len(self.stored) + rows])
+        keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
+        order = np.lexsort((self.starts[nodes], keys))
+        nodes, keys = nodes[order], keys[order]
+        if not len(nodes):
+            return
+        reached = _largest_so_far(self.ends[nodes], keys)
+        begins = np.ones(len(nodes), bool)
+        begins[1:] = (keys[1:] != keys[:-1]) | (self.starts[nodes[1:]] - reached[:-1] > self.gap_ms)
+        first = np.flatnonzero(begins)
+        session = np.cumsum(begins) - 1
+        last = np.maximum.reduceat(nodes, first)  # stored sessions have the smallest numbers: a row, if there is one
+        self.chains[nodes] = len(self.levels) + session
+        self.levels += [0] * len(first)
+        self.replaced_by[nodes] = np.where(nodes == last[session], NONE, last[session])
+        is_row = last >= len(self.stored)
+        self.starts[last[is_row]] = self.starts[nodes[first]][is_row]
+        self.ends[last[is_row]] = np.maximum.reduceat(self.ends[nodes], first)[is_row]
+
     def take_one_by_one(self, rows: Numbers, stored: Numbers) -> None:
         """Take rows in whatever order their times are."""
         for own, sessions in self._by_key(rows, stored):
@@ -187,11 +227,11 @@ class _Making:
     def _by_key(self, rows: Numbers, stored: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """The rows and the stored sessions of each key that has rows."""
         keys = self.rows.keys[rows]
-        order = np.argsort(keys, kind="stable")
+        order = stable_order(keys)
         keys = keys[order]
         borders = np.flatnonzero(np.diff(keys, prepend=NONE))
         stored_keys = self.stored.keys[stored]
-        by_key = np.argsort(stored_keys, kind="stable")
+        by_key = stable_order(stored_keys)
         stored, stored_keys = stored[by_key], stored_keys[by_key]
         for own in np.split(rows[order], borders[1:]) if len(rows) else []:
             key = self.rows.keys[own[0]]

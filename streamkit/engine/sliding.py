@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamkit.engine.lineage import NONE, Lineage, Numbers
+from streamkit.expressions.accumulation import stable_order
 
 Mask = npt.NDArray[np.bool_]
 
@@ -80,9 +81,9 @@ def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int)
 
 def _by_key(rows: Rows, stored: Windows) -> Iterator[tuple[int, Numbers, Windows]]:
     """The rows and the stored windows of each key."""
-    order = np.argsort(rows.keys, kind="stable")
+    order = stable_order(rows.keys)
     keys = rows.keys[order]
-    by_key = np.argsort(stored.keys, kind="stable")
+    by_key = stable_order(stored.keys)
     stored_keys = stored.keys[by_key]
     borders = np.flatnonzero(np.diff(keys, prepend=NONE))
     for own in np.split(order, borders[1:]) if len(keys) else []:

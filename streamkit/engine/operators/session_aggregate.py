@@ -113,7 +113,7 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
         moves = moves_time(operator, batch, before, context.advances())
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
     stored = Stored(can_grow.keys, can_grow.starts, can_grow.ends)
-    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms)
+    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed="every" in operator.modes)
     return _Made(batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
 
 

@@ -24,7 +24,7 @@ from tests.engine.operators.window_rules import (
     stored,
 )
 
-HOW = [(1, "one"), (2, 8), (7, "all")]  # tasks, batching
+HOW: list[tuple[int, Any]] = [(1, "one"), (2, 8), (7, "all")]  # tasks, batching
 MODES = ("every", "latest", "final")
 SUMS = {"n": F.count("*"), "total": F.sum("v"), "least": F.min("v"), "most": F.max("v"), "mean": F.avg("v")}
 
@@ -99,7 +99,10 @@ def test_without_grace_a_session_just_the_gap_away_is_extended_only_by_what_move
 def test_final_results_come_once_by_their_ends() -> None:
     """A session gives its result when no record could extend it: by end, then start, then key; also after a jump. Nothing is deleted."""
     with TopologyTestDriver(counted(sk.session("5 ms", grace="1 ms"), ["final"])) as driver:
-        pipe(driver, [Record("b", 1, 0), Record("a", 1, 2), Record("a", 1, 4), Record("b", 1, 4), Record("c", 1, 9), Record("c", 1, 10)])
+        pipe(
+            driver,
+            [Record("b", 1, 0), Record("a", 1, 2), Record("a", 1, 4), Record("b", 1, 4), Record("c", 1, 9), Record("c", 1, 10)],
+        )
         assert results(driver, "final", "n") == []
         pipe(driver, [Record("c", 1, 11)])
         assert results(driver, "final", "n") == [("b", 0, 4, 2, 4), ("a", 2, 4, 2, 4)]
@@ -184,10 +187,10 @@ def test_sessions_are_those_of_the_rules_however_they_are_computed(gap: int, gra
             assert {one[:3]: one[3] for one in results(columns, "final", "total")} == totals
 
 
-@pytest.mark.parametrize("modes", [("latest",), ("final",), ()], ids=str)
-def test_folding_gives_what_single_steps_give(modes: Any) -> None:
+@pytest.mark.parametrize(("modes", "grace"), [(("latest",), 5), (("latest", "final"), 30), ((), 30)], ids=str)
+def test_folding_gives_what_single_steps_give(modes: Any, grace: int) -> None:
     """Where nobody asks for every result, states are folded at once: stores and newest results are as with every result."""
-    records, window = random_records(3, 60, 25), sk.session("6 ms", grace="5 ms", retention="1 minute")
+    records, window = random_records(3, 60, 25), sk.session("6 ms", grace=f"{grace} ms", retention="1 minute")
     found = []
     for asked in (("every", *modes), modes):
         with TopologyTestDriver(counted(window, asked), batching=9, tasks=2) as driver:

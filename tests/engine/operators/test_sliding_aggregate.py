@@ -23,7 +23,7 @@ from tests.engine.operators.window_rules import (
     stored,
 )
 
-HOW = [(1, "one"), (2, 8), (7, "all")]  # tasks, batching
+HOW: list[tuple[int, Any]] = [(1, "one"), (2, 8), (7, "all")]  # tasks, batching
 MODES = ("every", "latest", "final")
 SUMS = {"n": F.count("*"), "total": F.sum("v"), "least": F.min("v"), "most": F.max("v"), "mean": F.avg("v")}
 
@@ -154,7 +154,7 @@ def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: 
     """With late records, too, each key has the same results in the same order, and the store is the same, for columns and functions."""
     records = random_records(difference + grace, 50, lateness)
     window = sk.sliding(f"{difference} ms", grace=f"{grace} ms")
-    found = []
+    found: list[list[Any]] = []
     for tasks, batching in HOW:
         with (
             TopologyTestDriver(collected(window, MODES), tasks=tasks, batching=batching) as functions,
@@ -170,7 +170,9 @@ def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: 
             }
             assert stored(columns, "total") == {place: sum(values) for place, values in stored(functions, "seen").items()}
             late = [driver.metrics()["late"] for driver in (functions, columns)]
-            found.append([by_key(lists["every"]), by_key(lists["final"]), stored(functions, "seen"), late, set(columns.newest("latest"))])
+            found.append(
+                [by_key(lists["every"]), by_key(lists["final"]), stored(functions, "seen"), late, set(columns.newest("latest"))]
+            )
     assert found[0] == found[1] == found[2]
     assert found[0][3][0] == found[0][3][1] > 0
 
