@@ -74,9 +74,9 @@ class StoreView:
     """
     A store of an application, read from outside; each call sees the newest committed epoch, whole.
 
-    Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their
-    start, `window_start=`, which sessions and sliding windows need not have: then all of the key's windows are found. Times are datetimes, ISO 8601 text or milliseconds since 1970, UTC unless they have a zone;
-    ConfigError if a time is none of these.
+    Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their start,
+    `window_start=`. Without it all sessions or sliding windows of a key are found. Times are datetimes, ISO
+    8601 text or milliseconds since 1970, UTC unless they have a zone; ConfigError if a time is none of these.
     """
 
     log: OpenLog

@@ -20,7 +20,6 @@ from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operators.function_aggregate import Folding
-from streamkit.plan.operators.project import PythonColumns
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
 from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
 from streamkit.plan.windows import SessionWindow, SlidingWindow, TimeWindow, Window

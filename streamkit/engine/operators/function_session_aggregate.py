@@ -25,7 +25,7 @@ from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows,
 from streamkit.engine.sequential import State, Value
 from streamkit.engine.sessions import OpenSessions
 from streamkit.engine.stream_time import NO_TIME
-from streamkit.plan.operators.function_aggregate import FunctionSessionAggregate
+from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 
 
 @kernel(FunctionSessionAggregate, runs_empty=True)

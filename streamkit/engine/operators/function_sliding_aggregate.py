@@ -28,7 +28,7 @@ from streamkit.engine.sequential import State, Value
 from streamkit.engine.sliding import OpenWindows
 from streamkit.engine.window_state import Numbers
 from streamkit.names import TIMESTAMP
-from streamkit.plan.operators.function_aggregate import FunctionSlidingAggregate
+from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.state.layout import Listed
 
 

@@ -62,6 +62,11 @@ class _Epoch(WindowState):
 
     operator: SessionAggregate
 
+    @property
+    def is_each_needed(self) -> bool:
+        """Whether the sessions after each row are needed: if they are given, or their values depend on the order of the rows."""
+        return "every" in self.operator.modes or any(one.ordered for one in self.operator.aggregates)
+
 
 @dataclass(frozen=True, eq=False)
 class _Made:
@@ -113,7 +118,7 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
         moves = moves_time(operator, batch, before, context.advances())
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
     stored = Stored(can_grow.keys, can_grow.starts, can_grow.ends)
-    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed="every" in operator.modes)
+    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
     return _Made(batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
 
 
@@ -160,7 +165,10 @@ def _folded(epoch: _Epoch, made: _Made, nodes: Numbers) -> list[pa.Array]:
     """The states of sessions that are there."""
     if not len(nodes):
         return [row.slice(0, 0) for row in made.rows]
-    return made.sessions.lineage.folded(epoch.operator.aggregates, made.rows, nodes)
+    lineage, aggregates = made.sessions.lineage, epoch.operator.aggregates
+    if any(one.ordered for one in aggregates):
+        return [column.take(pa.array(nodes)) for column in lineage.states(aggregates, made.rows)]
+    return lineage.folded(aggregates, made.rows, nodes)
 
 
 def _results(

@@ -13,14 +13,13 @@ from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
-from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.materialize import store_faults
-from streamkit.plan.operators.session_aggregate import session_closing
 from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import SessionWindow, SlidingWindow, Window, Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, TimeWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 
@@ -98,15 +97,14 @@ class FunctionAggregateNode(Grouping):
 
     def _kind(self) -> type[FunctionAggregate]:
         """The operator for windows of this kind; TopologyError if it cannot merge sessions."""
-        if not isinstance(self.window, SessionWindow):
-            return FunctionSlidingAggregate if isinstance(self.window, SlidingWindow) else FunctionAggregate
-        if self.folding.initial is not None and self.folding.merge is None:
+        if isinstance(self.window, SessionWindow) and self.folding.initial is not None and self.folding.merge is None:
             raise TopologyError(
                 "a record may connect two sessions, and aggregate() was given no function that makes one state of two; "
                 "expected merge=function",
                 self.at,
             )
-        return FunctionSessionAggregate
+        kind: type[FunctionAggregate] = KINDS[_KINDS[type(self.window)]]  # type: ignore[assignment]
+        return kind
 
     def _input(self, place: int, building: Building) -> tuple[Step, Key]:
         rows = building.lower(self.sources[place])
@@ -162,6 +160,14 @@ class FunctionAggregateNode(Grouping):
 
     def _functions(self) -> str:
         return f"{self._verb} {', '.join(one.name for one in self.folding.updates)}"
+
+
+_KINDS: dict[type, str] = {
+    SessionWindow: "function_session_aggregate",
+    SlidingWindow: "function_sliding_aggregate",
+    TimeWindow: "function_aggregate",
+    type(None): "function_aggregate",
+}
 
 
 @dataclass(frozen=True)
@@ -236,47 +242,3 @@ class FunctionAggregate(Operator):
 
     def faults(self, program: Program) -> list[str]:
         return store_faults(self, program)
-
-
-@dataclass(frozen=True)
-class FunctionSessionAggregate(FunctionAggregate):
-    """As `FunctionAggregate`, in the sessions of each group."""
-
-    kind: ClassVar[str] = "function_session_aggregate"
-
-    @property
-    def assigned(self) -> None:
-        """None: which session takes a row depends on the rows before it."""
-        return
-
-    @property
-    def rows_per_record(self) -> int:
-        """A row that connects two sessions gives two deletions and a result."""
-        return 3 if "every" in self.modes else 1
-
-    @property
-    def closing(self) -> Windowing | None:
-        assert self.window is not None
-        return session_closing(self.window, self.modes)
-
-
-@dataclass(frozen=True)
-class FunctionSlidingAggregate(FunctionAggregate):
-    """As `FunctionAggregate`, in the sliding windows of each group."""
-
-    kind: ClassVar[str] = "function_sliding_aggregate"
-
-    @property
-    def assigned(self) -> None:
-        """None: which windows take a row depends on the rows before it."""
-        return
-
-    @property
-    def takes_tombstones(self) -> bool:
-        """False, as in Kafka Streams."""
-        return False
-
-    @property
-    def rows_per_record(self) -> int:
-        """How many windows hold a row depends on the rows."""
-        return 1

@@ -201,6 +201,17 @@ def test_folding_gives_what_single_steps_give(modes: Any, grace: int) -> None:
     assert found[0] == found[1]
 
 
+def test_values_that_depend_on_the_order_are_those_of_the_rules() -> None:
+    """A merged session has the values of its parts in the order of time, and the record that merged them last, however it is asked for."""
+    app = sk.Topology("ordered")
+    groups = app.stream("in", schema=SCHEMA, key="k").group_by_key().windowed_by(sk.session("5 ms", grace="1 s"))
+    table = groups.agg(seen=F.collect_list("v"), store="windows")
+    table.emit("latest").to("latest")
+    with TopologyTestDriver(app, batching="all") as driver:
+        pipe(driver, [Record("a", 1, 8), Record("a", 2, 0), Record("a", 3, 9), Record("a", 4, 1), Record("a", 5, 5)])
+        assert stored(driver, "seen") == {("a", 0, 9): [2, 4, 1, 3, 5]}
+
+
 def test_a_view_finds_the_sessions_of_a_key() -> None:
     """All of them, or the one that starts at a moment; a range is that of starts; expired sessions are gone."""
     with TopologyTestDriver(counted(sk.session("5 ms", grace="0 s", retention="50 ms"))) as driver:
