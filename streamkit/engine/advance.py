@@ -9,6 +9,8 @@ nor on how the input is cut.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,11 +21,14 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import Slice
 from streamkit.engine.place import WITHOUT_RECORD, Numbers
-from streamkit.engine.report import Reached, ReachedBy
+from streamkit.engine.report import ReachedBy
+from streamkit.errors import CorruptionError
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
+
+COLUMNS = 5  # number of the closed window, order key, input, partition, offset
 
 
 def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -34,10 +39,10 @@ def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDAr
 
 @dataclass
 class Advances:
-    """What a reader has seen: by aggregation and closed window, the earliest record that closed it."""
+    """What a reader has seen: by aggregation, the earliest record that closed each window, of each piece that it took."""
 
     program: Program
-    first: dict[tuple[str, int], Reached] = field(default_factory=dict)
+    seen: dict[str, list[Numbers]] = field(default_factory=dict)
 
     def take(self, piece: Slice, keys: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], context: Context) -> None:
         """Note the records of one partition, in their order, that pass a due moment."""
@@ -49,19 +54,16 @@ class Advances:
             if not len(ahead):
                 continue
             closed = closed_at(window, keys[ahead])
-            for row in np.flatnonzero(np.diff(closed, prepend=closed[0] - 1)):
-                place = int(ahead[row])
-                self._note(operator.id, (int(closed[row]), int(keys[place]), piece.input, piece.partition, int(offsets[place])))
+            passing = np.flatnonzero(np.diff(closed, prepend=closed[0] - 1))
+            places = ahead[passing]
+            table = np.empty((len(places), COLUMNS), np.int64)
+            table[:, 0], table[:, 1], table[:, 4] = closed[passing], keys[places], offsets[places]
+            table[:, 2:4] = piece.input, piece.partition
+            self.seen.setdefault(operator.id, []).append(table)
 
     def reached(self) -> ReachedBy:
         """The report: by aggregation, the earliest record for each window, in their order."""
-        ids = sorted({operator for operator, _ in self.first})
-        return tuple((name, tuple(sorted(seen for (other, _), seen in self.first.items() if other == name))) for name in ids)
-
-    def _note(self, operator: str, seen: Reached) -> None:
-        known = self.first.get((operator, seen[0]))
-        if known is None or seen[1:] < known[1:]:
-            self.first[operator, seen[0]] = seen
+        return tuple((name, encode_reached(_first_of_each(tables))) for name, tables in sorted(self.seen.items()))
 
 
 def closers(program: Program, number: int) -> Iterable[Operator]:
@@ -112,10 +114,33 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
     return values
 
 
-def _earliest(operator: str, reports: Sequence[ReachedBy]) -> npt.NDArray[np.int64]:
+def _earliest(operator: str, reports: Sequence[ReachedBy]) -> Numbers:
     """For each window the earliest record that closed it, by the number of the window."""
-    rows = [seen for report in reports for name, all_seen in report if name == operator for seen in all_seen]
-    if not rows:
-        return np.empty((0, 5), np.int64)
-    table = np.array(sorted(rows), np.int64)
-    return table[np.unique(table[:, 0], return_index=True)[1]]
+    return _first_of_each([decode_reached(table) for report in reports for name, table in report if name == operator])
+
+
+def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
+    """The first record of each window, by the number of the window."""
+    if not tables:
+        return np.empty((0, COLUMNS), np.int64)
+    table = np.concatenate(tables)
+    table = table[np.lexsort(table.T[::-1])]
+    first: Numbers = table[np.diff(table[:, 0], prepend=table[0, 0] - 1) != 0]
+    return first
+
+
+def encode_reached(table: Numbers) -> str:
+    """A table as text: the differences from row to row, which are small, compressed."""
+    differences = np.diff(table, axis=0, prepend=np.zeros((1, COLUMNS), np.int64)).astype("<i8")
+    return base64.b85encode(zlib.compress(differences.T.tobytes(), 1)).decode()
+
+
+def decode_reached(text: str) -> Numbers:
+    """The inverse of `encode_reached`; CorruptionError if the text is not such a table."""
+    data = zlib.decompress(base64.b85decode(text))
+    if len(data) % (COLUMNS * 8):
+        raise CorruptionError(
+            f"found a report of {len(data)} bytes on which records close windows; expected rows of {COLUMNS} numbers"
+        )
+    table: Numbers = np.cumsum(np.frombuffer(data, "<i8").reshape(COLUMNS, -1).T, axis=0)
+    return table
