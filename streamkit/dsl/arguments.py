@@ -22,7 +22,7 @@ from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operators.function_aggregate import Folding
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
 from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
-from streamkit.plan.windows import JoinWindow
+from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow, Window
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -122,6 +122,17 @@ def handle_node(handle: object, topology: Topology, verb: str, expected: str) ->
             f"cannot {verb} a {node.relation.replace('_', ' ')} of another topology; expected {expected}", user_location()
         )
     return node
+
+
+def windowed(window: Any, own: Window | None) -> Window:
+    """The windows of groups; TopologyError if they are none, or the groups have windows of their `own` already."""
+    if not isinstance(window, TimeWindow | SessionWindow | SlidingWindow):
+        raise TopologyError(
+            f"windowed_by() was given {window!r}; expected tumbling(…), hopping(…), session(…) or sliding(…)", user_location()
+        )
+    if own is not None:
+        raise TopologyError(f"the groups have windows already: {own}; expected windowed_by() once", user_location())
+    return window
 
 
 def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:

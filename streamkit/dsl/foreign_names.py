@@ -41,6 +41,7 @@ FOREIGN: dict[str, dict[str, str]] = {
     },
     "Grouped": {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
+        **dict.fromkeys(("session", "session_window"), "windowed_by(sk.session(…))"), "sliding": "windowed_by(sk.sliding(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
         "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)", "fold": "aggregate(initial, update, schema)",
     },

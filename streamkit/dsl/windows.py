@@ -11,18 +11,18 @@ from typing import Any, ParamSpec, TypeVar
 from streamkit.errors import TopologyError
 from streamkit.plan.duration import duration_ms, signed_duration_ms
 from streamkit.plan.location import user_location
-from streamkit.plan.windows import JoinWindow, TimeWindow
+from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow
 
 Duration = dt.timedelta | str
 Lengths = ParamSpec("Lengths")
-Window = TypeVar("Window")
+AnyWindow = TypeVar("AnyWindow")
 
 
-def _asking_for_grace(window: Callable[Lengths, Window]) -> Callable[Lengths, Window]:
+def _asking_for_grace(window: Callable[Lengths, AnyWindow]) -> Callable[Lengths, AnyWindow]:
     """The same function; TopologyError, with the correct call, if `grace` is not given by name."""
 
     @wraps(window)
-    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> Window:
+    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> AnyWindow:
         if "grace" not in named:
             raise TopologyError(_without_grace(window, lengths, named), user_location())
         return window(*lengths, **named)
@@ -75,6 +75,38 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
 
 
 @_asking_for_grace
+def session(gap: Duration, *, grace: Duration, retention: Duration | None = None) -> SessionWindow:
+    """
+    Windows of activity: records of a group that are at most `gap` apart are in one session.
+
+    A result's `window_start` is the time of the session's first record and `window_end` that of its last, which is part of the
+    session. A record that is near two sessions merges them: `emit("every")` deletes each of them, then gives the new one. A
+    session is closed, and `emit("final")` gives its result, when stream time is more than gap + grace past its last record; a
+    record that could only extend a closed session is late. Everything else is as in `tumbling`.
+
+        session("30 minutes", grace="5 minutes")
+    """
+    gap_ms, grace_ms = duration_ms(gap, "session gap"), duration_ms(grace, "grace")
+    return SessionWindow(gap_ms, grace_ms, _retention_ms(retention, gap_ms + grace_ms))
+
+
+@_asking_for_grace
+def sliding(difference: Duration, *, grace: Duration, retention: Duration | None = None) -> SlidingWindow:
+    """
+    Windows of the records of a group that are at most `difference` apart: [start, start + difference], both ends included.
+
+    One window ends at each record, and one begins a millisecond behind each record that others follow within that time; a window
+    without records does not exist. A window is closed when stream time is more than `grace` past its end. Windows do not begin
+    before 1970: records within `difference` of that moment share the window that begins there. Everything else is as in
+    `tumbling`; `retention` is twice the difference and the grace unless given.
+
+        sliding("10 minutes", grace="1 minute")
+    """
+    difference_ms, grace_ms = duration_ms(difference, "time difference"), duration_ms(grace, "grace")
+    return SlidingWindow(difference_ms, grace_ms, _retention_ms(retention, 2 * difference_ms + grace_ms))
+
+
+@_asking_for_grace
 def within(
     around: Duration | None = None, *, before: Duration | None = None, after: Duration | None = None, grace: Duration
 ) -> JoinWindow:
@@ -111,5 +143,8 @@ def within(
 def _window(size: Duration, advance: Duration, grace: Duration, retention: Duration | None) -> TimeWindow:
     size_ms = duration_ms(size, "window size")
     grace_ms = duration_ms(grace, "grace")
-    retention_ms = size_ms + grace_ms if retention is None else duration_ms(retention, "retention")
-    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, retention_ms)
+    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, _retention_ms(retention, size_ms + grace_ms))
+
+
+def _retention_ms(retention: Duration | None, unless_given_ms: int) -> int:
+    return unless_given_ms if retention is None else duration_ms(retention, "retention")

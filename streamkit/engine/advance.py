@@ -23,12 +23,13 @@ from streamkit.engine.epoch import Slice
 from streamkit.engine.place import WITHOUT_RECORD, Numbers
 from streamkit.engine.report import ReachedBy
 from streamkit.engine.stream_time import NO_TIME
+from streamkit.errors import CorruptionError
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
 
-NUMBERS = 5  # of a window, then of its record: order key, input, partition, offset
+COLUMNS = 5  # number of the closed window, order key, input, partition, offset
 
 
 def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -39,7 +40,7 @@ def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDAr
 
 @dataclass
 class Advances:
-    """What a reader has seen: by operator, the records that closed windows: of each window the number, and the record's place."""
+    """What a reader has seen: by aggregation, the earliest record that closed each window, of each piece that it took."""
 
     program: Program
     seen: dict[str, list[Numbers]] = field(default_factory=dict)
@@ -54,14 +55,16 @@ class Advances:
             if not len(ahead):
                 continue
             closed = closed_at(window, keys[ahead])
-            first = np.flatnonzero(np.diff(closed, prepend=closed[0] - 1))
-            rows = ahead[first]
-            origin = np.full((2, len(rows)), [[piece.input], [piece.partition]], np.int64)
-            self.seen.setdefault(operator.id, []).append(np.array([closed[first], keys[rows], *origin, offsets[rows]]).T)
+            passing = np.flatnonzero(np.diff(closed, prepend=closed[0] - 1))
+            places = ahead[passing]
+            table = np.empty((len(places), COLUMNS), np.int64)
+            table[:, 0], table[:, 1], table[:, 4] = closed[passing], keys[places], offsets[places]
+            table[:, 2:4] = piece.input, piece.partition
+            self.seen.setdefault(operator.id, []).append(table)
 
     def reached(self) -> ReachedBy:
-        """The report: by operator, the earliest record for each window, in their order."""
-        return tuple((operator, _packed(_earliest(seen))) for operator, seen in sorted(self.seen.items()))
+        """The report: by aggregation, the earliest record for each window, in their order."""
+        return tuple((name, encode_reached(_first_of_each(tables))) for name, tables in sorted(self.seen.items()))
 
 
 def closers(program: Program, number: int) -> Iterable[Operator]:
@@ -72,7 +75,7 @@ def closers(program: Program, number: int) -> Iterable[Operator]:
 def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
     """The place of results that were due at these moments: just before the record that moved stream time past them."""
     assert operator.closing is not None
-    seen = _seen(operator, reports)
+    seen = _earliest(operator.id, reports)
     if not len(seen):  # no record moved stream time, as at the end of a drain
         return {
             ORDER: pa.array(due),
@@ -99,7 +102,7 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
 
     It is that of an operator whose windows close at any millisecond, so that the reports have every record that moved its time.
     """
-    seen = _seen(operator, reports)
+    seen = _earliest(operator.id, reports)
     order, *origin = (rows[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in ORDER_COLUMNS)
     if not len(seen):
         return np.full(rows.num_rows, NO_TIME, np.int64)
@@ -112,27 +115,52 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
     return np.where((equal[:, 1] == order) & is_before, order, reached)
 
 
-def _seen(operator: Operator, reports: Sequence[ReachedBy]) -> Numbers:
-    """All reports on an operator as one: for each window the record that closed it."""
-    return _earliest([_unpacked(text) for report in reports for name, text in report if name == operator.id])
+def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> npt.NDArray[np.bool_]:
+    """Which rows are of records that moved the operator's stream time, which was `before` at the beginning of the epoch."""
+    window, seen = operator.closing, _earliest(operator.id, reports)
+    assert window is not None, f"{operator.id}: nobody notes which records move its stream time"
+    keys, rows = _numbers(batch, ORDER), np.zeros(batch.num_rows, bool)
+    ahead = np.flatnonzero(keys > before)
+    if not len(ahead) or not len(seen):
+        return rows
+    found = seen[np.minimum(np.searchsorted(seen[:, 0], closed_at(window, keys[ahead])), len(seen) - 1)]
+    own = np.stack([keys, *(_numbers(batch, name) for name in (INPUT, PARTITION, OFFSET))], axis=1)[ahead]
+    rows[ahead] = (found[:, 1:] == own).all(axis=1)
+    return rows
 
 
-def _earliest(seen: Sequence[Numbers]) -> Numbers:
+def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
+    values: Numbers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
+
+
+def _earliest(operator: str, reports: Sequence[ReachedBy]) -> Numbers:
     """For each window the earliest record that closed it, by the number of the window."""
-    if not seen:
-        return np.empty((0, NUMBERS), np.int64)
-    table = np.concatenate(seen)
+    return _first_of_each([decode_reached(table) for report in reports for name, table in report if name == operator])
+
+
+def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
+    """The first record of each window, by the number of the window."""
+    if not tables:
+        return np.empty((0, COLUMNS), np.int64)
+    table = np.concatenate(tables)
     table = table[np.lexsort(table.T[::-1])]
-    return table[np.diff(table[:, 0], prepend=table[0, 0] - 1) > 0] if len(table) else table
+    first: Numbers = table[np.diff(table[:, 0], prepend=table[0, 0] - 1) != 0]
+    return first
 
 
-def _packed(table: Numbers) -> str:
-    """Rows of numbers as text: a join of streams may have one for each millisecond, and rows that follow each other differ little."""
-    steps = np.diff(table, axis=0, prepend=np.zeros((1, NUMBERS), np.int64))
-    return base64.b64encode(zlib.compress(np.ascontiguousarray(steps.T).tobytes(), 1)).decode()
+def encode_reached(table: Numbers) -> str:
+    """A table as text: the differences from row to row, which are small, compressed."""
+    differences = np.diff(table, axis=0, prepend=np.zeros((1, COLUMNS), np.int64)).astype("<i8")
+    return base64.b85encode(zlib.compress(differences.T.tobytes(), 1)).decode()
 
 
-def _unpacked(text: str) -> Numbers:
-    """The inverse of `_packed`."""
-    steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int64).reshape(NUMBERS, -1)
-    return np.cumsum(steps.T, axis=0)
+def decode_reached(text: str) -> Numbers:
+    """The inverse of `encode_reached`; CorruptionError if the text is not such a table."""
+    data = zlib.decompress(base64.b85decode(text))
+    if len(data) % (COLUMNS * 8):
+        raise CorruptionError(
+            f"found a report of {len(data)} bytes on which records close windows; expected rows of {COLUMNS} numbers"
+        )
+    table: Numbers = np.cumsum(np.frombuffer(data, "<i8").reshape(COLUMNS, -1).T, axis=0)
+    return table

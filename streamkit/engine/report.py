@@ -9,7 +9,7 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.state.changelog import Offsets
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
-ReachedBy = tuple[tuple[str, str], ...]  # by the id of the operator, packed (see `streamkit.engine.advance`)
+ReachedBy = tuple[tuple[str, str], ...]  # by the id of the operator, as `streamkit.engine.advance` encodes it
 
 
 @dataclass(frozen=True)

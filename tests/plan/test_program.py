@@ -18,6 +18,8 @@ from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
+from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
+from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
@@ -28,6 +30,8 @@ from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.regroup import Regroup
 from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.operators.row_function import RowFunction
+from streamkit.plan.operators.session_aggregate import SessionAggregate
+from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.split import Branch, Split
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
@@ -113,6 +117,10 @@ def test_fingerprints_differ():
 
 CALL = TypedExpression("python", "void", (AMOUNT,), "look:0123")
 OTHERS = (
+    SessionAggregate("s", 1, ("x",), ("k",), "s", (TOTAL,), ("every",), WINDOW),
+    SlidingAggregate("w", 1, ("x",), ("k",), "s", (TOTAL,), ("final",), WINDOW),
+    FunctionSessionAggregate("fs", 1, ("x",), (("k",),), "s", CALL, (CALL,), CALL, ("every",), WINDOW, True),
+    FunctionSlidingAggregate("fw", 1, ("x",), (("k",),), "s", CALL, (CALL,), None, ("final",), WINDOW),
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),

@@ -18,7 +18,7 @@ from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.plan.windows import JoinWindow, TimeWindow, Windowing
+from streamkit.plan.windows import JoinWindow, TimeWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 STREAM_JOIN_KINDS = ("inner", "left", "outer")
@@ -77,7 +77,7 @@ class StreamStreamJoin(Node):
         instant = TimeWindow(1, 1, 0, 1)  # covers nothing: no final result is nearer than the size of its own window
         return max(self.left.delay_ms(instant), self.right.delay_ms(instant))
 
-    def delay_ms(self, window: TimeWindow) -> int:
+    def delay_ms(self, window: Window) -> int:
         """Rows with nulls come when their records' windows close, and carry the records' own times."""
         waits = [wait_ms(self.within, side) + self.delay_of_inputs_ms + 1 for side in PRESERVED_SIDES[self.how]]
         return max(super().delay_ms(window), *waits, 0)
