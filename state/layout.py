@@ -5,6 +5,11 @@ Operators, views and commands build and take apart state keys by the layout of t
 
     key      the key alone                                       tables, aggregates without windows
     window   the start of the window, then the key               windows, which close and expire by ranges of bytes
+    sliding  the start of the window, then the key               as window; records look for windows by key, too
+    session  the end of the session, the key, then its start     sessions, which close and expire by ranges of bytes
+
+Where windows are looked for by key, too, they are listed: under the time LISTED before the key, and 0 behind it, stands the
+list of a key's windows (`list_keys`).
 
 A new layout is one entry in LAYOUTS. What must be found by time (join buffers by bucket, what is due) has its time before the
 key; what must be found by key (sessions, versions) has its times behind it.
@@ -19,12 +24,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from streamkit.errors import CorruptionError
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.program import Store
 from streamkit.state.key import Numbers, join_keys, range_end, range_prefix, split_keys
+from streamkit.state.row import decode_rows, encode_rows
 
+LISTED = -(2**63)  # before every time: where the list of a key's windows stands
 MICROSECONDS = 1000
+PAIR_BYTES = 16
 UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -34,13 +44,26 @@ class Layout:
     The layout of a store's keys: how many times (ms) stand `before` and `after` the key columns.
 
     `columns` are the names under which a view shows the times. A name more than there are times is that of the window's end,
-    which is not in the key: all windows of a store have one size.
+    which is not in the key: all windows of a store have one size. `has_lists` says that the store lists the windows of each key.
     """
 
     name: str
     before: int = 0
     after: int = 0
     columns: tuple[str, ...] = ()
+    has_lists: bool = False
+
+    def list_keys(self, store_number: int, key_groups: npt.NDArray[Any], key_columns: Sequence[pa.Array]) -> pa.BinaryArray:
+        """The state keys under which the windows of each key are listed; ValueError if the layout has no lists."""
+        if not self.has_lists:
+            raise ValueError(f"a store of layout {self.name!r} lists no windows")
+        times = [np.full(len(key_groups), time, np.int64) for time in (LISTED, *[0] * (self.before + self.after - 1))]
+        return self.keys(store_number, key_groups, key_columns, times)
+
+    @property
+    def starts_first(self) -> bool:
+        """Whether the first time before the key is the start of the window."""
+        return self.before > 0 and not self.after
 
     def keys(
         self,
@@ -69,7 +92,10 @@ class Layout:
         The ranges [start, end) of a store's state keys, one a key group, in byte order if the groups are.
 
         With `first` or `last` only those whose first time (ms) is in [first, last); ValueError if none stands before the key.
+        Lists of windows are not among them.
         """
+        if self.has_lists:
+            first = LISTED + 1 if first is None else max(first, LISTED + 1)
         if not self.before and (first is not None or last is not None):
             raise ValueError(f"keys of layout {self.name!r} are not in the order of times; expected neither first nor last")
         return [
@@ -82,6 +108,7 @@ class Layout:
 
     def shown(self, times: Sequence[Numbers], size_ms: int | None = None) -> dict[str, pa.Array]:
         """The times as a view shows them, by column; `size_ms` is that of the store's windows."""
+        times = times[::-1] if self.after else times  # the end of a session stands before its start
         ends = [times[0] + size_ms] if len(self.columns) > len(times) and size_ms is not None else []
         return {name: _moments(time) for name, time in zip(self.columns, [*times, *ends], strict=True)}
 
@@ -91,6 +118,8 @@ LAYOUTS: Mapping[str, Layout] = {
     for layout in (
         Layout("key"),
         Layout("window", before=1, columns=(WINDOW_START, WINDOW_END)),
+        Layout("sliding", before=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
+        Layout("session", before=1, after=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
     )
 }
 
@@ -98,6 +127,44 @@ LAYOUTS: Mapping[str, Layout] = {
 def layout_of(store: Store) -> Layout:
     """The layout of a store's keys."""
     return LAYOUTS[store.layout]
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The windows of keys: the position of each one's key, its start and its end (ms)."""
+
+    keys: Numbers
+    starts: Numbers
+    ends: Numbers
+
+    def take(self, kept: npt.NDArray[Any]) -> Listed:
+        """The windows at these positions, or where a mask is true."""
+        return Listed(self.keys[kept], self.starts[kept], self.ends[kept])
+
+
+def encode_lists(listed: Listed, rows: int) -> pa.BinaryArray:
+    """The lists of so many keys, by their positions, in the order of the windows' ends; null for a key without windows."""
+    order = np.lexsort((listed.starts, listed.ends, listed.keys))
+    pairs = np.stack([listed.starts, listed.ends], axis=1)[order].astype("<i8")
+    counts = np.bincount(listed.keys, minlength=rows)
+    offsets = np.concatenate([[0], np.cumsum(counts)]) * pairs.itemsize * 2
+    bytes_of_keys = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), rows, [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(pairs.tobytes())]
+    ).cast(pa.binary())
+    encoded = encode_rows([bytes_of_keys])
+    return encoded if (counts > 0).all() else encoded.take(pa.array(np.arange(rows), mask=counts == 0))
+
+
+def decode_lists(values: pa.BinaryArray) -> Listed:
+    """The inverse of `encode_lists`; CorruptionError if bytes are not such a list."""
+    (lists,) = decode_rows(values, ["binary"])
+    lengths = pc.binary_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if (lengths % PAIR_BYTES).any():
+        raise CorruptionError(
+            f"found a list of windows of {lengths.max()} bytes; expected pairs of times, of {PAIR_BYTES} bytes each"
+        )
+    pairs = np.frombuffer(b"".join(value for value in lists.to_pylist() if value), "<i8").reshape(-1, 2).astype(np.int64)
+    return Listed(np.repeat(np.arange(len(lists)), lengths // PAIR_BYTES), pairs[:, 0], pairs[:, 1])
 
 
 def _moments(times: Numbers) -> pa.Array:

@@ -24,11 +24,13 @@ from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.whole_number import as_whole_number
+from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, Store
 from streamkit.state.format import decode_states, is_earlier
+from streamkit.state.key import Numbers
 from streamkit.state.key_group import task_of_key_group
-from streamkit.state.layout import layout_of
+from streamkit.state.layout import MICROSECONDS, decode_lists, layout_of
 from streamkit.state.row import decode_rows
 from streamkit.state.snapshot import Snapshot, find_store, program_of, snapshot_of_store
 from streamkit.state.task_state import StoreAheadError, TaskState, read_changelogs, read_state
@@ -72,9 +74,9 @@ class StoreView:
     """
     A store of an application, read from outside; each call sees the newest committed epoch, whole.
 
-    Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their
-    start, `window_start=`. Times are datetimes, ISO 8601 text or milliseconds since 1970, UTC unless they have a zone;
-    ConfigError if a time is none of these.
+    Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their start,
+    `window_start=`. Without it all sessions or sliding windows of a key are found. Times are datetimes, ISO
+    8601 text or milliseconds since 1970, UTC unless they have a zone; ConfigError if a time is none of these.
     """
 
     log: OpenLog
@@ -98,20 +100,22 @@ class StoreView:
         """What there is to say in a line: the key, the windows and the other columns."""
         store, layout = self.store, layout_of(self.store)
         others = [name for name in self.schema.names if name not in (*store.key.names, *layout.columns)]
-        windows = [] if store.window_size_ms is None else [f"windows of {duration_text(store.window_size_ms)}"]
+        windows = [layout.name] if layout.columns else []
+        if store.window_size_ms is not None:
+            windows = [f"windows of {duration_text(store.window_size_ms)}"]
         return "; ".join([f"key {', '.join(store.key.names)}", *windows, f"columns {', '.join(others)}"])
 
     def get(self, *key: Any, window_start: Any = None, **named: Any) -> dict[str, Any] | None:
-        """The row of a key (and window), as a dict; None if there is none."""
+        """The row of a key (and window), as a dict; None if there is none. Of sessions and sliding windows the first, unless given."""
         return next(iter(rows_of(None, self.find(*key, window_start=window_start, **named))), None)
 
     def find(self, *key: Any, window_start: Any = None, **named: Any) -> pa.Table:
-        """The row of a key (and window), as a table; without rows if there is none."""
+        """The row of a key (and window), or of all sessions or sliding windows of a key, as a table; without rows if there is none."""
         return self._whole(lambda view: view._find(key, named, window_start))
 
     def range(self, start: Any = None, end: Any = None) -> pa.Table:
         """The rows of windows that start in [start, end), or of a table without windows all rows; either bound may be left out."""
-        if self.store.window_size_ms is None and (start is not None or end is not None):
+        if not layout_of(self.store).columns and (start is not None or end is not None):
             raise ConfigError(f"the store {self.store.name!r} has no windows; expected neither start nor end")
         first, last = (None if bound is None else _milliseconds(bound) for bound in (start, end))
         return self._whole(lambda view: view._scan(first, last))
@@ -158,24 +162,41 @@ class StoreView:
         return replace(self, snapshot=found, program=found.program, store=found.program.store(self.store.name))
 
     def _find(self, key: Sequence[Any], named: Mapping[str, Any], window_start: Any) -> pa.Table:
-        columns = self._key_columns(key, named)
-        if (window_start is None) == (self.store.window_size_ms is not None):
+        columns, layout = self._key_columns(key, named), layout_of(self.store)
+        if (window_start is None) == bool(layout.columns) and not (window_start is None and layout.has_lists):
             raise ConfigError(
                 f"the store {self.store.name!r} is {'' if window_start is None else 'not '}windowed; "
                 f"expected {'' if window_start is None else 'no '}window_start="
             )
-        group = key_groups(columns, self.program.key_groups)
+        group = key_groups(columns, self.program.key_groups).astype(np.int64)
+        if layout.has_lists:
+            start = None if window_start is None else _milliseconds(window_start)
+            (found,) = self._read([_one(int(group[0]))], lambda state, _: self._listed(state, group, columns, start))
+            return pa.Table.from_batches([found])
         times = [] if window_start is None else [np.array([_milliseconds(window_start)], np.int64)]
         keys = layout_of(self.store).keys(self._number, group, columns, times)
         (values,) = self._read([_one(int(group[0]))], lambda state, _: state.get(keys))
         return pa.Table.from_batches([self._rows(keys, values)]).slice(0, 1 - values.null_count)
 
+    def _listed(self, state: TaskState, group: Numbers, columns: Sequence[pa.Array], start: int | None) -> pa.RecordBatch:
+        """The windows that the store lists for a key, or the one that starts at `start`."""
+        layout = layout_of(self.store)
+        listed = decode_lists(state.get(layout.list_keys(self._number, group, columns)))
+        listed = listed if start is None else listed.take(listed.starts == start)
+        places = pa.array(listed.keys)
+        times = (listed.ends, listed.starts) if layout.after else (listed.starts,)
+        keys = layout.keys(self._number, group[listed.keys], [column.take(places) for column in columns], times)
+        values = state.get(keys)
+        return self._rows(keys, values).filter(values.is_valid())
+
     def _scan(self, first: int | None, last: int | None) -> pa.Table:
         """The rows whose windows start in [first, last) (ms), or all."""
         layout, number = layout_of(self.store), self._number
         tasks = [self._snapshot.groups(task) for task in range(self._snapshot.application.tasks)]
-        found = self._read(tasks, lambda state, groups: state.scan(layout.ranges(number, groups, first, last)))
-        return pa.Table.from_batches([self._rows(keys, values) for keys, values in found])
+        bounds = (first, last) if layout.starts_first else (None, None)
+        found = self._read(tasks, lambda state, groups: state.scan(layout.ranges(number, groups, *bounds)))
+        rows = [self._rows(keys, values) for keys, values in found]
+        return pa.Table.from_batches(rows if layout.starts_first else [_starting(batch, first, last) for batch in rows])
 
     def _first(self, count: int) -> pa.Table:
         """The first rows of a scan, at most `count`: it stops reading at the key group that has enough."""
@@ -271,6 +292,17 @@ def open_views(log: OpenLog, application: str) -> list[StoreView]:
     """The views of all stores of an application."""
     program = log.catalog.read(lambda transaction: program_of(transaction, application))
     return [StoreView(log, application, program, store) for store in program.stores]
+
+
+def _starting(rows: pa.RecordBatch, first: int | None, last: int | None) -> pa.RecordBatch:
+    """The rows whose windows start in [first, last) (ms)."""
+    if first is None and last is None:
+        return rows
+    starts = rows[WINDOW_START].cast(pa.int64()).to_numpy() // MICROSECONDS
+    kept = np.ones(len(starts), bool)
+    kept &= True if first is None else starts >= first
+    kept &= True if last is None else starts < last
+    return rows.filter(pa.array(kept))
 
 
 def _one(group: int) -> Groups:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
-    from streamkit.dsl.windows import hopping, tumbling
+    from streamkit.dsl.windows import hopping, session, sliding, tumbling, within
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
     from streamkit.launch.main import main
@@ -57,7 +57,10 @@ _HOMES = {
     "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
     "run": "streamkit.launch.run",
+    "session": "streamkit.dsl.windows",
+    "sliding": "streamkit.dsl.windows",
     "tumbling": "streamkit.dsl.windows",
+    "within": "streamkit.dsl.windows",
 }
 
 __all__ = [
@@ -80,7 +83,10 @@ __all__ = [
     "main",
     "open_log",
     "run",
+    "session",
+    "sliding",
     "tumbling",
+    "within",
 ]
 __version__ = "0.1.0"
 

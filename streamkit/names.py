@@ -45,12 +45,13 @@ KEY_GROUP = "_key_group"
 CHANGE = "_change"  # what a row does to the group it travels to (see `streamkit.engine.changes`)
 WINDOW = "_window"  # start of the window a row was assigned to, ms
 ROW_NUMBER = "_row"  # which row of a batch one comes from, in what a function of batches gives
+ALONE = "_alone"  # true: a row of a join found no partner when it came; only in stores
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET)
-RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, WINDOW, ROW_NUMBER))
+RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, WINDOW, ROW_NUMBER, ALONE))
 
 CATALOG_FILE = "catalog.db"
 IDENTITY_FOLDER = "identity"

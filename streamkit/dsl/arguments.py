@@ -22,6 +22,7 @@ from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operators.function_aggregate import Folding
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
 from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
+from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow, Window
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -99,6 +100,18 @@ def joined(on: Any) -> tuple[tuple[str, str], ...] | None:
     return tuple(pairs)
 
 
+def join_window(within: Any) -> JoinWindow:
+    """The window of a join of streams; TopologyError if it is none."""
+    if isinstance(within, JoinWindow):
+        return within
+    found = "two streams are joined without within=" if within is None else f"within={within!r} is no window of a join"
+    raise TopologyError(
+        f"{found}; expected how far apart in time two records may be and how long to wait for late ones, "
+        'such as within=sk.within("5 seconds", grace="1 minute"), or sk.within(before=…, after=…, grace=…)',
+        user_location(),
+    )
+
+
 def handle_node(handle: object, topology: Topology, verb: str, expected: str) -> Node:
     """The node behind a handle on a stream or table; TopologyError if it is something else, or of another topology."""
     node, owner = getattr(handle, "node", None), getattr(handle, "topology", None)
@@ -109,6 +122,17 @@ def handle_node(handle: object, topology: Topology, verb: str, expected: str) ->
             f"cannot {verb} a {node.relation.replace('_', ' ')} of another topology; expected {expected}", user_location()
         )
     return node
+
+
+def windowed(window: Any, own: Window | None) -> Window:
+    """The windows of groups; TopologyError if they are none, or the groups have windows of their `own` already."""
+    if not isinstance(window, TimeWindow | SessionWindow | SlidingWindow):
+        raise TopologyError(
+            f"windowed_by() was given {window!r}; expected tumbling(…), hopping(…), session(…) or sliding(…)", user_location()
+        )
+    if own is not None:
+        raise TopologyError(f"the groups have windows already: {own}; expected windowed_by() once", user_location())
+    return window
 
 
 def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import GroupKey
 from streamkit.plan.operators.function_aggregate import FunctionAggregateNode
 from streamkit.plan.python_function import PythonFunction
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.windows import Window
 
 if TYPE_CHECKING:
     from streamkit.dsl.grouped import Grouped
@@ -35,7 +35,7 @@ class Cogrouped(ForeignNames):
     """The records of several streams, grouped by keys of the same types, each with its function."""
 
     streams: tuple[CogroupedStream, ...]
-    window: TimeWindow | None
+    window: Window | None
     topology: Topology = field(compare=False)
 
     def __repr__(self) -> str:
@@ -53,13 +53,9 @@ class Cogrouped(ForeignNames):
             )
         return replace(self, streams=(*self.streams, CogroupedStream(node, grouped.key, function)), window=window)
 
-    def windowed_by(self, window: TimeWindow) -> Cogrouped:
+    def windowed_by(self, window: Window) -> Cogrouped:
         """Divide each group into windows of event time, as `Grouped.windowed_by` does."""
-        if not isinstance(window, TimeWindow):
-            raise TopologyError(f"windowed_by() was given {window!r}; expected tumbling(…) or hopping(…)", user_location())
-        if self.window is not None:
-            raise TopologyError(f"the groups have windows already: {self.window}; expected windowed_by() once", user_location())
-        return replace(self, window=window)
+        return replace(self, window=arguments.windowed(window, self.window))
 
     def aggregate(
         self,

@@ -29,6 +29,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "explode": 'flat_map(F.explode("column"))', "branch": 'split().branch(condition, "name").default("rest")',
         **dict.fromkeys(("map_in_arrow", "map_in_pandas", "map_partitions"), 'map_batches(function, schema="column type")'),
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
+        **dict.fromkeys(("interval_join", "window_join"), 'join(stream, within=sk.within("5 s", grace="0 s"))'),
     },
     "Table": _OF_BOTH | {
         "to_changelog_stream": "to_stream()", "changes": "to_stream()", "suppress": 'emit("final")', "until_window_closes": 'emit("final")',
@@ -40,6 +41,7 @@ FOREIGN: dict[str, dict[str, str]] = {
     },
     "Grouped": {
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
+        **dict.fromkeys(("session", "session_window"), "windowed_by(sk.session(…))"), "sliding": "windowed_by(sk.sliding(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
         "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)", "fold": "aggregate(initial, update, schema)",
     },

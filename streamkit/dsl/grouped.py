@@ -11,14 +11,13 @@ from streamkit.dsl.cogrouped import Cogrouped, CogroupedStream
 from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
-from streamkit.errors import TopologyError
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.function_aggregate import Folding, FunctionAggregateNode
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.windows import Window
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import Table
@@ -31,7 +30,7 @@ class Grouped(ForeignNames):
 
     node: Node
     key: tuple[arguments.NamedExpression, ...] | None
-    window: TimeWindow | None
+    window: Window | None
     topology: Topology = field(compare=False)
 
     def __repr__(self) -> str:
@@ -44,17 +43,13 @@ class Grouped(ForeignNames):
         key = named_text(self.key) if self.key else "key"
         return f"group by {key}" + (f", {self.window}" if self.window else "")
 
-    def windowed_by(self, window: TimeWindow) -> Grouped:
+    def windowed_by(self, window: Window) -> Grouped:
         """
-        Divide each group into windows of event time: `tumbling(…)` or `hopping(…)`.
+        Divide each group into windows of event time: `tumbling(…)`, `hopping(…)`, `session(…)` or `sliding(…)`.
 
             flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
         """
-        if not isinstance(window, TimeWindow):
-            raise TopologyError(f"windowed_by() was given {window!r}; expected tumbling(…) or hopping(…)", user_location())
-        if self.window is not None:
-            raise TopologyError(f"the groups have windows already: {self.window}; expected windowed_by() once", user_location())
-        return replace(self, window=window)
+        return replace(self, window=arguments.windowed(window, self.window))
 
     def agg(self, *columns: Column, store: str | None = None, **named: Column) -> Table:
         """

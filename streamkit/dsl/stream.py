@@ -15,7 +15,7 @@ from streamkit.dsl.split import Split
 from streamkit.errors import TopologyError
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
-from streamkit.plan.node import Node
+from streamkit.plan.node import Node, words
 from streamkit.plan.operators.explode import ExplodeNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
@@ -24,7 +24,9 @@ from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.peek import ForeachNode, PeekNode
 from streamkit.plan.operators.project import Drop, Rename, Select, SelectKey, WithColumns
 from streamkit.plan.operators.repartition import RepartitionNode
+from streamkit.plan.operators.stream_stream_join import StreamStreamJoin
 from streamkit.plan.operators.write import To
+from streamkit.plan.windows import JoinWindow
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import GlobalTable, Table
@@ -221,26 +223,42 @@ class Stream(ForeignNames):
 
     def join(
         self,
-        table: Table | GlobalTable,
+        other: Table | GlobalTable | Stream,
         on: str | Iterable[str] | Mapping[str, str] | None = None,
         how: str = "inner",
         *,
+        within: JoinWindow | None = None,
         suffix: str | None = None,
         name: str | None = None,
     ) -> Stream:
         """
-        Add the columns of the table's row that has the same key, as of the record's place in the order of time.
+        Add the columns of a table's row, or of another stream's records, with the same key.
+
+        A table is joined as it is at the record's place in the order of time.
 
         `on` names the columns to look up by: one name, a list, or {stream column: table column}. They must be the table's whole key.
         Without it, the stream's key is looked up. `how` is "inner" (records without a row are dropped) or "left" (they are
         kept, with nulls). The table's own key columns are not repeated in the result. Joining a table leaves the stream keyed by `on`;
         joining a global table leaves its key. A column that both have is an error unless `suffix` is given, which is appended to the table's.
 
+        Another stream is joined `within` a window of time: each pair of records with the same key whose event times are close enough
+        gives a row, at the later of both times. `on` may be any columns of both. `how` may also be "outer". A record that finds no
+        partner gives a row with nulls when its window and grace have passed, or at once if its key is null; an inner join drops it.
+
             flights.join(planes, on="tailnum", how="left")
+            views.join(clicks, within=sk.within(after="1 minute", grace="5 seconds"), how="left")
         """
-        right = self._table_of(table)
-        node = Join(self.node, right, how, arguments.joined(on), suffix, name=name, at=user_location())
-        return self._step(node)
+        right = arguments.handle_node(other, self.topology, "join with", "a table, a global table or a stream of the topology")
+        if isinstance(other, Stream):
+            window, pairs = arguments.join_window(within), arguments.joined(on)
+            return self._step(StreamStreamJoin(self.node, right, window, how, pairs, suffix, name=name, at=user_location()))
+        if within is not None:
+            raise TopologyError(
+                f"a stream meets a {words(right.relation)} as it is at each record's place in the order, and found within=; "
+                "expected no within=, or a stream",
+                user_location(),
+            )
+        return self._step(Join(self.node, right, how, arguments.joined(on), suffix, name=name, at=user_location()))
 
     def merge(self, *streams: Stream, name: str | None = None) -> Stream:
         """
@@ -337,9 +355,6 @@ class Stream(ForeignNames):
 
     def _step(self, node: Node) -> Stream:
         return Stream(node, self.topology)
-
-    def _table_of(self, table: object) -> Node:
-        return arguments.handle_node(table, self.topology, "join with", "a table or a global table of the topology")
 
 
 def negated(predicate: Expression) -> Expression:

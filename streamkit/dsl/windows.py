@@ -6,22 +6,23 @@ import datetime as dt
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.duration import duration_ms
+from streamkit.plan.duration import duration_ms, signed_duration_ms
 from streamkit.plan.location import user_location
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow
 
 Duration = dt.timedelta | str
 Lengths = ParamSpec("Lengths")
+AnyWindow = TypeVar("AnyWindow")
 
 
-def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths, TimeWindow]:
+def _asking_for_grace(window: Callable[Lengths, AnyWindow]) -> Callable[Lengths, AnyWindow]:
     """The same function; TopologyError, with the correct call, if `grace` is not given by name."""
 
     @wraps(window)
-    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> TimeWindow:
+    def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> AnyWindow:
         if "grace" not in named:
             raise TopologyError(_without_grace(window, lengths, named), user_location())
         return window(*lengths, **named)
@@ -29,7 +30,7 @@ def _asking_for_grace(window: Callable[Lengths, TimeWindow]) -> Callable[Lengths
     return asking
 
 
-def _without_grace(window: Callable[..., TimeWindow], lengths: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+def _without_grace(window: Callable[..., object], lengths: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     """The message, with the lengths that were given; a surplus one is taken for the grace."""
     places = [one for one in inspect.signature(window).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     grace = lengths[len(places)] if len(lengths) > len(places) else "0 s"
@@ -73,8 +74,77 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
     return _window(size, advance, grace, retention)
 
 
+@_asking_for_grace
+def session(gap: Duration, *, grace: Duration, retention: Duration | None = None) -> SessionWindow:
+    """
+    Windows of activity: records of a group that are at most `gap` apart are in one session.
+
+    A result's `window_start` is the time of the session's first record and `window_end` that of its last, which is part of the
+    session. A record that is near two sessions merges them: `emit("every")` deletes each of them, then gives the new one. A
+    session is closed, and `emit("final")` gives its result, when stream time is more than gap + grace past its last record; a
+    record that could only extend a closed session is late. Everything else is as in `tumbling`.
+
+        session("30 minutes", grace="5 minutes")
+    """
+    gap_ms, grace_ms = duration_ms(gap, "session gap"), duration_ms(grace, "grace")
+    return SessionWindow(gap_ms, grace_ms, _retention_ms(retention, gap_ms + grace_ms))
+
+
+@_asking_for_grace
+def sliding(difference: Duration, *, grace: Duration, retention: Duration | None = None) -> SlidingWindow:
+    """
+    Windows of the records of a group that are at most `difference` apart: [start, start + difference], both ends included.
+
+    One window ends at each record, and one begins a millisecond behind each record that others follow within that time; a window
+    without records does not exist. A window is closed when stream time is more than `grace` past its end. Windows do not begin
+    before 1970: records within `difference` of that moment share the window that begins there. Everything else is as in
+    `tumbling`; `retention` is twice the difference and the grace unless given.
+
+        sliding("10 minutes", grace="1 minute")
+    """
+    difference_ms, grace_ms = duration_ms(difference, "time difference"), duration_ms(grace, "grace")
+    return SlidingWindow(difference_ms, grace_ms, _retention_ms(retention, 2 * difference_ms + grace_ms))
+
+
+@_asking_for_grace
+def within(
+    around: Duration | None = None, *, before: Duration | None = None, after: Duration | None = None, grace: Duration
+) -> JoinWindow:
+    """
+    Which records of two streams meet in a join: those whose event times are at most `around` apart.
+
+    With `before` and `after`, a record of the left stream at t meets those of the right one in [t - before, t + after], both ends
+    included; what is left out is 0. Either may be negative: `before="-5 seconds", after="1 minute"` are records 5 seconds to a
+    minute later. `grace` is how long past that a record without a partner waits for late ones, before a left or outer
+    join gives its row with nulls. Lengths are timedelta or text. TopologyError if -before is more than after.
+
+        clicks.join(views, within=sk.within("5 seconds", grace="1 minute"))
+        orders.join(payments, within=sk.within(after="1 hour", grace="0 s"))
+    """
+    if (around is None) == (before is None and after is None):
+        raise TopologyError(
+            "within() takes either one length for both sides, or before= and after=; "
+            'expected within("5 seconds", grace="0 s"), or within(before="1 minute", after="5 minutes", grace="0 s")',
+            user_location(),
+        )
+    if around is not None:
+        before_ms = after_ms = duration_ms(around, "length of the join window")
+    else:
+        before_ms, after_ms = (
+            0 if length is None else signed_duration_ms(length, f"{what} of the join window")
+            for length, what in ((before, "before"), (after, "after"))
+        )
+    try:
+        return JoinWindow(before_ms, after_ms, duration_ms(grace, "grace"))
+    except TopologyError as error:
+        raise TopologyError(str(error), user_location()) from None
+
+
 def _window(size: Duration, advance: Duration, grace: Duration, retention: Duration | None) -> TimeWindow:
     size_ms = duration_ms(size, "window size")
     grace_ms = duration_ms(grace, "grace")
-    retention_ms = size_ms + grace_ms if retention is None else duration_ms(retention, "retention")
-    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, retention_ms)
+    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, _retention_ms(retention, size_ms + grace_ms))
+
+
+def _retention_ms(retention: Duration | None, unless_given_ms: int) -> int:
+    return unless_given_ms if retention is None else duration_ms(retention, "retention")

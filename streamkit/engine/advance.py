@@ -2,13 +2,15 @@
 Which record closes a window.
 
 A final result comes just before the record that moves stream time past its due moment, as in Kafka Streams. Only the readers
-see which record that is. For every aggregation with final results, a reader reports the first of its records to pass each due
+see which record that is. For every operator that gives results when time passes, a reader reports the first of its records to pass each due
 moment, and a kernel takes the earliest of all reports. So the place of a final result depends neither on the number of tasks
 nor on how the input is cut.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,11 +21,15 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import Slice
 from streamkit.engine.place import WITHOUT_RECORD, Numbers
-from streamkit.engine.report import Reached, ReachedBy
-from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
+from streamkit.engine.report import ReachedBy
+from streamkit.engine.stream_time import NO_TIME
+from streamkit.errors import CorruptionError
+from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
+
+COLUMNS = 5  # number of the closed window, order key, input, partition, offset
 
 
 def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -34,10 +40,10 @@ def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDAr
 
 @dataclass
 class Advances:
-    """What a reader has seen: by aggregation and closed window, the earliest record that closed it."""
+    """What a reader has seen: by aggregation, the earliest record that closed each window, of each piece that it took."""
 
     program: Program
-    first: dict[tuple[str, int], Reached] = field(default_factory=dict)
+    seen: dict[str, list[Numbers]] = field(default_factory=dict)
 
     def take(self, piece: Slice, keys: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], context: Context) -> None:
         """Note the records of one partition, in their order, that pass a due moment."""
@@ -49,19 +55,16 @@ class Advances:
             if not len(ahead):
                 continue
             closed = closed_at(window, keys[ahead])
-            for row in np.flatnonzero(np.diff(closed, prepend=closed[0] - 1)):
-                place = int(ahead[row])
-                self._note(operator.id, (int(closed[row]), int(keys[place]), piece.input, piece.partition, int(offsets[place])))
+            passing = np.flatnonzero(np.diff(closed, prepend=closed[0] - 1))
+            places = ahead[passing]
+            table = np.empty((len(places), COLUMNS), np.int64)
+            table[:, 0], table[:, 1], table[:, 4] = closed[passing], keys[places], offsets[places]
+            table[:, 2:4] = piece.input, piece.partition
+            self.seen.setdefault(operator.id, []).append(table)
 
     def reached(self) -> ReachedBy:
         """The report: by aggregation, the earliest record for each window, in their order."""
-        ids = sorted({operator for operator, _ in self.first})
-        return tuple((name, tuple(sorted(seen for (other, _), seen in self.first.items() if other == name))) for name in ids)
-
-    def _note(self, operator: str, seen: Reached) -> None:
-        known = self.first.get((operator, seen[0]))
-        if known is None or seen[1:] < known[1:]:
-            self.first[operator, seen[0]] = seen
+        return tuple((name, encode_reached(_first_of_each(tables))) for name, tables in sorted(self.seen.items()))
 
 
 def closers(program: Program, number: int) -> Iterable[Operator]:
@@ -93,10 +96,71 @@ def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) 
     }
 
 
-def _earliest(operator: str, reports: Sequence[ReachedBy]) -> npt.NDArray[np.int64]:
+def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[ReachedBy]) -> Numbers:
+    """
+    The stream time that records of this epoch had reached just before each row's place; NO_TIME where none had moved it.
+
+    It is that of an operator whose windows close at any millisecond, so that the reports have every record that moved its time.
+    """
+    seen = _earliest(operator.id, reports)
+    order, *origin = (rows[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in ORDER_COLUMNS)
+    if not len(seen):
+        return np.full(rows.num_rows, NO_TIME, np.int64)
+    found = np.searchsorted(seen[:, 1], order)
+    reached = np.where(found > 0, seen[found - 1, 1], NO_TIME)
+    equal = seen[np.minimum(found, len(seen) - 1)]
+    is_before = np.zeros(rows.num_rows, bool)
+    for own, other in reversed(list(zip(origin, equal.T[2:], strict=True))):
+        is_before = (other < own) | ((other == own) & is_before)
+    return np.where((equal[:, 1] == order) & is_before, order, reached)
+
+
+def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> npt.NDArray[np.bool_]:
+    """Which rows are of records that moved the operator's stream time, which was `before` at the beginning of the epoch."""
+    window, seen = operator.closing, _earliest(operator.id, reports)
+    assert window is not None, f"{operator.id}: nobody notes which records move its stream time"
+    keys, rows = _numbers(batch, ORDER), np.zeros(batch.num_rows, bool)
+    ahead = np.flatnonzero(keys > before)
+    if not len(ahead) or not len(seen):
+        return rows
+    found = seen[np.minimum(np.searchsorted(seen[:, 0], closed_at(window, keys[ahead])), len(seen) - 1)]
+    own = np.stack([keys, *(_numbers(batch, name) for name in (INPUT, PARTITION, OFFSET))], axis=1)[ahead]
+    rows[ahead] = (found[:, 1:] == own).all(axis=1)
+    return rows
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
+    values: Numbers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
+
+
+def _earliest(operator: str, reports: Sequence[ReachedBy]) -> Numbers:
     """For each window the earliest record that closed it, by the number of the window."""
-    rows = [seen for report in reports for name, all_seen in report if name == operator for seen in all_seen]
-    if not rows:
-        return np.empty((0, 5), np.int64)
-    table = np.array(sorted(rows), np.int64)
-    return table[np.unique(table[:, 0], return_index=True)[1]]
+    return _first_of_each([decode_reached(table) for report in reports for name, table in report if name == operator])
+
+
+def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
+    """The first record of each window, by the number of the window."""
+    if not tables:
+        return np.empty((0, COLUMNS), np.int64)
+    table = np.concatenate(tables)
+    table = table[np.lexsort(table.T[::-1])]
+    first: Numbers = table[np.diff(table[:, 0], prepend=table[0, 0] - 1) != 0]
+    return first
+
+
+def encode_reached(table: Numbers) -> str:
+    """A table as text: the differences from row to row, which are small, compressed."""
+    differences = np.diff(table, axis=0, prepend=np.zeros((1, COLUMNS), np.int64)).astype("<i8")
+    return base64.b85encode(zlib.compress(differences.T.tobytes(), 1)).decode()
+
+
+def decode_reached(text: str) -> Numbers:
+    """The inverse of `encode_reached`; CorruptionError if the text is not such a table."""
+    data = zlib.decompress(base64.b85decode(text))
+    if len(data) % (COLUMNS * 8):
+        raise CorruptionError(
+            f"found a report of {len(data)} bytes on which records close windows; expected rows of {COLUMNS} numbers"
+        )
+    table: Numbers = np.cumsum(np.frombuffer(data, "<i8").reshape(COLUMNS, -1).T, axis=0)
+    return table

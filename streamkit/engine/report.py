@@ -9,8 +9,7 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.state.changelog import Offsets
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
-Reached = tuple[int, int, int, int, int]  # number of the closed window, order key, input, partition, offset
-ReachedBy = tuple[tuple[str, tuple[Reached, ...]], ...]  # by the id of the aggregation
+ReachedBy = tuple[tuple[str, str], ...]  # by the id of the operator, as `streamkit.engine.advance` encodes it
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class SplitReport:
     """
     What a reader took and sent: records consumed, and a digest of the rows it sent.
 
-    `advances` are the records that moved stream time past the close of windows (see `streamkit.engine.advance`).
+    `advances` are the records that moved stream time past the close of windows.
     """
 
     number: int

@@ -146,6 +146,22 @@ class Functions:
         before = self.initial() if state is None else state
         return self._called(self._updates[place], before, row)
 
+    def extend(self, states: Sequence[Value], row: Mapping[str, Any] | None, place: int = 0) -> Value | None:
+        """
+        The state of a session that a row makes of others, given in the order of time.
+
+        It begins with the initial value, each state is merged into it, and the row comes last. A reduction merges by its function.
+        """
+        if self._initial is None:
+            merged: Value | None = None
+            for state in states:
+                merged = state if merged is None else self._called(self._updates[place], merged, state)
+            return self.update(merged, row, place)
+        merged = self.initial()
+        for state in states:
+            merged = self.merge(merged, state)
+        return self._called(self._updates[place], merged, row)
+
     def merge(self, one: Value | None, other: Value | None) -> Value | None:
         """The state of two groups together."""
         assert self._merge is not None, "the aggregation has no function that merges"

@@ -57,7 +57,7 @@ class _PerGroup:
 
     @cached_property
     def runs(self) -> Runs:
-        order = _stable_order(self.groups.codes)
+        order = stable_order(self.groups.codes)
         codes, used = self.groups.codes[order], self.groups.used
         return Runs(order, np.searchsorted(codes, used, "left"), np.searchsorted(codes, used, "right"))
 
@@ -118,7 +118,7 @@ def per_group(groups: Groups) -> Accumulator:
 
 def within_groups(codes: Codes) -> Accumulator:
     """One value for each row: the rows of its group up to and including it, combined."""
-    order = _stable_order(codes)
+    order = stable_order(codes)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     return _WithinGroups(order, starts, np.diff(starts, append=len(codes)))
 
@@ -182,7 +182,7 @@ def _or_neutral(values: Values, valid: Mask | None, neutral: Any) -> Values:
     return filled
 
 
-def _stable_order(codes: Codes) -> Codes:
+def stable_order(codes: Codes) -> Codes:
     """Row numbers in the order of the codes, which are not negative; numpy sorts 16 bits at a time in linear time."""
     if len(codes) == 0 or codes.max() >> 32:
         return np.argsort(codes, kind="stable")

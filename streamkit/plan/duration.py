@@ -36,12 +36,18 @@ def duration_ms(value: dt.timedelta | str, what: str = "duration") -> int:
     which names `what`, for anything else: a bare number, a calendar unit, a fraction of a millisecond, a negative
     length, more than 100 years.
     """
+    length_ms = signed_duration_ms(value, what)
+    if length_ms < 0:
+        raise ConfigError(f"the {what} {str(value)!r} is negative; expected a length of time")
+    return length_ms
+
+
+def signed_duration_ms(value: dt.timedelta | str, what: str = "duration") -> int:
+    """As `duration_ms`, of a length that may be negative, such as "-5 seconds"."""
     exact_ms = _exact_ms(value, what)
     if exact_ms != int(exact_ms):
         raise ConfigError(f"the {what} {value!r} is not a whole number of milliseconds; expected one")
-    if exact_ms < 0:
-        raise ConfigError(f"the {what} {str(value)!r} is negative; expected a length of time")
-    if exact_ms >= DURATION_MAX_MS:
+    if abs(exact_ms) >= DURATION_MAX_MS:
         raise ConfigError(f"the {what} {str(value)!r} is 100 years or more; expected less: is the unit right?")
     return int(exact_ms)
 

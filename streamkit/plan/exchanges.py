@@ -52,9 +52,10 @@ def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
 
 def _moved(step: Step, place: int, source: Step, exchange: Exchange, moves: _Moves) -> str:
     """Add both ends of an edge, and return the id of the end that receives."""
+    name = step.inputs[place]
     edge = Edge(len(moves.edges), source.stage, step.stage, exchange.key, source.schema)
     ends = f"{step.id}:{place}:" if place else f"{step.id}:"
-    send = Send(f"{ends}send", source.stage, (step.inputs[place],), edge.number, exchange.key, exchange.keep_null_keys)
+    send = Send(f"{ends}send", source.stage, (name,), edge.number, exchange.key, exchange.keep_null_keys)
     receive = Receive(f"{ends}receive", step.stage, (send.id,), edge.number, exchange.key)
     moves.edges.append(edge)
     moves.steps += [replace(source, operator=send), replace(source, operator=receive)]

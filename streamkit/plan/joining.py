@@ -71,7 +71,7 @@ def joined_names(join: JoinNode, left: Schema, right: Schema, right_key: Sequenc
     if clashes and join.suffix is None:
         raise TopologyError(
             f"both sides of the join have the column {clashes[0]!r}; expected suffix='_…' for the {side}'s columns, "
-            f"or table.rename({clashes[0]}='…') before",
+            f"or {side.rsplit(maxsplit=1)[-1]}.rename({clashes[0]}='…') before",
             join.at,
         )
     names = {name: f"{name}{join.suffix}" if name in clashes else name for name in values}

@@ -23,7 +23,7 @@ from streamkit.plan.expression_size import TOO_DEEP
 if TYPE_CHECKING:
     from streamkit.plan.building import Building
     from streamkit.plan.steps import Step
-    from streamkit.plan.windows import TimeWindow
+    from streamkit.plan.windows import Window
 
 STREAM = "stream"
 TABLE = "table"
@@ -163,13 +163,13 @@ class Node:
         """The step that gives each change of a table's origin as two rows, the one it replaces and the new one; None if it has none."""
         return None
 
-    def delay_ms(self, window: TimeWindow) -> int:
+    def delay_ms(self, window: Window) -> int:
         """How much longer than its grace `window` must wait for the step's rows, which may stand behind stream time."""
         if window not in self._delays:
             self._delays[window] = max((child.delay_ms(window) for child in self.children), default=0)
         return self._delays[window]
 
-    def final_delay_ms(self, window: TimeWindow | None) -> int | None:
+    def final_delay_ms(self, window: Window | None) -> int | None:
         """How far a table's final results stand behind stream time, for a `window` over them; None if it has none."""
         return None
 
@@ -189,7 +189,7 @@ class Node:
         return 1 + sum(child.tree_size for child in self.children)
 
     @cached_property
-    def _delays(self) -> dict[TimeWindow, int]:
+    def _delays(self) -> dict[Window, int]:
         """What `delay_ms` has found."""
         return {}
 

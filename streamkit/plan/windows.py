@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from streamkit.errors import TopologyError
 from streamkit.plan.duration import duration_text
@@ -45,15 +46,173 @@ class TimeWindow:
         """The windows that a record is in, at most."""
         return -(-self.size_ms // self.advance_ms)
 
-    def covers(self, finer: TimeWindow) -> bool:
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What tells the windows apart in a generated name."""
+        return ("per", duration_text(self.size_ms))
+
+    def covers(self, finer: Window) -> bool:
         """Whether every window of `finer` lies within each window that holds its start."""
+        if not isinstance(finer, TimeWindow):
+            return False
         is_tumbling = self.advance_ms == self.size_ms and finer.advance_ms == finer.size_ms
         return is_tumbling and self.size_ms % finer.size_ms == 0
+
+    @property
+    def layout(self) -> str:
+        """How the store of the windows has its keys."""
+        return "window"
+
+    @property
+    def shown_size_ms(self) -> int | None:
+        """How far a window's end is behind its start; None if that differs."""
+        return self.size_ms
+
+    @property
+    def kept_ms(self) -> int:
+        """How long the store keeps a window, from its start."""
+        return self.retention_ms
+
+    def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
+        """How an operator applies them."""
+        return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store)
+
+    def final_delay_ms(self, is_covered: bool) -> int:
+        """How far a final result's own time may be behind the moment at which it comes; less if a wider window covers these."""
+        return self.grace_ms + (1 if is_covered else self.size_ms)
 
     def __str__(self) -> str:
         advance = "" if self.advance_ms == self.size_ms else f" every {duration_text(self.advance_ms)}"
         shape = "hopping" if advance else "tumbling"
         return f"{shape} {duration_text(self.size_ms)}{advance}, grace {duration_text(self.grace_ms)}"
+
+
+@dataclass(frozen=True)
+class JoinWindow:
+    """
+    Which records of two streams meet: a left record at t meets those of the right stream in [t - before_ms, t + after_ms].
+
+    Either may be negative. `grace_ms` is how long past its window a record without a partner waits for late ones.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __post_init__(self) -> None:
+        if self.before_ms + self.after_ms < 0:
+            raise TopologyError(
+                f"the window of a join ends before it begins: before={duration_text(self.before_ms)}, "
+                f"after={duration_text(self.after_ms)}; expected -before to be at most after"
+            )
+        if self.grace_ms < 0:
+            raise TopologyError(f"the grace {self.grace_ms} ms is negative; expected 0 or more")
+
+    @property
+    def size_ms(self) -> int:
+        """From its first to its last moment."""
+        return self.before_ms + self.after_ms
+
+    def __str__(self) -> str:
+        sides = f"{duration_text(self.before_ms)} before to {duration_text(self.after_ms)} after"
+        return f"within {sides}, grace {duration_text(self.grace_ms)}"
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """Windows of activity: a record extends the session of its key that is at most `gap_ms` away, or begins one."""
+
+    gap_ms: int
+    grace_ms: int
+    retention_ms: int
+
+    def __post_init__(self) -> None:
+        _check_times(self.grace_ms, self.retention_ms, self.gap_ms + self.grace_ms, "gap and grace")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What tells the windows apart in a generated name."""
+        return ("session", duration_text(self.gap_ms))
+
+    def covers(self, finer: Window) -> bool:
+        """False: where a session ends depends on its records."""
+        return False
+
+    @property
+    def layout(self) -> str:
+        """How the store of the windows has its keys."""
+        return "session"
+
+    @property
+    def shown_size_ms(self) -> int | None:
+        """How far a window's end is behind its start; None if that differs."""
+        return None
+
+    @property
+    def kept_ms(self) -> int:
+        """How long the store keeps a window, from its end: until its result has come, at least."""
+        return max(self.retention_ms, self.gap_ms + self.grace_ms + 1)
+
+    def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
+        """How an operator applies them: by its last record each may be extended for the gap, and closes a millisecond later, plus grace."""
+        return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store)
+
+    def final_delay_ms(self, is_covered: bool) -> int:
+        """How far a final result's own time may be behind the moment at which it comes; it has the time of the session's last record."""
+        return self.gap_ms + self.grace_ms + 1
+
+    def __str__(self) -> str:
+        return f"session gap {duration_text(self.gap_ms)}, grace {duration_text(self.grace_ms)}"
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """Windows of the records that are at most `difference_ms` apart: one ends at each record, one begins just behind it."""
+
+    difference_ms: int
+    grace_ms: int
+    retention_ms: int
+
+    def __post_init__(self) -> None:
+        _check_times(self.grace_ms, self.retention_ms, self.difference_ms + self.grace_ms, "difference and grace")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What tells the windows apart in a generated name."""
+        return ("sliding", duration_text(self.difference_ms))
+
+    def covers(self, finer: Window) -> bool:
+        """False: where windows begin depends on the records."""
+        return False
+
+    @property
+    def layout(self) -> str:
+        """How the store of the windows has its keys."""
+        return "sliding"
+
+    @property
+    def shown_size_ms(self) -> int | None:
+        """How far a window's end is behind its start; None if that differs."""
+        return self.difference_ms
+
+    @property
+    def kept_ms(self) -> int:
+        """How long the store keeps a window, from its start: as long as a record in time can still meet it, at least."""
+        return max(self.retention_ms, 2 * self.difference_ms + self.grace_ms + 2)
+
+    def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
+        """How an operator applies them: the last moment is part of a window."""
+        return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store)
+
+    def final_delay_ms(self, is_covered: bool) -> int:
+        """How far a final result's own time may be behind the moment at which it comes; all records may be at the window's start."""
+        return self.difference_ms + self.grace_ms + 1
+
+    def __str__(self) -> str:
+        return f"sliding {duration_text(self.difference_ms)}, grace {duration_text(self.grace_ms)}"
+
+
+Window: TypeAlias = TimeWindow | SessionWindow | SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -83,3 +242,13 @@ class Windowing:
         times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
         inputs = ", ".join(map(str, self.streams))
         return f"{times}, grace {duration_text(self.grace_ms)}, stream time of input {inputs}"
+
+
+def _check_times(grace_ms: int, retention_ms: int, needed_ms: int, what: str) -> None:
+    if grace_ms < 0:
+        raise TopologyError(f"the grace {grace_ms} ms is negative; expected 0 or more")
+    if retention_ms < needed_ms:
+        raise TopologyError(
+            f"the retention {duration_text(retention_ms)} is shorter than {what} together ({duration_text(needed_ms)}); "
+            "expected at least that, else open windows would be lost"
+        )

@@ -77,7 +77,7 @@ def test_verbs_change_nothing():
         (lambda: flights.with_columns(F.lit(1)), "the column .* has no name; expected name=… or .alias"),
         (lambda: flights.rename(a=1), "cannot rename 'a' to 1"),
         (lambda: flights.drop(F.col("x")), "drop\\(\\) was given Column<x>; expected names of columns"),
-        (lambda: flights.join(flights, on="x"), "a join of a stream with a stream is not supported yet"),
+        (lambda: flights.join(flights, on="x"), "two streams are joined without within="),
         (lambda: flights.join("planes", on="x"), "cannot join with 'planes'; expected a table"),
         (lambda: flights.join(sk.Topology("b").table("planes"), on="x"), "a table of another topology"),
         (lambda: flights.join(planes, on=F.col("x")), "is not a column name; expected a name, a list"),

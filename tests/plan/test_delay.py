@@ -8,6 +8,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.windows import TimeWindow
 
 WINDOW = sk.tumbling("10 ms", grace="5 ms")
 
@@ -63,6 +64,6 @@ def test_windows_close_later_by_the_delay():
     plain = finals.group_by("user").count().node
     assert isinstance(plain, AggregateNode)
 
-    assert window is not None
+    assert isinstance(window, TimeWindow)
     assert (window.size_ms, window.grace_ms, window.retention_ms) == (10, 11, 21)
     assert plain.delayed_window() is None

@@ -18,6 +18,8 @@ from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
+from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
+from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
@@ -28,15 +30,18 @@ from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.regroup import Regroup
 from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.operators.row_function import RowFunction
+from streamkit.plan.operators.session_aggregate import SessionAggregate
+from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.split import Branch, Split
+from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
 from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
 from streamkit.plan.program_check import check_program
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import JoinWindow, Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
@@ -112,9 +117,14 @@ def test_fingerprints_differ():
 
 CALL = TypedExpression("python", "void", (AMOUNT,), "look:0123")
 OTHERS = (
+    SessionAggregate("s", 1, ("x",), ("k",), "s", (TOTAL,), ("every",), WINDOW),
+    SlidingAggregate("w", 1, ("x",), ("k",), "s", (TOTAL,), ("final",), WINDOW),
+    FunctionSessionAggregate("fs", 1, ("x",), (("k",),), "s", CALL, (CALL,), CALL, ("every",), WINDOW, True),
+    FunctionSlidingAggregate("fw", 1, ("x",), (("k",),), "s", CALL, (CALL,), None, ("final",), WINDOW),
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
+    StreamStreamJoinRows("s", 1, ("a", "b"), "left", ("k",), ("l",), (("k", "left.k"),), JoinWindow(-1, 5, 2), 3, (0, 1)),
     Merge("u", 0, ("a", "b"), ("k",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
     Peek("l", 0, ("x",), CALL),

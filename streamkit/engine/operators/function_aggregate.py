@@ -40,7 +40,7 @@ Mask = npt.NDArray[np.bool_]
 def function_aggregate(operator: FunctionAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
     results: dict[str, Rows] = dict.fromkeys(operator.modes)
-    arrived = _arrived(operator, inputs, context)
+    arrived = arrived_rows(operator, inputs, context)
     folded = None if arrived is None else _folded(operator, arrived, context)
     if arrived is not None and folded is not None:
         if "every" in operator.modes:
@@ -85,7 +85,7 @@ class Folded:
     states: list[State]
 
 
-def _arrived(operator: FunctionAggregate, inputs: Sequence[Rows], context: Context) -> Arrived | None:
+def arrived_rows(operator: FunctionAggregate, inputs: Sequence[Rows], context: Context) -> Arrived | None:
     """The rows that fall into groups; None if there are none."""
     batches = [
         pa.RecordBatch.from_pydict({}) if batch is None else _grouped(operator, key, batch, context)
@@ -105,10 +105,10 @@ def _grouped(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBa
     """The rows of one input that have a group and a value, in each of their windows; what is left out is counted."""
     batch, dropped = without_null_keys(batch, key)
     context.count("null_key", operator.id, dropped)
-    if operator.window is None or not operator.tombstones:
+    if not operator.takes_tombstones:
         batch, deletions = without_deletions(batch)
         context.count("deletion", operator.id, deletions)
-    return batch if operator.window is None else assign_windows(operator.window, batch, context, operator.id)
+    return batch if operator.assigned is None else assign_windows(operator.assigned, batch, context, operator.id)
 
 
 def _group_columns(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -125,7 +125,7 @@ def _folded(operator: FunctionAggregate, arrived: Arrived, context: Context) -> 
     before = list(stored)
     was_stored = np.array([state is not None for state in stored], bool)
     functions = Functions(store.value, operator.initial, operator.updates, operator.merge)
-    origins, values = arrived.inputs.tolist(), _values(operator, store, arrived)
+    origins, values = arrived.inputs.tolist(), values_of(operator, store, arrived)
     after = fold(
         stored,
         codes.codes,
@@ -144,7 +144,7 @@ def _state_keys(operator: FunctionAggregate, groups: pa.RecordBatch, context: Co
     return layout.keys(context.store_number(operator.store), numbers(groups, KEY_GROUP), columns, times)
 
 
-def _values(operator: FunctionAggregate, store: Store, arrived: Arrived) -> Callable[[int], dict[str, Any] | None]:
+def values_of(operator: FunctionAggregate, store: Store, arrived: Arrived) -> Callable[[int], dict[str, Any] | None]:
     """What the functions are given of a row: a reduction its value columns or None, others all columns or, of a tombstone, those of the key."""
     columns = []
     for batch in arrived.batches:

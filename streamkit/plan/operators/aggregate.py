@@ -9,7 +9,6 @@ from typing import ClassVar, TypeAlias
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import OLD_AND_NEW, Building
-from streamkit.plan.duration import duration_text
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
 from streamkit.plan.expression_text import aggregates_text, named_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
@@ -21,9 +20,11 @@ from streamkit.plan.operators.exchange import Receive
 from streamkit.plan.operators.fold import Fold, arguments
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.project import Project
+from streamkit.plan.operators.session_aggregate import SessionAggregate
+from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
-from streamkit.plan.windows import TimeWindow, Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 GroupKey: TypeAlias = tuple[tuple[str, Expression], ...] | None  # names and expressions; None for the stream's own key
@@ -40,7 +41,7 @@ class Grouping(Node):
     is_settled_per_epoch: ClassVar[bool] = True
     kept_variant: ClassVar[str] = "-results"
     grouped_relation: ClassVar[str] = STREAM
-    window: TimeWindow | None
+    window: Window | None
     store: str | None
 
     @property
@@ -65,14 +66,14 @@ class Grouping(Node):
         if self.store or self.name:
             return self.store or str(self.name)
         key = [name_part(name) for name, _ in self.group_key or ()] or ["key"]
-        window = ["per", duration_text(self.window.size_ms).replace(" ", "-")] if self.window else []
+        window = [word.replace(" ", "-") for word in self.window.words] if self.window else []
         return shortened("-".join([*(one.subject for one in self.streams), "by", *key, *window]))
 
     @property
     def keeps_store(self) -> bool:
         return True
 
-    def final_delay_ms(self, window: TimeWindow | None) -> int | None:
+    def final_delay_ms(self, window: Window | None) -> int | None:
         """
         How far a final result stands behind stream time, for a wider `window` over it.
 
@@ -82,10 +83,9 @@ class Grouping(Node):
         if self.window is None:
             return None
         is_covered = window is not None and window.covers(self.window)
-        own = self.window.grace_ms + (1 if is_covered else self.window.size_ms)
-        return max(one.delay_ms(self.window) for one in self.streams) + own
+        return max(one.delay_ms(self.window) for one in self.streams) + self.window.final_delay_ms(is_covered)
 
-    def delayed_window(self) -> TimeWindow | None:
+    def delayed_window(self) -> Window | None:
         """
         The windows as they close in stream time: as much later as the rows are behind.
 
@@ -132,7 +132,7 @@ class AggregateNode(Grouping):
     child: Node
     key: GroupKey
     aggregates: tuple[tuple[str, Expression], ...]
-    window: TimeWindow | None = None
+    window: Window | None = None
     store: str | None = None
 
     def __post_init__(self) -> None:
@@ -165,13 +165,11 @@ class AggregateNode(Grouping):
     def lower(self, building: Building) -> Step:
         rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
         aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
-        window = self.delayed_window()
-        store, streams = building.store_name(self), building.streams(self.child)
-        windowing = Windowing(window.size_ms, window.advance_ms, window.grace_ms, streams, store) if window else None
-        operator = Aggregate(
-            building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), windowing
-        )
-        add_store(self, store, window, rows.schema.select(key), aggregates, building)
+        window, store = self.delayed_window(), building.store_name(self)
+        windowing = window.windowing(building.streams(self.child), store) if window else None
+        value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
+        building.add_store(kept_in(store, rows.schema.select(key), value, window))
+        operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
@@ -179,11 +177,30 @@ class AggregateNode(Grouping):
 
     @property
     def knows_old_values(self) -> bool:
-        return True
+        return not isinstance(self.window, SessionWindow | SlidingWindow)
 
-    def old_and_new(self, building: Building) -> Step:
+    def old_and_new(self, building: Building) -> Step | None:
+        if not self.knows_old_values:
+            return None
         kept = building.lower(self)
         return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+
+    def _operator(
+        self,
+        name: str,
+        rows: Step,
+        key: Key,
+        store: str,
+        aggregates: tuple[TypedAggregate, ...],
+        modes: tuple[str, ...],
+        window: Windowing | None,
+    ) -> Operator:
+        """The operator for windows of this kind."""
+        if isinstance(self.window, SessionWindow | SlidingWindow):
+            assert window is not None
+            kind = SessionAggregate if isinstance(self.window, SessionWindow) else SlidingAggregate
+            return kind(name, UNSTAGED, (rows.id,), key, store, aggregates, modes, window)
+        return Aggregate(name, UNSTAGED, (rows.id,), key, store, aggregates, False, modes, window)
 
 
 @dataclass(frozen=True)
@@ -309,14 +326,8 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
     return building.add(Step(operator, schema, key, key, False, node.at)), key
 
 
-def add_store(
-    node: AggregateNode,
-    name: str,
-    window: TimeWindow | None,
-    key: Schema,
-    aggregates: tuple[TypedAggregate, ...],
-    building: Building,
-) -> None:
-    value = make_schema([column for one in aggregates for column in building.state_columns(one)], node.at)
-    size_ms, retention_ms = (window.size_ms, window.retention_ms) if window else (None, None)
-    building.add_store(Store(name, 0, UNSTAGED, key, value, size_ms, retention_ms, "window" if window else "key"))
+def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> Store:
+    """The store of groups with this key and state."""
+    if window is None:
+        return Store(name, 0, UNSTAGED, key, value)
+    return Store(name, 0, UNSTAGED, key, value, window.shown_size_ms, window.kept_ms, window.layout)

@@ -14,7 +14,7 @@ from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
 from streamkit.plan.stateless import steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.windows import Window
 from streamkit.schema import Schema
 
 
@@ -65,7 +65,7 @@ class EmitNode(Node):
     def text(self) -> str:
         return f"emit {self.mode}"
 
-    def delay_ms(self, window: TimeWindow) -> int:
+    def delay_ms(self, window: Window) -> int:
         """Final results stand behind stream time by what their windows waited; other results do not."""
         if self.mode != "final":
             return self.child.delay_ms(window)

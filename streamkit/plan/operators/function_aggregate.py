@@ -13,14 +13,14 @@ from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
-from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
-from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped
+from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import TimeWindow, Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, TimeWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 
@@ -49,7 +49,7 @@ class FunctionAggregateNode(Grouping):
     sources: tuple[Node, ...]
     keys: tuple[GroupKey, ...]
     folding: Folding
-    window: TimeWindow | None = None
+    window: Window | None = None
     store: str | None = None
 
     def __post_init__(self) -> None:
@@ -85,13 +85,9 @@ class FunctionAggregateNode(Grouping):
         check_distinct((*key, *self.bounds, *(column.name for column in columns)), "result column", self.at)
         window = self.delayed_window()
         store = building.store_name(self)
-        windowing = (
-            Windowing(window.size_ms, window.advance_ms, window.grace_ms, building.streams(self), store) if window else None
-        )
-        size_ms, retention_ms = (window.size_ms, window.retention_ms) if window else (None, None)
-        layout = "window" if window else "key"
-        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns, size_ms, retention_ms, layout))
-        operator = FunctionAggregate(
+        windowing = window.windowing(building.streams(self), store) if window else None
+        building.add_store(kept_in(store, rows.schema.select(key), columns, window))
+        operator = self._kind()(
             building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
             *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,
             self.folding.tombstones,
@@ -102,11 +98,24 @@ class FunctionAggregateNode(Grouping):
 
     @property
     def knows_old_values(self) -> bool:
-        return True
+        return not isinstance(self.window, SessionWindow | SlidingWindow)
 
-    def old_and_new(self, building: Building) -> Step:
+    def old_and_new(self, building: Building) -> Step | None:
+        if not self.knows_old_values:
+            return None
         kept = building.lower(self)
         return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+
+    def _kind(self) -> type[FunctionAggregate]:
+        """The operator for windows of this kind; TopologyError if it cannot merge sessions."""
+        if isinstance(self.window, SessionWindow) and self.folding.initial is not None and self.folding.merge is None:
+            raise TopologyError(
+                "a record may connect two sessions, and aggregate() was given no function that makes one state of two; "
+                "expected merge=function",
+                self.at,
+            )
+        kind: type[FunctionAggregate] = KINDS[_KINDS[type(self.window)]]  # type: ignore[assignment]
+        return kind
 
     def _input(self, place: int, building: Building) -> tuple[Step, Key]:
         rows = building.lower(self.sources[place])
@@ -166,6 +175,14 @@ class FunctionAggregateNode(Grouping):
         return f"{self._verb} {', '.join(one.name for one in self.folding.updates)}"
 
 
+_KINDS: dict[type, str] = {
+    SessionWindow: "function_session_aggregate",
+    SlidingWindow: "function_sliding_aggregate",
+    TimeWindow: "function_aggregate",
+    type(None): "function_aggregate",
+}
+
+
 @dataclass(frozen=True)
 class FunctionAggregate(Operator):
     """
@@ -193,6 +210,16 @@ class FunctionAggregate(Operator):
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store,)
+
+    @property
+    def assigned(self) -> Windowing | None:
+        """The windows that rows are put into before the functions see them."""
+        return self.window
+
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether records without a value are given to the functions."""
+        return self.tombstones and self.window is not None
 
     @property
     def longest_wait_ms(self) -> int:

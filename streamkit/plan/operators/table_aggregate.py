@@ -10,7 +10,7 @@ from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import TABLE, Node
-from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, add_store
+from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Column
@@ -39,7 +39,8 @@ class TableAggregateNode(AggregateNode):
         operator = TableAggregate(
             building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self)
         )
-        add_store(self, store, None, rows.schema.select(key), aggregates, building)
+        value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
+        building.add_store(kept_in(store, rows.schema.select(key), value, None))
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *results], self.at)
         return building.add(Step(operator, schema, key, key, True, self.at))

@@ -1,0 +1,84 @@
+"""
+How states come from each other, and their values.
+
+Where windows grow, merge, or begin as copies of others, the state after a row is that of one window before it, or of several
+merged, and the row. Each such state is a node; its own part is a row, or a stored state. Nodes that follow each other one by
+one are a chain. A chain may begin with states of other chains: those which a row merged, or the one that it began as a copy of.
+So which states there are is found out without their values, and the values are made chain by chain, on Arrow: first those that
+begin with nothing, then those that begin with these, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.expressions.aggregates import fold, running
+from streamkit.plan.expression import TypedAggregate
+
+Numbers = npt.NDArray[np.int64]
+NONE = -1  # no chain, no node
+
+
+@dataclass(frozen=True, eq=False)
+class Lineage:
+    """
+    Nodes, numbered in the order in which they arise, and their chains.
+
+    `own` has the row of state that is each node's own part; several nodes may share one. `chains` has the chain of each node
+    (-1: the node has no state). `levels` has, by chain, how many chains must be known first. The chain `head_chains[i]` begins with
+    the state of the node `head_nodes[i]`; if there are several, in this order.
+    """
+
+    own: Numbers
+    chains: Numbers
+    levels: Numbers
+    head_chains: Numbers
+    head_nodes: Numbers
+
+    def states(self, aggregates: Sequence[TypedAggregate], rows: Sequence[pa.Array]) -> list[pa.Array]:
+        """The state columns of each node, given the rows of state; undefined for a node without a chain."""
+        found, columns = np.full(len(self.own), NONE, np.int64), [column.slice(0, 0) for column in rows]
+        has_chain = np.flatnonzero(self.chains >= 0)
+        level_of_node = self.levels[self.chains[has_chain]]
+        level_of_head = self.levels[self.head_chains]
+        for level in range(int(self.levels.max()) + 1 if len(self.levels) else 0):
+            nodes, heads = has_chain[level_of_node == level], level_of_head == level
+            first = pa.array(found[self.head_nodes[heads]])
+            own = pa.array(self.own[nodes])
+            parts = [pa.concat_arrays([done.take(first), row.take(own)]) for done, row in zip(columns, rows, strict=True)]
+            codes = np.concatenate([self.head_chains[heads], self.chains[nodes]])
+            after = running(codes, [], aggregates, parts)
+            skip = int(heads.sum())
+            found[nodes] = len(columns[0]) + np.arange(len(nodes)) if columns else 0
+            columns = [
+                pa.concat_arrays([done, new.slice(skip).cast(done.type)]) for done, new in zip(columns, after, strict=True)
+            ]
+        taken = pa.array(found, mask=found < 0)
+        return [column.take(taken) for column in columns]
+
+    def folded(self, aggregates: Sequence[TypedAggregate], rows: Sequence[pa.Array], tails: Numbers) -> list[pa.Array]:
+        """The state columns of the nodes `tails`, if each node's state goes on into one chain at most and each tail ends one."""
+        root = self._roots()
+        has_chain = np.flatnonzero(self.chains >= 0)
+        codes = root[self.chains[has_chain]]
+        wanted = np.full(len(self.levels), NONE, np.int64)
+        wanted[self.chains[tails]] = np.arange(len(tails))
+        groups = wanted[codes]
+        kept = groups >= 0
+        own = pa.array(self.own[has_chain[kept]])
+        (found,), columns = fold([pa.array(groups[kept])], [], aggregates, [row.take(own) for row in rows])
+        order = pa.array(np.argsort(found.to_numpy(), kind="stable"))
+        return [column.take(order) for column in columns]
+
+    def _roots(self) -> Numbers:
+        """For each chain the one that it ends up in, by way of those which begin with its last state."""
+        following = np.arange(len(self.levels))
+        following[self.chains[self.head_nodes]] = self.head_chains
+        while ((further := following[following]) != following).any():
+            following = further
+        return following

@@ -1,0 +1,75 @@
+"""Aggregation of sessions by users' functions: a call for each record, and one for each session that a record merges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from streamkit.engine.advance import moves_time
+from streamkit.engine.context import Context
+from streamkit.engine.function_windows import (
+    Change,
+    Epoch,
+    Given,
+    Window,
+    blaming,
+    changed,
+    emitted,
+    given_rows,
+    keep,
+    stream_time_at,
+)
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
+from streamkit.engine.sequential import State, Value
+from streamkit.engine.sessions import OpenSessions
+from streamkit.engine.stream_time import NO_TIME
+from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
+
+
+@kernel(FunctionSessionAggregate, runs_empty=True)
+def function_session_aggregate(
+    operator: FunctionSessionAggregate, inputs: Sequence[Rows], context: Context
+) -> Mapping[str, Rows]:
+    """Call the functions with the rows, and return the results that were asked for, by mode."""
+    epoch = Epoch(operator, context, has_ends=True)
+    arrived = arrived_rows(operator, inputs, context)
+    made = None
+    if arrived is not None:
+        before, _ = epoch.times
+        horizon = before if before == NO_TIME else before - epoch.wait_ms + 1
+        given = given_rows(epoch, arrived.groups, lambda listed, codes, times: listed.ends > horizon)
+        made = changed(given, _changes(epoch, arrived, given))
+    keep(epoch, made)
+    return emitted(epoch, made)
+
+
+def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:
+    """For each row the deletions of the sessions that it merged, then the session that it made."""
+    operator, context = epoch.operator, epoch.context
+    sessions: list[OpenSessions[Value]] = [OpenSessions(epoch.length_ms) for _ in given.keys.groups]
+    for window, state in given.stored.items():
+        assert state.value is not None
+        sessions[window.key].add(window.start, window.end, state.value)
+    moves = np.zeros(len(given.codes), bool)
+    if operator.closing is not None and epoch.windowing.grace_ms == 0:
+        moves = moves_time(operator, arrived.groups, epoch.times[0], context.advances())
+    horizons = stream_time_at(epoch, arrived.groups) - epoch.wait_ms + 1
+    values, origins = values_of(operator, context.store(operator.store), arrived), arrived.inputs.tolist()
+    changes: list[Change] = []
+    late = 0
+    rows = zip(given.codes.tolist(), given.times.tolist(), horizons.tolist(), moves.tolist(), strict=True)
+    for row, (code, time, horizon, moves_it) in enumerate(rows):
+        grown = sessions[code].grown(time, horizon, moves_it)
+        if grown is None:
+            late += 1
+            continue
+        merged = [one.session for one in grown.merged]
+        value = blaming(arrived.record, row, given.functions.extend, merged, values(row), origins[row])
+        if (grown.start, grown.end) != (time, time):
+            changes += [Change(row, Window(code, one.start, one.end), State(one.end, None)) for one in grown.merged]
+        sessions[code].replace(grown, value)
+        changes.append(Change(row, Window(code, grown.start, grown.end), State(grown.end, value)))
+    context.count("late", operator.id, late)
+    return changes

@@ -1,0 +1,86 @@
+"""Aggregation of sliding windows by users' functions: a call for each record and each window that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.function_windows import (
+    Change,
+    Epoch,
+    Given,
+    Window,
+    blaming,
+    changed,
+    emitted,
+    given_rows,
+    keep,
+    stream_time_at,
+)
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
+from streamkit.engine.rows import numbers
+from streamkit.engine.sequential import State, Value
+from streamkit.engine.sliding import OpenWindows
+from streamkit.engine.window_state import Numbers
+from streamkit.names import TIMESTAMP
+from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
+from streamkit.state.layout import Listed
+
+
+@kernel(FunctionSlidingAggregate, runs_empty=True)
+def function_sliding_aggregate(
+    operator: FunctionSlidingAggregate, inputs: Sequence[Rows], context: Context
+) -> Mapping[str, Rows]:
+    """Call the functions with the rows, and return the results that were asked for, by mode."""
+    epoch = Epoch(operator, context, has_ends=False)
+    arrived = arrived_rows(operator, [_since_1970(operator, batch, context) for batch in inputs], context)
+    made = None
+    if arrived is not None:
+
+        def met(listed: Listed, codes: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
+            earliest = np.full(int(codes.max()) + 1, np.iinfo(np.int64).max)
+            np.minimum.at(earliest, codes, times)
+            found: npt.NDArray[np.bool_] = listed.starts >= earliest[listed.keys] - 2 * epoch.length_ms
+            return found
+
+        given = given_rows(epoch, arrived.groups, met)
+        made = changed(given, _changes(epoch, arrived, given))
+    keep(epoch, made)
+    return emitted(epoch, made)
+
+
+def _since_1970(operator: FunctionSlidingAggregate, batch: Rows, context: Context) -> Rows:
+    """The rows that windows can hold: none begins before 1970."""
+    if batch is None:
+        return None
+    kept = numbers(batch, TIMESTAMP) >= 0
+    context.count("before_1970", operator.id, int((~kept).sum()))
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:
+    """For each row the windows that it changed."""
+    operator, context = epoch.operator, epoch.context
+    values, origins = values_of(operator, context.store(operator.store), arrived), arrived.inputs.tolist()
+    codes, changes = given.codes.tolist(), list[Change]()
+
+    def update(row: int, before: Value | None) -> Value | None:
+        return blaming(arrived.record, row, given.functions.update, before, values(row), origins[row])
+
+    def note(row: int, start: int, value: Value | None, time: int) -> None:
+        changes.append(Change(row, Window(codes[row], start, start + epoch.length_ms), State(time, value)))
+
+    windows: list[OpenWindows[Value]] = [OpenWindows(epoch.length_ms, update, note) for _ in given.keys.groups]
+    for window, state in given.stored.items():
+        assert state.value is not None
+        windows[window.key].add(window.start, state.value, state.timestamp)
+    closed = (stream_time_at(epoch, arrived.groups) - epoch.windowing.grace_ms).tolist()
+    rows = zip(codes, given.times.tolist(), closed, strict=True)
+    late = sum(not windows[code].take(row, time, end) for row, (code, time, end) in enumerate(rows))
+    context.count("late", operator.id, late + sum(one.skipped for one in windows))
+    return changes

@@ -1,0 +1,297 @@
+"""
+Aggregation per session: rows extend, begin and merge the sessions of their keys.
+
+Which sessions there are is found out first (`streamkit.engine.sessions`), their states then (`streamkit.engine.lineage`). A stored
+session is a row of state under its end, key and start; the sessions of a key are listed under the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.advance import final_place, moves_time
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.lineage import NONE, Numbers
+from streamkit.engine.operators.fold import keyed_values, lifted
+from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows import numbers, rows_of
+from streamkit.engine.sessions import Mask, Sessions, Stored, merged_sessions
+from streamkit.engine.sessions import Rows as SessionRows
+from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
+from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
+from streamkit.engine.windows import stream_times
+from streamkit.log.values.keys import encode_keys
+from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.operators.session_aggregate import SessionAggregate
+from streamkit.state.layout import Listed, encode_lists
+from streamkit.state.row import encode_rows
+
+
+@kernel(SessionAggregate, runs_empty=True)
+def session_aggregate(operator: SessionAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """Take the rows into the sessions of the store, and return the results that were asked for, by mode."""
+    (batch,) = inputs
+    results: dict[str, Rows] = dict.fromkeys(operator.modes)
+    epoch = _Epoch(operator, context)
+    made = None
+    if batch is not None and batch.num_rows:
+        batch = in_canonical_order(keyed_values(operator.id, operator.key, batch, context))
+        made = _made(epoch, batch) if batch.num_rows else None
+    if made is not None:
+        context.count("late", operator.id, int(made.sessions.is_late.sum()))
+        if "every" in operator.modes:
+            results["every"] = _every(epoch, made)
+        if "latest" in operator.modes:
+            results["latest"] = _latest(epoch, made)
+    if "final" in operator.modes:
+        results["final"] = _closed(epoch, made)
+    _keep(epoch, made)
+    return results
+
+
+@dataclass(frozen=True, eq=False)
+class _Epoch(WindowState):
+    """The store of the operator in an epoch."""
+
+    operator: SessionAggregate
+
+    @property
+    def is_each_needed(self) -> bool:
+        """Whether the sessions after each row are needed: if they are given, or their values depend on the order of the rows."""
+        return "every" in self.operator.modes or any(one.ordered for one in self.operator.aggregates)
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """
+    What the rows of an epoch made of the sessions of their keys.
+
+    `codes` has, by session, the position of its key. `states` has the state of each session, `rows` those of stored sessions, then
+    of rows, of which they are made. The first `stored` sessions are those that were stored; each other is that after a row.
+    """
+
+    batch: pa.RecordBatch
+    keys: Keys
+    listed: Listed
+    codes: Numbers
+    sessions: Sessions
+    stored: int
+    rows: list[pa.Array]
+
+    @property
+    def is_there(self) -> Mask:
+        """Which sessions that rows made are there at the end of the epoch."""
+        there: Mask = (self.sessions.replaced_by == NONE) & (self.sessions.lineage.chains >= 0)
+        there[: self.stored] = False
+        return there
+
+    @property
+    def is_gone(self) -> Mask:
+        """Which sessions that were stored are not there any more."""
+        gone: Mask = self.sessions.replaced_by != NONE
+        gone[self.stored :] = False
+        return gone
+
+
+def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
+    operator, context = epoch.operator, epoch.context
+    keys, codes = keys_of(operator.key, batch)
+    listed = epoch.listed(keys)
+    before, _ = epoch.times
+    horizon = before if before == NO_TIME else before - epoch.length_ms - operator.window.grace_ms
+    can_grow = listed.take(listed.ends > horizon)
+    values = epoch.read(epoch.keys(keys, can_grow.keys, (can_grow.ends, can_grow.starts)))
+    states = lifted(operator.aggregates, batch)
+    rows = [
+        pa.concat_arrays([old, new.cast(old.type)])
+        for old, new in zip(decoded(epoch.operator.aggregates, values)[1], states, strict=True)
+    ]
+    moves = np.zeros(batch.num_rows, bool)
+    if operator.closing is not None and operator.window.grace_ms == 0:
+        moves = moves_time(operator, batch, before, context.advances())
+    taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
+    stored = Stored(can_grow.keys, can_grow.starts, can_grow.ends)
+    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
+    return _Made(batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
+
+
+def _every(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
+    """After each row the deletions of the sessions that it merged, then the session that it made."""
+    sessions, stored = made.sessions, made.stored
+    states = sessions.lineage.states(epoch.operator.aggregates, made.rows)
+    results = stored + np.flatnonzero(~sessions.is_late)
+    deleted = np.flatnonzero(sessions.is_deleted)
+    shown = np.concatenate([deleted, results])
+    causes = np.concatenate([sessions.replaced_by[deleted], results]) - stored
+    is_result = np.repeat([False, True], [len(deleted), len(results)])
+    order = np.lexsort((sessions.starts[shown], sessions.ends[shown], is_result, causes))
+    shown, causes, is_result = shown[order], causes[order], is_result[order]
+    first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
+    at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
+    place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
+    return _results(epoch, made, shown, states, shown, ~is_result, place, failing)
+
+
+def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
+    """The newest result of each session that changed, and a deletion of each stored one that is gone with its bounds."""
+    there, gone = np.flatnonzero(made.is_there), np.flatnonzero(made.is_gone)
+    gone = gone[~_among(made, gone, there)]
+    shown = np.concatenate([gone, there])
+    states = _folded(epoch, made, there)
+    places = np.concatenate([np.full(len(gone), -1), np.arange(len(there))])
+    keys = [column.take(pa.array(made.codes[shown])) for column in made.keys.columns]
+    paths = paths_of(None, made.sessions.starts[shown], keys)
+    place = at_epoch_end(epoch.context.plan.end.order, epoch.context.number(epoch.operator.id), paths)
+    finish = null_on_overflow(epoch.operator.id, epoch.context)
+    return _results(epoch, made, shown, states, places, places < 0, place, finish)
+
+
+def _among(made: _Made, some: Numbers, others: Numbers) -> Mask:
+    """Which of some sessions have the key and the bounds of one of the others."""
+    columns = [made.codes, made.sessions.starts, made.sessions.ends]
+    own, wanted = (encode_keys([pa.array(column[nodes]) for column in columns]) for nodes in (some, others))
+    found: Mask = pc.is_in(own, value_set=wanted).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _folded(epoch: _Epoch, made: _Made, nodes: Numbers) -> list[pa.Array]:
+    """The states of sessions that are there."""
+    if not len(nodes):
+        return [row.slice(0, 0) for row in made.rows]
+    lineage, aggregates = made.sessions.lineage, epoch.operator.aggregates
+    if any(one.ordered for one in aggregates):
+        return [column.take(pa.array(nodes)) for column in lineage.states(aggregates, made.rows)]
+    return lineage.folded(aggregates, made.rows, nodes)
+
+
+def _results(
+    epoch: _Epoch,
+    made: _Made,
+    shown: Numbers,
+    states: Sequence[pa.Array],
+    places: Numbers,
+    is_deleted: Mask,
+    place: Mapping[str, pa.Array],
+    finish: Finish,
+) -> pa.RecordBatch:
+    """Rows of sessions; `places` are the positions of their states."""
+    taken = pa.array(places, mask=is_deleted)
+    codes = pa.array(made.codes[shown])
+    return rows_of(
+        {
+            **{name: column.take(codes) for name, column in zip(epoch.operator.key, made.keys.columns, strict=True)},
+            **bounds(made.sessions.starts[shown], made.sessions.ends[shown]),
+            **finished(epoch.operator.aggregates, states, taken, finish),
+            TIMESTAMP: pa.array(made.sessions.ends[shown]),
+            **place,
+            DELETED: pa.array(is_deleted),
+            KEY_GROUP: pa.array(made.keys.groups[made.codes[shown]], pa.int32()),
+        }
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Closing:
+    """Sessions on their way to their final results."""
+
+    keys: Keys
+    starts: Numbers
+    ends: Numbers
+    states: list[pa.Array]
+
+
+def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
+    """The results of the sessions that close in this epoch, from the store and this epoch's rows."""
+    stored_keys, values = epoch.due_in_epoch(epoch.wait_ms)
+    parts = []
+    if made is not None:
+        if len(stored_keys):
+            changed = np.flatnonzero(made.is_there | made.is_gone)
+            own = epoch.keys(made.keys, made.codes[changed], (made.sessions.ends[changed], made.sessions.starts[changed]))
+            untouched = pc.invert(pc.is_in(stored_keys, value_set=own))
+            stored_keys, values = stored_keys.filter(untouched), values.filter(untouched)
+        closing = np.flatnonzero(made.is_there & (made.sessions.ends + epoch.wait_ms <= epoch.times[1]))
+        if len(closing):
+            codes = made.codes[closing]
+            keys = Keys([column.take(pa.array(codes)) for column in made.keys.columns], made.keys.groups[codes])
+            parts.append(
+                _Closing(keys, made.sessions.starts[closing], made.sessions.ends[closing], _folded(epoch, made, closing))
+            )
+    if len(stored_keys):
+        keys, (ends, starts) = epoch.split(stored_keys)
+        parts.append(_Closing(keys, starts, ends, decoded(epoch.operator.aggregates, values)[1]))
+    return in_canonical_order(_final(epoch, _both(parts))) if parts else None
+
+
+def _both(parts: Sequence[_Closing]) -> _Closing:
+    if len(parts) == 1:
+        return parts[0]
+    one, other = parts
+    return _Closing(
+        Keys.concatenated(one.keys, other.keys),
+        np.concatenate([one.starts, other.starts]),
+        np.concatenate([one.ends, other.ends]),
+        [pa.concat_arrays([a.cast(b.type), b]) for a, b in zip(one.states, other.states, strict=True)],
+    )
+
+
+def _final(epoch: _Epoch, closing: _Closing) -> pa.RecordBatch:
+    operator, context = epoch.operator, epoch.context
+    place = final_place(operator, closing.ends + epoch.wait_ms, context.advances())
+    return rows_of(
+        {
+            **dict(zip(operator.key, closing.keys.columns, strict=True)),
+            **bounds(closing.starts, closing.ends),
+            **finished(operator.aggregates, closing.states, None, failing),
+            TIMESTAMP: pa.array(closing.ends),
+            **place,
+            PATH: paths_of(context.number(operator.id), closing.ends, [pa.array(closing.starts), *closing.keys.columns]),
+            KEY_GROUP: pa.array(closing.keys.groups, pa.int32()),
+        }
+    )
+
+
+def _keep(epoch: _Epoch, made: _Made | None) -> None:
+    """Write the sessions that changed and the lists of their keys to the changelog; those whose retention has ended are deleted."""
+    changes = [] if made is None else [_changed(epoch, made, epoch.expired_ms)]
+    epoch.keep(changes, None if made is None else made.keys)
+
+
+def _changed(epoch: _Epoch, made: _Made, expired_ms: int) -> Changes:
+    """The sessions that rows changed, those that are gone, and the lists of all keys that had rows."""
+    sessions, there = made.sessions, np.flatnonzero(made.is_there & (made.sessions.ends > expired_ms))
+    gone = np.flatnonzero(made.is_gone)
+    gone = gone[~_among(made, gone, there)]
+    nodes = np.concatenate([gone, there])
+    keys = epoch.keys(made.keys, made.codes[nodes], (sessions.ends[nodes], sessions.starts[nodes]))
+    values = encode_rows([pa.array(sessions.ends[there]), *_folded(epoch, made, there)])
+    lists = _lists(made, gone, there, expired_ms)
+    return (
+        pa.concat_arrays([keys, epoch.list_keys(made.keys)]),
+        pa.concat_arrays([pa.nulls(len(gone), pa.binary()), values, lists]),
+        np.concatenate([sessions.ends[nodes], np.full(len(lists), epoch.times[1])]),
+    )
+
+
+def _lists(made: _Made, gone: Numbers, there: Numbers, expired_ms: int) -> pa.BinaryArray:
+    """The lists of the sessions of all keys that had rows."""
+    sessions, listed = made.sessions, made.listed
+    before = np.stack([listed.keys, listed.starts, listed.ends], axis=1)
+    without, added = (np.stack([made.codes[n], sessions.starts[n], sessions.ends[n]], axis=1) for n in (gone, there))
+    rows = np.unique(np.concatenate([before[~_rows_in(before, np.concatenate([without, added]))], added]), axis=0)
+    rows = rows[rows[:, 2] > expired_ms]
+    return encode_lists(Listed(rows[:, 0], rows[:, 1], rows[:, 2]), len(made.keys.groups))
+
+
+def _rows_in(rows: Numbers, others: Numbers) -> Mask:
+    """Which rows of numbers are among others."""
+    own, wanted = (encode_keys([pa.array(np.ascontiguousarray(column)) for column in table.T]) for table in (rows, others))
+    found: Mask = pc.is_in(own, value_set=wanted).to_numpy(zero_copy_only=False)
+    return found

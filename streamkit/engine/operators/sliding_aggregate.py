@@ -1,0 +1,186 @@
+"""
+Aggregation per sliding window: rows go into the windows of their keys that hold them, and begin and end windows.
+
+Which windows there are is found out first (`streamkit.engine.sliding`), their states then (`streamkit.engine.lineage`). A stored
+window is a row of state under its start and key; the windows of a key are listed under the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.advance import final_place
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.lineage import Numbers
+from streamkit.engine.operators.fold import keyed_values, lifted
+from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows import concatenate, numbers, rows_of
+from streamkit.engine.sliding import Rows as SlidingRows
+from streamkit.engine.sliding import Slid, Windows, slid_windows
+from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
+from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
+from streamkit.engine.windows import stream_times
+from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
+from streamkit.state.layout import Listed, encode_lists
+from streamkit.state.row import encode_rows
+
+
+@kernel(SlidingAggregate, runs_empty=True)
+def sliding_aggregate(operator: SlidingAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """Take the rows into the windows of the store, and return the results that were asked for, by mode."""
+    (batch,) = inputs
+    results: dict[str, Rows] = dict.fromkeys(operator.modes)
+    epoch = _Epoch(operator, context)
+    made = None
+    if batch is not None and batch.num_rows:
+        batch = in_canonical_order(_since_1970(operator, keyed_values(operator.id, operator.key, batch, context), context))
+        made = _made(epoch, batch) if batch.num_rows else None
+    if made is not None:
+        context.count("late", operator.id, int(made.slid.is_late.sum()) + made.slid.skipped)
+        if "every" in operator.modes:
+            results["every"] = _every(epoch, made)
+        if "latest" in operator.modes:
+            results["latest"] = _latest(epoch, made)
+    if "final" in operator.modes:
+        results["final"] = _closed(epoch, made)
+    epoch.keep([] if made is None else [_changed(epoch, made)], None if made is None else made.keys)
+    return results
+
+
+@dataclass(frozen=True, eq=False)
+class _Epoch(WindowState):
+    """The store of the operator in an epoch."""
+
+    operator: SlidingAggregate
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """What the rows of an epoch made of the windows of their keys; `states` has the state of each node of the lineage."""
+
+    batch: pa.RecordBatch
+    keys: Keys
+    listed: Listed
+    slid: Slid
+    states: list[pa.Array]
+
+
+def _since_1970(operator: SlidingAggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows that windows can hold: none begins before 1970."""
+    kept = numbers(batch, TIMESTAMP) >= 0
+    context.count("before_1970", operator.id, int((~kept).sum()))
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
+    operator = epoch.operator
+    keys, codes = keys_of(operator.key, batch)
+    times, listed = numbers(batch, TIMESTAMP), epoch.listed(keys)
+    earliest = np.full(len(keys.groups), np.iinfo(np.int64).max)
+    np.minimum.at(earliest, codes, times)
+    met = listed.take(listed.starts >= earliest[listed.keys] - 2 * epoch.length_ms)
+    stored_times, stored_states = decoded(epoch.operator.aggregates, epoch.read(epoch.keys(keys, met.keys, (met.starts,))))
+    states = lifted(operator.aggregates, batch)
+    rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
+    stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
+    taken = SlidingRows(codes, times, stream_times(operator.windowing, batch, epoch.context))
+    slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms)
+    return _Made(batch, keys, listed, slid, slid.lineage.states(operator.aggregates, rows))
+
+
+def _every(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
+    """After each row the windows that it changed."""
+    given, causes = made.slid.given, made.slid.causes
+    first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
+    at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
+    place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
+    return _results(epoch, made, given, place, failing)
+
+
+def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
+    """The newest result of each window that changed, at the end of the epoch."""
+    newest = made.slid.newest
+    paths = paths_of(None, newest.starts, made.keys.take(newest.keys).columns)
+    place = at_epoch_end(epoch.context.plan.end.order, epoch.context.number(epoch.operator.id), paths)
+    deleted = {DELETED: pa.array(np.zeros(len(newest.keys), bool))}
+    return _results(epoch, made, newest, {**place, **deleted}, null_on_overflow(epoch.operator.id, epoch.context))
+
+
+def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
+    """The results of the windows that close in this epoch, from the store and this epoch's rows."""
+    stored = epoch.due_in_epoch(epoch.wait_ms)
+    parts = []
+    if made is not None:
+        newest = made.slid.newest
+        if len(stored[0]):
+            own = epoch.keys(made.keys, newest.keys, (newest.starts,))
+            untouched = pc.invert(pc.is_in(stored[0], value_set=own))
+            stored = stored[0].filter(untouched), stored[1].filter(untouched)
+        closing = newest.take(newest.starts + epoch.wait_ms <= epoch.times[1])
+        if len(closing.keys):
+            place = _final_place(epoch, made.keys.take(closing.keys), closing.starts)
+            parts.append(_results(epoch, made, closing, place, failing))
+    if len(stored[0]):
+        keys, (starts,) = epoch.split(stored[0])
+        times, states = decoded(epoch.operator.aggregates, stored[1])
+        parts.append(_rows(epoch, keys, starts, times, states, None, _final_place(epoch, keys, starts), failing))
+    return in_canonical_order(concatenate(parts)) if parts else None
+
+
+def _final_place(epoch: _Epoch, keys: Keys, starts: Numbers) -> dict[str, pa.Array]:
+    operator, context = epoch.operator, epoch.context
+    place = final_place(operator, starts + epoch.wait_ms, context.advances())
+    return {**place, PATH: paths_of(context.number(operator.id), starts, keys.columns)}
+
+
+def _results(epoch: _Epoch, made: _Made, windows: Windows, place: Mapping[str, pa.Array], finish: Finish) -> pa.RecordBatch:
+    keys, places = made.keys.take(windows.keys), pa.array(windows.nodes)
+    return _rows(epoch, keys, windows.starts, windows.times, made.states, places, place, finish)
+
+
+def _rows(
+    epoch: _Epoch,
+    keys: Keys,
+    starts: Numbers,
+    times: Numbers,
+    states: Sequence[pa.Array],
+    places: pa.Array | None,
+    place: Mapping[str, pa.Array],
+    finish: Finish,
+) -> pa.RecordBatch:
+    """Rows of windows; `places` are the positions of their states."""
+    return rows_of(
+        {
+            **dict(zip(epoch.operator.key, keys.columns, strict=True)),
+            **bounds(starts, starts + epoch.length_ms),
+            **finished(epoch.operator.aggregates, states, places, finish),
+            TIMESTAMP: pa.array(times),
+            **place,
+            KEY_GROUP: pa.array(keys.groups, pa.int32()),
+        }
+    )
+
+
+def _changed(epoch: _Epoch, made: _Made) -> Changes:
+    """The windows that rows changed, and the lists of all keys that had rows."""
+    newest, listed = made.slid.newest, made.listed
+    kept = newest.take(newest.starts > epoch.expired_ms)
+    nodes = pa.array(kept.nodes)
+    values = encode_rows([pa.array(kept.times), *(state.take(nodes) for state in made.states)])
+    both = [np.concatenate(pair) for pair in ((listed.keys, kept.keys), (listed.starts, kept.starts))]
+    rows = np.unique(np.stack(both, axis=1), axis=0)
+    rows = rows[rows[:, 1] > epoch.expired_ms]
+    ends = rows[:, 1] + epoch.length_ms
+    lists = encode_lists(Listed(rows[:, 0], rows[:, 1], ends), len(made.keys.groups))
+    return (
+        pa.concat_arrays([epoch.keys(made.keys, kept.keys, (kept.starts,)), epoch.list_keys(made.keys)]),
+        pa.concat_arrays([values, lists]),
+        np.concatenate([kept.times, np.full(len(lists), epoch.times[1])]),
+    )

@@ -1,0 +1,495 @@
+"""
+Stream-stream join: the rows of two streams with the same key whose times are within the window.
+
+The rules are Kafka Streams' (KStream-KStream join). Of two rows that meet, the one that stands later in the canonical order gives
+the result, at its own place; its partners come in the order of their times. A row of a kept side without a partner waits for one.
+It gives its result with nulls just before the record that moves stream time past its window and grace. If its window has ended
+before it comes, it gives that result at once, and may meet a partner all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.advance import final_place, reached_before
+from streamkit.engine.context import Context
+from streamkit.engine.joining import live_rows
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.nearby import Axis, Line
+from streamkit.engine.place import place_ranks
+from streamkit.engine.row_lists import Found, Keys, Listed, Places, RowLists, distinct
+from streamkit.engine.rows import (
+    RECORD_FIELDS,
+    concatenate,
+    is_null_key,
+    numbers,
+    plain,
+    record_columns,
+    rows_of,
+    without_null_keys,
+)
+from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.windows import stream_times
+from streamkit.log.values.keys import encode_keys, key_parts
+from streamkit.log.values.slices import join
+from streamkit.names import ALONE, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
+from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Columns = Mapping[str, Callable[[str], pa.Array]]  # by side: a column of each result's row of that side
+NO_KEY = -1  # the code of a key that is null
+NEWER = np.dtype([("side", "u1"), ("number", ">u4")])
+CLOSED = np.dtype([("operator", ">u2"), ("time", ">u8"), ("side", "u1")])
+SIGN = np.uint64(1 << 63)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """
+    One side of the join, and the rows of it that came in this epoch, in canonical order.
+
+    A row at t meets those of the other side in [t + low_ms, t + high_ms], until stream time is `keep_ms` past it. Without a partner
+    it gives a result when stream time is `close_ms` past it; at once if stream time is `early_ms` past it when it comes.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    low_ms: int
+    high_ms: int
+    keep_ms: int
+    close_ms: int
+    early_ms: int
+    is_kept: bool
+    rows: pa.RecordBatch
+    codes: Numbers
+    times: Numbers
+    now: Numbers
+    ranks: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """All rows of a side that may be met: the stored ones, then those that came in this epoch."""
+
+    side: Side
+    buffer: RowLists
+    places: Places
+    stored: Listed
+    codes: Numbers
+    times: Numbers
+    now: Numbers
+    ranks: Numbers
+    columns: dict[str, pa.Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, side: Side, buffer: RowLists, places: Places, stored: Listed) -> Known:
+        old = len(stored.times)
+        return cls(
+            side,
+            buffer,
+            places,
+            stored,
+            np.concatenate([places.codes[stored.owners], side.codes]),
+            np.concatenate([stored.times, side.times]),
+            np.concatenate([np.full(old, NO_TIME), side.now]),
+            np.concatenate([np.arange(-old, 0), side.ranks]),
+        )
+
+    @property
+    def old(self) -> int:
+        """How many rows are stored ones."""
+        return len(self.stored.times)
+
+    def column(self, name: str) -> pa.Array:
+        """A value column of all rows."""
+        if name not in self.columns:
+            new = plain(self.side.rows[name])
+            self.columns[name] = pa.concat_arrays([self.stored.columns[name], new]) if self.old else new
+        return self.columns[name]
+
+    def mark_alone(self, new: Mask) -> Mask:
+        """Say which of the epoch's rows found no partner when they came; which of all rows found none."""
+        old = [self.stored.columns[ALONE]] if self.old else []
+        self.columns[ALONE] = pa.concat_arrays([*old, pa.array(new)])
+        alone: Mask = self.columns[ALONE].to_numpy(zero_copy_only=False)
+        return alone
+
+    def taken(self, rows: Numbers) -> Callable[[str], pa.Array]:
+        """Columns of these rows."""
+        wanted = pa.array(rows)
+        return lambda name: self.column(name).take(wanted)
+
+    def absent(self, rows: int) -> Callable[[str], pa.Array]:
+        """Columns of so many rows that are not there."""
+        return lambda name: pa.nulls(rows, self.column(name).type)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rows that met, by their numbers on either side, in the order of their results; and which of the two came later."""
+
+    left: Numbers
+    right: Numbers
+    is_left_newer: Mask
+    newer_ranks: Numbers
+    newer_now: Numbers
+
+    def older(self, number: int) -> tuple[Numbers, Numbers]:
+        """The rows of side `number` that were met by a later one, and the stream times at which they were."""
+        chosen = self.is_left_newer if number else ~self.is_left_newer
+        return (self.right if number else self.left)[chosen], self.newer_now[chosen]
+
+    def newer(self, number: int) -> Numbers:
+        """The rows of side `number` that met an earlier one."""
+        return (self.right if number else self.left)[~self.is_left_newer if number else self.is_left_newer]
+
+
+@kernel(StreamStreamJoinRows, runs_empty=True)
+def stream_stream_join(operator: StreamStreamJoinRows, inputs: Sequence[Rows], context: Context) -> Rows:
+    """Pairs of rows that met, rows that came too late to wait for a partner, and rows whose time to wait is over."""
+    sides, keys = _sides(operator, [_joinable(operator, number, rows, context) for number, rows in enumerate(inputs)], context)
+    known = [_known(operator, sides[number], sides[1 - number], keys, context) for number in (0, 1)]
+    pairs = _pairs(known[0], known[1], len(keys))
+    results: list[Rows] = [_joined(operator, known, keys, pairs)]
+    for number, one in enumerate(known):
+        if one.side.is_kept:
+            results += _without_partner(operator, known, number, keys, pairs, context)
+        _keep(operator, one, keys, context)
+    given = [rows for rows in results if rows is not None and rows.num_rows]
+    return concatenate(given) if given else None
+
+
+# What came
+
+
+def _joinable(operator: StreamStreamJoinRows, number: int, rows: Rows, context: Context) -> pa.RecordBatch:
+    """The rows of an input that can meet others or are kept without: no deletions, and null keys only on a kept side."""
+    if rows is None:
+        return _no_rows(operator, number, context)
+    rows = live_rows(operator, rows, context)
+    if SIDES[number] not in operator.preserved:
+        rows, dropped = without_null_keys(rows, operator.keys[number])
+        context.count("null_key", operator.id, dropped)
+    return rows
+
+
+def _no_rows(operator: StreamStreamJoinRows, number: int, context: Context) -> pa.RecordBatch:
+    """No rows, with the columns of an input."""
+    store = context.store(buffer_of(operator.id, SIDES[number]))
+    values = [pa.field(one.name, one.type.value_type) for one in store.value.arrow if one.name not in (TIMESTAMP, ALONE)]
+    record = [pa.field(name, RECORD_FIELDS[name]) for name in (TIMESTAMP, *ORDER_COLUMNS, KEY_GROUP)]
+    return pa.RecordBatch.from_pylist([], schema=pa.schema([*store.key.arrow, *values, *record]))
+
+
+def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], context: Context) -> tuple[list[Side], Keys]:
+    """Both sides, their rows in canonical order and their keys as codes; and the keys."""
+    ranks = [2 * found + number for number, found in enumerate(place_ranks(*batches))]  # of one record, the left side comes first
+    for number, found in enumerate(ranks):
+        if (np.diff(found) < 0).any():
+            order = np.argsort(found)
+            batches[number], ranks[number] = batches[number].take(pa.array(order)), found[order]
+    codes, keys = _coded(operator, batches)
+    sides = []
+    for number, name in enumerate(SIDES):
+        within, rows = operator.within, batches[number]
+        low, high = (-within.before_ms, within.after_ms) if name == "left" else (-within.after_ms, within.before_ms)
+        side = Side(
+            name, operator.keys[number], low, high, operator.keep_ms(name), operator.close_ms(name),
+            high + operator.delay_ms, name in operator.preserved,
+            rows, codes[number], numbers(rows, TIMESTAMP), _stream_times(operator, rows, context), ranks[number],
+        )  # fmt: skip
+        context.count("late", operator.id, int(((side.codes >= 0) & (side.times + side.keep_ms <= side.now)).sum()))
+        sides.append(side)
+    return sides, keys
+
+
+def _stream_times(operator: StreamStreamJoinRows, rows: pa.RecordBatch, context: Context) -> Numbers:
+    """
+    The operator's stream time at each row.
+
+    A final result counts with the moment it was due. Between that and the result's place, records of other inputs may have moved
+    the time on: they count whether they are in this epoch or in one before.
+    """
+    times = stream_times(operator.windowing, rows, context)
+    if DUE not in rows.schema.names:
+        return times
+    return np.maximum(times, reached_before(operator, rows, context.advances()))
+
+
+def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Numbers], Keys]:
+    """A code for the key of each row, and the distinct keys by code; a null key has none."""
+    encoded = []
+    for key, rows in zip(operator.keys, batches, strict=True):
+        own = encode_keys([rows[name] for name in key])
+        has_null = any(rows[name].null_count for name in key)
+        encoded.append(pc.if_else(is_null_key(rows, key), pa.scalar(None, pa.binary()), own) if has_null else own)
+    codes = pa.concat_arrays(encoded).dictionary_encode().indices.fill_null(NO_KEY).to_numpy().astype(np.int64)
+    first = np.full(int(codes.max(initial=NO_KEY)) + 1, -1, np.int64)
+    first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
+    owners = pa.array(first)
+    columns = [
+        pa.concat_arrays([plain(rows[name]) for rows, name in zip(batches, names, strict=True)]).take(owners)
+        for names in zip(*operator.keys, strict=True)
+    ]
+    groups = np.concatenate([numbers(rows, KEY_GROUP) for rows in batches])
+    return np.split(codes, [batches[0].num_rows]), Keys(columns, groups[first])
+
+
+# What is stored
+
+
+def _known(operator: StreamStreamJoinRows, side: Side, other: Side, keys: Keys, context: Context) -> Known:
+    """The rows of a side that its own epoch's rows stand beside in a list, or those of the other side may meet."""
+    buffer = RowLists(context.store(buffer_of(operator.id, side.name)), context)
+    before, _ = context.stream_time(operator.windowing)
+    buckets, codes = [], []
+    for times, owners in (
+        (side.times, side.codes),
+        (other.times + other.low_ms, other.codes),
+        (other.times + other.high_ms, other.codes),
+    ):
+        bucket = _bucket(operator, times)
+        wanted = (owners >= 0) & (bucket <= before) & (bucket + _retention(buffer) > before)
+        buckets.append(bucket[wanted])
+        codes.append(owners[wanted])
+    places = _distinct_buckets(operator, np.concatenate(buckets), np.concatenate(codes), len(keys))
+    return Known.of(side, buffer, places, buffer.read(places, keys))
+
+
+def _bucket(operator: StreamStreamJoinRows, times: Numbers) -> Numbers:
+    """The begin of the bucket of each time; one is at least as long as the window, so a row's partners are in two at most."""
+    return times // operator.bucket_ms * operator.bucket_ms
+
+
+def _distinct_buckets(operator: StreamStreamJoinRows, buckets: Numbers, codes: Numbers, keys: int) -> Places:
+    if not len(buckets):
+        return Places(buckets, codes)
+    first = int(buckets.min())
+    found = distinct((buckets - first) // operator.bucket_ms * keys + codes)
+    return Places(found // keys * operator.bucket_ms + first, found % keys)
+
+
+def _retention(buffer: RowLists) -> int:
+    retention = buffer.store.retention_ms
+    assert retention is not None, "a buffer keeps rows for a time"
+    return retention
+
+
+def _keep(operator: StreamStreamJoinRows, known: Known, keys: Keys, context: Context) -> None:
+    """Add the rows of the epoch that can still be met to their lists; lists whose time is over go."""
+    side, buffer = known.side, known.buffer
+    before, now = context.stream_time(operator.windowing)
+    if now == NO_TIME:
+        return
+    bucket = _bucket(operator, side.times)
+    kept = np.flatnonzero((side.codes >= 0) & (side.times + side.keep_ms > side.now) & (bucket + _retention(buffer) > now))
+    expired = buffer.expired(before, now)
+    context.count("expired", operator.id, len(expired))
+    places = _distinct_buckets(operator, bucket[kept], side.codes[kept], len(keys))
+    first, width = (int(places.times.min()), len(keys)) if len(places) else (0, 1)
+    own = (bucket[kept] - first) // operator.bucket_ms * width + side.codes[kept]
+    listed = (known.places.times - first) // operator.bucket_ms * width + known.places.codes
+    wanted = (places.times - first) // operator.bucket_ms * width + places.codes
+    old = np.flatnonzero(np.isin(listed, wanted)[known.stored.owners])
+    rows = np.concatenate([old, known.old + kept])
+    in_list = np.concatenate([listed[known.stored.owners[old]], own])
+    order = np.argsort(in_list, kind="stable")
+    rows, counts = rows[order], np.bincount(np.searchsorted(wanted, in_list), minlength=len(wanted))
+    columns = [known.taken(rows)(name) for name in buffer.value_names]
+    values, newest = buffer.encoded(counts, known.times[rows], columns)
+    buffer.change(buffer.state_keys(places, keys), values, newest, expired, now)
+
+
+# What meets
+
+
+def _pairs(left: Known, right: Known, keys: int) -> Pairs:
+    """All pairs of a row and one that stands before it, within the window, and not older than rows are kept."""
+    axis = Axis.of(keys, [left.times, right.times])
+    lines = [Line.of(axis, known.codes, known.times) for known in (left, right)]
+    to_left, all_right = _met(left, lines[0], lines[1], axis)
+    to_right, all_left = _met(right, lines[1], lines[0].first(left.old), axis)
+    lefts, rights = np.concatenate([to_left, all_left]), np.concatenate([all_right, to_right])
+    left_ranks, right_ranks = left.ranks[lefts], right.ranks[rights]
+    is_left_newer = left_ranks > right_ranks
+    newer = np.maximum(left_ranks, right_ranks)
+    older_place = np.where(is_left_newer, lines[1].ranks[rights], lines[0].ranks[lefts])
+    newer_now = np.where(is_left_newer, left.now[lefts], right.now[rights])
+    kept_until = np.where(is_left_newer, right.times[rights] + right.side.keep_ms, left.times[lefts] + left.side.keep_ms)
+    order = np.argsort(newer * (max(len(left.times), len(right.times)) + 1) + older_place)
+    visible = kept_until > newer_now
+    if not visible.all():
+        order = order[visible[order]]
+    return Pairs(lefts[order], rights[order], is_left_newer[order], newer[order], newer_now[order])
+
+
+def _met(known: Known, line: Line, other: Line, axis: Axis) -> tuple[Numbers, Numbers]:
+    """The rows of this epoch, and the rows of the other side within their windows."""
+    side = known.side
+    rows = line.rows[(line.rows >= known.old)]
+    rows = rows[known.codes[rows] >= 0]
+    codes, times = known.codes[rows], known.times[rows]
+    found, others = other.between(axis.before(codes, times + side.low_ms), axis.behind(codes, times + side.high_ms))
+    return rows[found], others
+
+
+def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, pairs: Pairs) -> Rows:
+    """The results of pairs, at the places of the later rows."""
+    if not len(pairs.left):
+        return None
+    left, right = known
+    border = left.side.rows.num_rows
+    newer = np.where(pairs.is_left_newer, pairs.left - left.old, pairs.right - right.old + border)
+    record = concatenate([rows_of(record_columns(one.side.rows)) for one in known if one.side.rows.num_rows])
+    if not border:
+        newer = newer - border
+    record = record.take(pa.array(newer))
+    times = np.maximum(left.times[pairs.left], right.times[pairs.right])
+    starts = np.flatnonzero(np.diff(pairs.newer_ranks, prepend=-1))
+    within = np.arange(len(newer)) - np.repeat(starts, np.diff(starts, append=len(newer)))
+    path = _paths(record, np.where(pairs.is_left_newer, 0, 1), within)
+    columns = {"left": left.taken(pairs.left), "right": right.taken(pairs.right)}
+    own = _columns(operator, columns, keys, left.codes[pairs.left])
+    return rows_of({**own, **record_columns(record), TIMESTAMP: pa.array(times), PATH: path})
+
+
+def _paths(rows: pa.RecordBatch, sides: Numbers, within: Numbers) -> pa.BinaryArray:
+    """The paths of results: that of the row that gave it, its side, and the number of its result."""
+    own = np.empty(len(within), NEWER)
+    own["side"], own["number"] = sides, within
+    added = join([own.view(f"V{NEWER.itemsize}")])
+    return pc.binary_join_element_wise(rows[PATH].cast(pa.binary()), added, b"") if PATH in rows.schema.names else added
+
+
+def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Numbers) -> dict[str, pa.Array]:
+    """The columns of results: the key by its code, the others from either side; null where a side has no row."""
+    found = keys.columns_at(codes)
+    result: dict[str, pa.Array] = {}
+    for name, source in operator.columns:
+        side, _, column = source.partition(".")
+        if side == "left" and column in operator.left_key:
+            result[name] = found[operator.left_key.index(column)]
+        else:
+            result[name] = sides[side](column)
+    return result
+
+
+# What does not meet
+
+
+def _without_partner(
+    operator: StreamStreamJoinRows, known: Sequence[Known], number: int, keys: Keys, pairs: Pairs, context: Context
+) -> list[Rows]:
+    """The results with nulls of a kept side: of rows that came too late to wait, and of those whose time to wait is over."""
+    one, other = known[number], known[1 - number]
+    side, found, met = one.side, np.zeros(len(one.side.times), bool), np.zeros(len(one.times), bool)
+    found[pairs.newer(number) - one.old] = True
+    older, met_at = pairs.older(number)
+    met[older[met_at < one.times[older] + side.close_ms]] = True
+    is_early = (side.codes != NO_KEY) & (side.times + side.early_ms >= side.now)
+    at_once, alone = np.flatnonzero(~found & ~is_early), ~found & is_early
+    all_alone = one.mark_alone(alone)
+    waiting = Waiting(operator, one, keys, context, np.flatnonzero((met & all_alone)[: one.old]))
+    closed = waiting.settle(np.flatnonzero(alone & ~met[one.old :]))
+    return [_given_up(operator, one, other, keys, at_once), None if closed is None else _closed(operator, other, closed, context)]
+
+
+def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Keys, rows: Numbers) -> Rows:
+    """The results of rows that find no partner and wait for none, at their own places."""
+    if not len(rows):
+        return None
+    record = rows_of(record_columns(one.side.rows)).take(pa.array(rows))
+    sides = {one.side.name: one.taken(one.old + rows), other.side.name: other.absent(len(rows))}
+    columns = _columns(operator, sides, keys, one.side.codes[rows])
+    path = _paths(record, np.full(len(rows), SIDES.index(one.side.name)), np.zeros(len(rows), np.int64))
+    return rows_of({**columns, **record_columns(record), PATH: path})
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """Rows of a side that waited for a partner until their time was over."""
+
+    side: Side
+    times: Numbers
+    keys: Keys
+    columns: pa.RecordBatch
+
+
+def _closed(operator: StreamStreamJoinRows, other: Known, closed: Closed, context: Context) -> pa.RecordBatch:
+    """Their results: just before the record that moved stream time past their moments, by time, the right side before the left."""
+    rows, number = len(closed.times), SIDES.index(closed.side.name)
+    place = final_place(operator, closed.times + closed.side.close_ms, context.advances())
+    head, tail = np.empty(rows, CLOSED), np.arange(rows).astype(">u4")
+    head["operator"], head["side"] = context.number(operator.id), 1 - number
+    head["time"] = closed.times.view(np.uint64) ^ SIGN
+    path = join([head.view(f"V{CLOSED.itemsize}"), *key_parts(closed.keys.columns), tail])
+    sides = {closed.side.name: closed.columns.column, other.side.name: other.absent(rows)}
+    columns = _columns(operator, sides, closed.keys, np.arange(rows))
+    groups = pa.array(closed.keys.key_groups, pa.int32())
+    return rows_of({**columns, **place, PATH: path, TIMESTAMP: pa.array(closed.times), KEY_GROUP: groups})
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """The rows of a kept side that wait for a partner; those stored rows that `met` names have got one."""
+
+    operator: StreamStreamJoinRows
+    known: Known
+    keys: Keys
+    context: Context
+    met: Numbers
+
+    def settle(self, rows: Numbers) -> Closed | None:
+        """Let these rows of the epoch wait; return those, and stored ones, whose time is over; None if there are none."""
+        side = self.known.side
+        before, now = self.context.stream_time(self.operator.windowing)
+        if now == NO_TIME:
+            return None
+        lists = RowLists(self.context.store(waiting_of(self.operator.id, side.name)), self.context)
+        times, codes = self.known.times[self.met], self.known.codes[self.met]
+        still = times + side.close_ms > before
+        met, _ = Places.distinct(times[still], codes[still])
+        met_keys, is_open = lists.state_keys(met, self.keys), met.times + side.close_ms > now
+        over = lists.over(before, now)
+        is_over = side.times[rows] + side.close_ms <= now
+        self._wait(lists, rows[~is_over], met_keys, pa.array(is_open), over.state_keys)
+        return self._over(over, met_keys, rows[is_over])
+
+    def _over(self, over: Found, met_keys: pa.BinaryArray, rows: Numbers) -> Closed | None:
+        """The stored rows whose time is over and that met none, then those of the epoch."""
+        known = self.known
+        is_alone = ~pc.is_in(over.state_keys, value_set=met_keys).to_numpy(zero_copy_only=False)
+        old = over.rows.take(np.flatnonzero(is_alone[over.rows.owners]))
+        if not len(old.times) + len(rows):
+            return None
+        new = {name: known.column(name).take(pa.array(known.old + rows)) for name in over.rows.columns.schema.names}
+        columns = {name: pa.concat_arrays([old.columns[name], column]) for name, column in new.items()}
+        keys = over.keys.take(old.owners).followed_by(self.keys.take(known.side.codes[rows]))
+        return Closed(known.side, np.concatenate([old.times, known.side.times[rows]]), keys, rows_of(columns))
+
+    def _wait(
+        self, lists: RowLists, rows: Numbers, met_keys: pa.BinaryArray, is_open: pa.BooleanArray, over: pa.BinaryArray
+    ) -> None:
+        """Write the rows that wait from now on beside those that do already; those that met one, or whose time is over, go."""
+        side = self.known.side
+        before, now = self.context.stream_time(self.operator.windowing)
+        places, owners = Places.distinct(side.times[rows], side.codes[rows])
+        puts = lists.state_keys(places, self.keys)
+        is_met = pc.is_in(puts, value_set=met_keys).to_numpy(zero_copy_only=False)
+        known = np.flatnonzero((places.times <= before) & ~is_met)
+        old = lists.read(places.take(known), self.keys)
+        in_list = np.concatenate([known[old.owners], owners])
+        order = np.argsort(in_list, kind="stable")
+        taken, wanted = self.known.taken(self.known.old + rows), pa.array(order)
+        columns = [pa.concat_arrays([old.columns[name], taken(name)]).take(wanted) for name in lists.value_names]
+        times = np.concatenate([old.times, side.times[rows]])[order]
+        values, newest = lists.encoded(np.bincount(in_list, minlength=len(places)), times, columns)
+        gone = met_keys.filter(pc.and_(is_open, pc.invert(pc.is_in(met_keys, value_set=puts))))
+        lists.change(puts, values, newest, pa.concat_arrays([over, lists.present(gone)]), now)

@@ -1,0 +1,32 @@
+"""Aggregation of sessions by users' functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.plan.operators.function_aggregate import FunctionAggregate
+from streamkit.plan.operators.session_aggregate import session_closing
+from streamkit.plan.windows import Windowing
+
+
+@dataclass(frozen=True)
+class FunctionSessionAggregate(FunctionAggregate):
+    """As `FunctionAggregate`, in the sessions of each group."""
+
+    kind: ClassVar[str] = "function_session_aggregate"
+
+    @property
+    def assigned(self) -> None:
+        """None: which session takes a row depends on the rows before it."""
+        return
+
+    @property
+    def rows_per_record(self) -> int:
+        """A row that connects two sessions gives two deletions and a result."""
+        return 3 if "every" in self.modes else 1
+
+    @property
+    def closing(self) -> Windowing | None:
+        assert self.window is not None
+        return session_closing(self.window, self.modes)

@@ -1,0 +1,215 @@
+"""Sliding windows: the rules of Kafka Streams, record for record, and results that no cut and no number of tasks can change."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import TopologyError
+from streamkit.testing.driver import TopologyTestDriver
+from tests.engine.engine_run import plain
+from tests.engine.operators.window_rules import (
+    SCHEMA,
+    Record,
+    collected,
+    pipe,
+    random_records,
+    results,
+    sliding_windows,
+    stored,
+)
+
+HOW: list[tuple[int, Any]] = [(1, "one"), (2, 8), (7, "all")]  # tasks, batching
+MODES = ("every", "latest", "final")
+SUMS = {"n": F.count("*"), "total": F.sum("v"), "least": F.min("v"), "most": F.max("v"), "mean": F.avg("v")}
+
+
+def counted(window: Any, modes: Any = MODES) -> sk.Topology:
+    app = sk.Topology("sliding")
+    groups = app.stream("in", schema=SCHEMA, key="k").group_by_key().windowed_by(window)
+    table = groups.agg(**SUMS, store="windows")
+    for mode in modes:
+        table.emit(mode).to(mode)
+    return app
+
+
+def totals(driver: TopologyTestDriver, *rows: tuple[int, int]) -> list[Any]:
+    """What `every` gives of each of these records of one key: start, end, total, event time."""
+    found = []
+    for value, time in rows:
+        pipe(driver, [Record("a", value, time)])
+        found.append([one[1:] for one in results(driver, "every", "total")])
+    return found
+
+
+def by_key(rows: Any) -> dict[str, list[Any]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row)
+    return dict(found)
+
+
+def test_a_window_ends_at_each_record_and_one_begins_behind_it() -> None:
+    """Both ends are part of a window; the window behind a record comes into being with the record that it holds."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"))) as driver:
+        assert totals(driver, (1, 100), (2, 110), (4, 111), (8, 123)) == [
+            [(90, 100, 1, 100)],
+            [(101, 111, 2, 110), (100, 110, 3, 110)],
+            [(101, 111, 6, 111), (111, 121, 4, 111)],
+            [(113, 123, 8, 123)],
+        ]  # fmt: skip
+
+
+def test_a_window_that_ends_at_a_record_and_begins_behind_another_is_given_twice() -> None:
+    """As in Kafka Streams: it is made as the window behind the older record, then as the one that ends at the newer."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"))) as driver:
+        assert totals(driver, (1, 100), (2, 101), (4, 112))[2] == [(102, 112, 4, 112), (102, 112, 4, 112)]
+
+
+def test_a_record_that_comes_late_goes_into_the_windows_that_hold_it() -> None:
+    """Those that exist are updated, newest first; its own begin as copies of those that hold the same other records."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"))) as driver:
+        totals(driver, (1, 100), (2, 108))
+        assert totals(driver, (4, 104), (8, 104)) == [
+            [(101, 111, 6, 108), (98, 108, 7, 108), (94, 104, 5, 104), (105, 115, 2, 108)],
+            [(101, 111, 14, 108), (98, 108, 15, 108), (94, 104, 13, 104)],
+        ]  # fmt: skip
+
+
+def test_records_near_1970_share_the_window_that_begins_there() -> None:
+    """No window begins before 1970: such records have no window of their own that ends at them."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"))) as driver:
+        assert totals(driver, (1, 0), (2, 5), (4, 11), (8, 3)) == [
+            [(0, 10, 1, 0)],
+            [(1, 11, 2, 5), (0, 10, 3, 5)],
+            [(1, 11, 6, 11), (6, 16, 4, 11)],
+            [(1, 11, 14, 11), (4, 14, 6, 11), (0, 10, 11, 5)],
+        ]  # fmt: skip
+        driver.pipe("in", {"k": "a", "v": 1}, timestamp="1969-12-31T23:59:59Z")
+        assert results(driver, "every", "n") == []
+        assert driver.metrics()["before_1970"] == 1
+
+
+def test_windows_close_one_millisecond_later_than_others() -> None:
+    """A window takes records while stream time is at most grace past its last moment; it gives its result the millisecond after."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="5 ms"))) as driver:
+        totals(driver, (1, 100))
+        pipe(driver, [Record("b", 1, 105)])
+        results(driver, "every", "n")
+        assert totals(driver, (2, 100)) == [[(90, 100, 3, 100)]]
+        assert results(driver, "final", "n") == []
+        pipe(driver, [Record("b", 1, 106)])
+        assert results(driver, "final", "total") == [("a", 90, 100, 3, 100)]
+        results(driver, "every", "n")
+        assert totals(driver, (4, 100)) == [[]]
+        assert driver.metrics()["late"] == 1
+        pipe(driver, [Record("b", 1, 200)])
+        assert [one[:3] for one in results(driver, "final", "n")] == [("b", 95, 105), ("b", 96, 106), ("b", 106, 116)]
+
+
+def test_a_record_is_late_when_even_the_window_behind_it_is_closed() -> None:
+    """It is counted once; a record that is late for its own window alone still goes into others."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="0 s"))) as driver:
+        assert totals(driver, (1, 100), (2, 106), (4, 96), (8, 95)) == [
+            [(90, 100, 1, 100)],
+            [(101, 111, 2, 106), (96, 106, 3, 106)],
+            [(96, 106, 7, 106), (97, 107, 3, 106)],
+            [],
+        ]  # fmt: skip
+
+
+def test_a_difference_of_zero_gives_a_window_for_each_moment() -> None:
+    """Records of one millisecond are together, and no others; Kafka Streams fails there."""
+    with TopologyTestDriver(counted(sk.sliding("0 s", grace="1 s"))) as driver:
+        assert totals(driver, (1, 5), (2, 5), (4, 6)) == [[(5, 5, 1, 5)], [(5, 5, 3, 5)], [(6, 6, 4, 6)]]
+
+
+@pytest.mark.parametrize(("difference", "lateness"), [(10, 20), (30, 15)])
+def test_windows_are_those_of_the_definition(difference: int, lateness: int) -> None:
+    """If no record is late, each window that holds a record has exactly the records within its bounds, in whatever order they came."""
+    records = random_records(difference, 40, lateness)
+    expected = sliding_windows(records, difference)
+    window = sk.sliding(f"{difference} ms", grace="1 hour")
+    for tasks, batching in HOW:
+        with (
+            TopologyTestDriver(collected(window, ["final"]), tasks=tasks, batching=batching) as functions,
+            TopologyTestDriver(counted(window, ["final"]), tasks=tasks, batching=batching) as columns,
+        ):
+            for driver in (functions, columns):
+                pipe(driver, records)
+                driver.drain()
+                assert driver.metrics()["late"] == 0
+            assert {one[:2]: one[3] for one in results(functions, "final", "seen")} == expected
+            assert {one[:2]: one[3] for one in results(columns, "final", "total")} == {
+                place: sum(values) for place, values in expected.items()
+            }
+
+
+@pytest.mark.parametrize(("difference", "grace", "lateness"), [(6, 0, 12), (10, 3, 30)])
+def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: int, lateness: int) -> None:
+    """With late records, too, each key has the same results in the same order, and the store is the same, for columns and functions."""
+    records = random_records(difference + grace, 50, lateness)
+    window = sk.sliding(f"{difference} ms", grace=f"{grace} ms")
+    found: list[list[Any]] = []
+    for tasks, batching in HOW:
+        with (
+            TopologyTestDriver(collected(window, MODES), tasks=tasks, batching=batching) as functions,
+            TopologyTestDriver(counted(window), tasks=tasks, batching=batching) as columns,
+        ):
+            for driver in (functions, columns):
+                pipe(driver, records)
+            lists = {
+                mode: [(*one[:3], sum(one[3]), one[4]) for one in results(functions, mode, "seen")] for mode in ("every", "final")
+            }
+            assert {mode: by_key(results(columns, mode, "total")) for mode in lists} == {
+                mode: by_key(rows) for mode, rows in lists.items()
+            }
+            assert stored(columns, "total") == {place: sum(values) for place, values in stored(functions, "seen").items()}
+            late = [driver.metrics()["late"] for driver in (functions, columns)]
+            found.append(
+                [by_key(lists["every"]), by_key(lists["final"]), stored(functions, "seen"), late, set(columns.newest("latest"))]
+            )
+    assert found[0] == found[1] == found[2]
+    assert found[0][3][0] == found[0][3][1] > 0
+
+
+def test_a_view_finds_the_windows_of_a_key() -> None:
+    """All of them, or the one that starts at a moment; a range is that of starts; expired windows are gone."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="0 s"))) as driver:
+        pipe(driver, [Record("a", 1, 100), Record("a", 2, 104), Record("b", 4, 104)])
+        view = driver.store("windows")
+        assert [plain(row["window_start"]) for row in view.find("a").to_pylist()] == [90, 94, 101]
+        found = view.get("a", window_start=101)
+        assert found is not None
+        assert (plain(found["window_end"]), found["total"]) == (111, 2)
+        assert view.get("a", window_start=102) is None
+        assert sorted(view.range(91, 102)["total"].to_pylist()) == [2, 3, 4]
+        pipe(driver, [Record("c", 8, 1_000)])
+        assert set(stored(driver, "total")) == {("c", 990, 1_000)}
+        assert view.find("a").num_rows == 0
+
+
+def test_windows_survive_a_crash_and_another_number_of_tasks() -> None:
+    """Windows and the lists by which they are found come back from the changelog."""
+    records, window = random_records(5, 50, 15), sk.sliding("6 ms", grace="4 ms")
+    whole, cut = (TopologyTestDriver(counted(window)) for _ in range(2))
+    with whole, cut:
+        pipe(whole, records)
+        for piece in range(0, len(records), 17):
+            pipe(cut, records[piece : piece + 17])
+            cut.crash()
+            cut.restore(tasks=1 + piece % 3)
+        assert stored(cut, "mean") == stored(whole, "mean")
+        assert by_key(results(cut, "every", "total")) == by_key(results(whole, "every", "total"))
+
+
+def test_a_sliding_window_is_declared_with_its_grace() -> None:
+    """Without grace= the error has the correct call; other windows are refused by name."""
+    with pytest.raises(TopologyError, match=r'expected sliding\("5 ms", grace="0 s"\)'):
+        sk.sliding("5 ms")  # type: ignore[call-arg]
+    with pytest.raises(TopologyError, match=r"expected tumbling\(…\), hopping\(…\), session\(…\) or sliding\(…\)"):
+        sk.Topology("t").stream("in").group_by("k").windowed_by("5 ms")  # type: ignore[arg-type]
