@@ -49,7 +49,16 @@ class Builder:
         """Declare the topology; the topic of each output, by its name."""
         for node in self.case["topology"]["nodes"]:
             getattr(self, f"_{node['op']}")(node)
+        self._keep_unobserved()
         return {output["name"]: self._output(output) for output in self.case["topology"]["outputs"]}
+
+    def _keep_unobserved(self) -> None:
+        """Tables that nothing observes run nevertheless, because what they ask of others shows: old values, for instance."""
+        nodes = self.case["topology"]["nodes"]
+        taken = {name for node in nodes for name in inputs_of(node)} | {out["node"] for out in self.case["topology"]["outputs"]}
+        for name, place in self.places.items():
+            if name not in taken and isinstance(place.handle, Table):
+                place.handle.to_stream().to(f"unobserved-{name}")
 
     def _output(self, output: Json) -> str:
         place, topic = self.places[output["node"]], f"out-{output['name']}"
@@ -299,6 +308,12 @@ def _shown(values: list[Any], declared: str) -> str:
     if any(isinstance(value, str) for value in values):
         return "string"
     return "int" if declared == "string" and any(isinstance(value, int) for value in values) else declared
+
+
+def inputs_of(node: Json) -> list[str]:
+    """The nodes whose records a node takes."""
+    single = [node[name] for name in ("in", "left", "right") if name in node]
+    return [*single, *node.get("ins", []), *(one["group"] for one in node.get("inputs", []))]
 
 
 def _declared(text: str, op: str) -> str:

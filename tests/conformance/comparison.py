@@ -8,10 +8,10 @@ those of one key and window are in order: what closing windows give, what a fore
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.builder import Json
+from tests.conformance.builder import Json, inputs_of
 from tests.conformance.running import Record
 
 Grouped = dict[tuple[str, str], list[Record]]
@@ -57,12 +57,6 @@ def _has_no_order(node: Json) -> bool:
     if node["op"] == "suppress":
         return bool(node["until"] == "window_closes")
     return node["op"] == "join" and bool(node["kind"] == "foreign_key")
-
-
-def inputs_of(node: Mapping[str, Any]) -> list[str]:
-    """The nodes whose records a node takes."""
-    single = [node[name] for name in ("in", "left", "right") if name in node]
-    return [*single, *node.get("ins", []), *(one["group"] for one in node.get("inputs", []))]
 
 
 def branch_names(node: Json) -> list[str]:
