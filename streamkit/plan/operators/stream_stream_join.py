@@ -82,6 +82,10 @@ class StreamStreamJoin(Node):
         waits = [wait_ms(self.within, side) + self.delay_of_inputs_ms + 1 for side in PRESERVED_SIDES[self.how]]
         return max(super().delay_ms(window), *waits, 0)
 
+    @property
+    def takes_null_keys(self) -> bool:
+        return self.how != "inner"
+
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
         return f"{self.how} join {self.right.short_text()} on {on} {self.within}"
