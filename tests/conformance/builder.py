@@ -85,7 +85,10 @@ class Builder:
 
     def _stream(self, node: Json) -> None:
         key, value = self._source(node)
-        self._put(node, Place(self.app.stream(node["topic"]), key, value))
+        stream = self.app.stream(node["topic"])
+        if any(is_nothing(step) for step in self.case["steps"] if step.get("topic") == node["topic"]):
+            stream = stream.map_values(lambda row: None if row["v"] is None else {"v": row["v"]}, f"v {value}")
+        self._put(node, Place(stream, key, value))
 
     def _table(self, node: Json) -> None:
         key, value = self._source(node)
@@ -308,6 +311,11 @@ def _shown(values: list[Any], declared: str) -> str:
     if any(isinstance(value, str) for value in values):
         return "string"
     return "int" if declared == "string" and any(isinstance(value, int) for value in values) else declared
+
+
+def is_nothing(step: Json) -> bool:
+    """Whether a record has neither key nor value. A producer refuses such a deletion, so it comes as a row, and loses its value later."""
+    return step["key"] is None and step["value"] is None
 
 
 def inputs_of(node: Json) -> list[str]:

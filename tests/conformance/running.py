@@ -7,7 +7,7 @@ from typing import Any
 
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
-from tests.conformance.builder import Builder, Json
+from tests.conformance.builder import Builder, Json, is_nothing
 
 Record = dict[str, Any]
 Steps = list[list[Record]]
@@ -26,19 +26,23 @@ def results(case: Json, *, tasks: int = 1) -> Steps:
     builder = Builder(case)
     outputs = builder.build()
     found: Steps = []
+    streams = {node["topic"] for node in case["topology"]["nodes"] if node["op"] == "stream"}
     with TopologyTestDriver(builder.app, topics=builder.topics, tasks=tasks) as driver:
         for step in case["steps"]:
             try:
-                _take(driver, step)
+                _take(driver, step, streams)
                 found.append(_new_records(driver, outputs, case))
             except StreamKitError as error:
                 raise FailedStepError(found, error) from error
     return found
 
 
-def _take(driver: TopologyTestDriver, step: Json) -> None:
+def _take(driver: TopologyTestDriver, step: Json, streams: set[str]) -> None:
     if "advance_wall_clock_ms" in step:
         driver.advance_wall_clock(f"{step['advance_wall_clock_ms']} ms")
+    elif is_nothing(step):
+        if step["topic"] in streams:  # a table drops it
+            driver.pipe(step["topic"], {"k": None, "v": None}, timestamp=step["ts"])
     elif step["value"] is None:
         driver.delete(step["topic"], {"k": step["key"]}, timestamp=step["ts"])
     else:
