@@ -17,6 +17,7 @@ from streamkit.plan.windows import Windowing
 Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
 METRIC = "stream_times"  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
+CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
 NO_TIME = -(2**63)  # before every event time
 
 
@@ -28,6 +29,11 @@ def of_input(topic_id: int) -> str:
 def of_store(name: str) -> str:
     """The name under which the stream time of a store's operator is kept."""
     return f"store/{name}"
+
+
+def clock_start(operator_id: str) -> str:
+    """The name under which the time of the wall clock is kept at which an operator that asks for ticks had its first epoch."""
+    return f"clock/start/{operator_id}"
 
 
 def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:

@@ -108,6 +108,11 @@ class Operator:
         return None
 
     @property
+    def ticks_ms(self) -> tuple[int, ...]:
+        """The intervals at which it must run even if no record comes, counted from its first epoch."""
+        return () if self.tick_ms is None else (self.tick_ms,)
+
+    @property
     def shares_exchange(self) -> bool:
         """Whether it takes rows that travel for other operators as well."""
         return True
