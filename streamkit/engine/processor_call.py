@@ -19,7 +19,7 @@ class Call:
     A call of a processor's function, as its context, stores and record see it; one object lives as long as the processor.
 
     `what` names the function that runs, and is empty between calls; `turn` counts calls. `stream_time` and `time`, that of changes
-    without a time of their own, are in ms.
+    without a time of their own, are in ms. `origin` is the number of the record whose turn it is.
     """
 
     group: int
@@ -27,7 +27,7 @@ class Call:
     what: str = ""
     time: int = 0
     stream_time: int | None = None
-    metadata: Any = None
+    origin: int | None = None
     turn: int = 0
     counts: dict[str, int] = field(default_factory=dict)
 

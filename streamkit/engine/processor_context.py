@@ -112,12 +112,18 @@ class ProcessorContext:
     """
 
     def __init__(
-        self, call: Call, stores: Mapping[str, ProcessorStore], forwarding: Forwarding, scheduled: list[Scheduled]
+        self,
+        call: Call,
+        stores: Mapping[str, ProcessorStore],
+        forwarding: Forwarding,
+        scheduled: list[Scheduled],
+        metadata: Callable[[int], RecordMetadata | None],
     ) -> None:
         self._call = call
         self._stores = stores
         self._forwarding = forwarding
         self._scheduled = scheduled
+        self._metadata = metadata
 
     def forward(self, row: Any, timestamp: Moment | None = None, headers: Any = None, to: str | None = None) -> None:
         """
@@ -168,7 +174,7 @@ class ProcessorContext:
     def record_metadata(self) -> RecordMetadata | None:
         """Topic, partition and offset of the record; None where there is none, as in a call that was scheduled."""
         self._call.check("the context")
-        return self._call.metadata  # type: ignore[no-any-return]
+        return None if self._call.origin is None else self._metadata(self._call.origin)
 
     @property
     def stream_time(self) -> int | None:

@@ -9,7 +9,7 @@ at the moment of the call, in the order of their keys.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -423,6 +423,7 @@ class _Exact:
 
     def __init__(self, definition: StoreDefinition, schema: Schema, what: str) -> None:
         self._store, self._what, self._schema = definition.name, what, schema
+        self._names = dict.fromkeys(schema.names)
         self._convert = [(column.name, column.type, column.nullable, exactly(column.arrow.type)) for column in schema]
 
     def of(self, given: Any) -> Values:
@@ -443,13 +444,14 @@ class _Exact:
 
     def of_dict(self, given: Any) -> Values:
         """A dict of columns; those that it leaves out are null."""
-        if not isinstance(given, Mapping):
+        if given.__class__ is not dict and not isinstance(given, Mapping):  # the second look is slow
             raise self._wrong(f"found {given!r}; expected a dict")
-        if unknown := [name for name in given if name not in self._schema]:
-            raise self._wrong(f"found the column {unknown[0]!r}")
-        return self._converted(tuple(given.get(name) for name, *_ in self._convert))
+        for name in given:
+            if name not in self._names:
+                raise self._wrong(f"found the column {name!r}")
+        return self._converted([given.get(name) for name in self._names])
 
-    def _converted(self, values: Values) -> Values:
+    def _converted(self, values: Sequence[Any]) -> Values:
         found = []
         for (name, type, nullable, convert), value in zip(self._convert, values):
             if value is None and not nullable:

@@ -26,6 +26,7 @@ from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.net_change import NetChange
 from streamkit.plan.operators.old_values import OldValues
 from streamkit.plan.operators.peek import Foreach, Peek
+from streamkit.plan.operators.process import Process
 from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.regroup import Regroup
 from streamkit.plan.operators.repartition import Repartition
@@ -40,8 +41,11 @@ from streamkit.plan.operators.table_function_aggregate import TableFunctionAggre
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
+from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
 from streamkit.plan.windows import JoinWindow, Windowing
+from streamkit.plan.store_definition import StoreDefinition
+from streamkit.plan.windows import Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
@@ -140,6 +144,25 @@ OTHERS = (
     Regroup("g", 1, ("o",), ("v",)),
     TableAggregate("q", 2, ("g",), ("v",), "s", (), False, ("every", "old_and_new")),
     TableFunctionAggregate("f", 2, ("g",), (("v",),), "s", CALL, (CALL, CALL), None, ("every",)),
+    Process(
+        "c",
+        1,
+        ("x",),
+        CALL,
+        EVENTS,
+        ("user",),
+        ("user",),
+        ("user",),
+        ("user",),
+        True,
+        False,
+        "row",
+        (StoreDefinition("s", "window", STATE.select(["user"]), STATE.select(["total.sum"]), 20, 10, True),),
+        (Schedule("stream_time", 10), Schedule("wall_clock", 1000)),
+        "c-schedules",
+        ("late",),
+        (0,),
+    ),
 )
 
 

@@ -2,7 +2,7 @@
 Process: runs a user's processor on the records of each key group, in canonical order, and calls what it scheduled.
 
 A key group is to a processor what a task is to Kafka Streams. So results depend on the number of key groups, which is fixed, and
-not on that of tasks. Each key group has an object of its own, made anew in each epoch; its stores last.
+not on that of tasks. Each key group has an object of its own, a new one in each epoch; its stores last.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Epoch:
     What a task knows of an epoch before processors run.
 
     `rows` are in canonical order. `places` has the record columns of the rows, then those of the moments at which something is
-    scheduled. `values`, `times`, `orders`, `deleted`, `origins` and `paths` are the columns of the rows as Python values. `ends` has, for each moment, the rank of its place among `ranks`, those of
-    the rows.
+    scheduled. `values`, `times`, `orders`, `deleted`, `origins` and `paths` are the columns of the rows as Python values. `ends`
+    has, for each moment, the rank of its place among `ranks`, those of the rows.
     """
 
     operator: Process
@@ -302,11 +302,11 @@ class _GroupRun:
         self._convert = [exactly(column.arrow.type) for column in self._operator.columns]
         self._positions = {name: place for place, name in enumerate(self._operator.columns.names)}
         self._scheduled: list[Scheduled] = []
-        self._context = ProcessorContext(self._call, self._stores, self._forward, self._scheduled)
+        self._context = ProcessorContext(self._call, self._stores, self._forward, self._scheduled, self._metadata)
         self._processor: Any = None
         self._parent = 0
         self._path = b""
-        self._index = 0
+        self._indices: dict[int, int] = {}  # how many rows were forwarded, by the row that they come from
         self._key_values: dict[str, Any] = {}
         self._chosen: Numbers | None = None
 
@@ -335,7 +335,7 @@ class _GroupRun:
         for row in rows.tolist():
             values = {name: column[row] for name, column in epoch.values.items()}
             self._turn(epoch.times[row], epoch.orders[row], row)
-            self._call.metadata = self._metadata(row)
+            self._call.origin = row
             self._key_values = {name: values[name] for name in self._operator.input_key}
             self._begin_object()
             self._call.turn += 1
@@ -347,7 +347,7 @@ class _GroupRun:
         """Give the processor rows as one batch."""
         epoch, last = self._epoch, int(rows[-1])
         self._turn(epoch.times[last], epoch.orders[last], last)
-        self._call.metadata = None
+        self._call.origin = None
         self._key_values = {}
         self._chosen = rows
         names = list(epoch.values)
@@ -365,7 +365,7 @@ class _GroupRun:
         number = self._epoch.context.number(self._operator.id)
         prefix = BEHIND_RECORDS + number.to_bytes(2, "big") if moment.clock == STREAM_TIME else b""
         self._path = prefix + self._call.group.to_bytes(2, "big")
-        self._call.metadata, self._key_values = None, {}
+        self._call.origin, self._key_values = None, {}
         for schedule in moment.due:
             self._call.stream_time, self._call.time = moment.stream_time, moment.time
             if self._run.is_cancelled(self._call.group, schedule):
@@ -377,7 +377,7 @@ class _GroupRun:
 
     def _turn(self, time: int, stream_time: int | None, parent: int) -> None:
         self._call.time, self._call.stream_time = time, stream_time
-        self._parent, self._index = parent, 0
+        self._parent, self._indices = parent, {}
         self._path = self._path_of(parent)
 
     def _path_of(self, row: int) -> bytes:
@@ -493,15 +493,16 @@ class _GroupRun:
         self, parent: int, path: bytes, time: int, is_deleted: bool, to: str | None, values: tuple[Any, ...], is_given: bool
     ) -> None:
         found = self._run.forwarded
+        index = self._indices.get(parent, 0)
+        self._indices[parent] = index + 1
         found.parents.append(parent)
-        found.paths.append(path + _NUMBER.pack(self._index | 1 << 63))
+        found.paths.append(path + _NUMBER.pack(index | 1 << 63))
         found.groups.append(self._call.group)
         found.times.append(time)
         found.deleted.append(is_deleted)
         found.children.append(to)
         found.values.append(values)
         found.is_given.append(is_given)
-        self._index += 1
 
     def _values(self, row: Any) -> tuple[bool, tuple[Any, ...], bool]:
         """Whether a row is a tombstone, its columns, and whether it gives kept key columns itself."""
@@ -645,4 +646,6 @@ def _check_same(run: _Run, epoch: Epoch) -> None:
 def _facts(run: _Run) -> str:
     """All that a run did, as text."""
     changes = [[array.to_pylist() for array in overlay.changes()[:2]] for overlay in run.overlays.values()]
-    return repr((run.forwarded, changes, run.counts))
+    found = run.forwarded
+    rows = zip(found.parents, found.paths, found.groups, found.times, found.deleted, found.children, found.values, strict=True)
+    return repr((sorted(rows, key=lambda row: row[:3]), changes, run.counts))
