@@ -43,9 +43,8 @@ from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
 from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
-from streamkit.plan.windows import JoinWindow, Windowing
 from streamkit.plan.store_definition import StoreDefinition
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import JoinWindow, Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
