@@ -5,6 +5,7 @@ Operators, views and commands build and take apart state keys by the layout of t
 
     key      the key alone                                       tables, aggregates without windows
     window   the start of the window, then the key               windows, which close and expire by ranges of bytes
+    since    the moment since which the key waits, then the key  rows held back, beside a store by key that has the rows
 
 A new layout is one entry in LAYOUTS. What must be found by time (join buffers by bucket, what is due) has its time before the
 key; what must be found by key (sessions, versions) has its times behind it.
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.names import SINCE, WINDOW_END, WINDOW_START
 from streamkit.plan.program import Store
 from streamkit.state.key import Numbers, join_keys, range_end, range_prefix, split_keys
 
@@ -91,6 +92,7 @@ LAYOUTS: Mapping[str, Layout] = {
     for layout in (
         Layout("key"),
         Layout("window", before=1, columns=(WINDOW_START, WINDOW_END)),
+        Layout("since", before=1, columns=(SINCE,)),
     )
 }
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
+    from streamkit.dsl.until import time_limit, window_closes
     from streamkit.dsl.windows import hopping, tumbling
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
@@ -53,7 +54,9 @@ _HOMES = {
     "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
     "run": "streamkit.launch.run",
+    "time_limit": "streamkit.dsl.until",
     "tumbling": "streamkit.dsl.windows",
+    "window_closes": "streamkit.dsl.until",
 }
 
 __all__ = [
@@ -74,7 +77,9 @@ __all__ = [
     "main",
     "open_log",
     "run",
+    "time_limit",
     "tumbling",
+    "window_closes",
 ]
 __version__ = "0.1.0"
 

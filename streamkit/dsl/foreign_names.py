@@ -29,7 +29,8 @@ FOREIGN: dict[str, dict[str, str]] = {
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
     },
     "Table": _OF_BOTH | {
-        "to_stream": _LATEST, "to_changelog_stream": _LATEST, "changes": _LATEST, "suppress": 'emit("final")', "until_window_closes": 'emit("final")',
+        "to_stream": _LATEST, "to_changelog_stream": _LATEST, "changes": _LATEST, "until_window_closes": "suppress(until=sk.window_closes())",
+        "until_time_limit": 'suppress(until=sk.time_limit("5 minutes"))',
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
     },
     "GlobalTable": {name: call for name, call in _OF_BOTH.items() if call in (_FILTER, _COLUMNS)} | {"with_column_renamed": 'rename(old="new")'},

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamkit.clock import HandClock
 from streamkit.dsl.topology import Topology
-from streamkit.engine.compile import compile
+from streamkit.engine.compile import compile_with_settings
 from streamkit.engine.planner import EVERYTHING
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.expressions.python_functions import called_twice
@@ -109,7 +109,7 @@ class TopologyTestDriver:
         self._log = open_log(IN_MEMORY, self._clock)
         try:
             self._script = Script(tuple(self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)))
-            self.program = compile(topology, self._log, analyzer)
+            self.program = compile_with_settings(topology, self._log, analyzer)
             self._tested = topology if analyzer is None else self.program
             self._run = SteppedRun(self._log, self.program, max_records_per_epoch)
             self._tasks = tasks

@@ -36,7 +36,7 @@ HANDLES = {"Stream": orders, "Table": users, "GlobalTable": app.global_table("us
         (lambda: orders.fliter("amount > 1"), r"a stream has no 'fliter'; did you mean filter\?"),
         (lambda: orders.qqq, r"a stream has no 'qqq'; it has drop, filter, .*with_columns"),
         (lambda: users.toStream, r"a table has no 'toStream'; expected emit\(\"latest\"\), or emit\(\"every\"\)"),
-        (lambda: users.suppress, r"a table has no 'suppress'; expected emit\(\"final\"\)"),
+        (lambda: users.untilWindowCloses, r"a table has no 'untilWindowCloses'; expected suppress\(until=sk.window_closes\(\)\)"),
         (lambda: grouped.windowedBy(1), r"a group has no 'windowedBy'; expected windowed_by\(…\)"),
         (lambda: grouped.sum("amount"), r"a group has no 'sum'; expected agg\(name=F.sum\(\"column\"\)\)"),
         (lambda: app.globalTable("users"), r"a topology has no 'globalTable'; expected global_table\(…\)"),

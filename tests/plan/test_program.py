@@ -16,6 +16,7 @@ from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
+from streamkit.plan.operators.final_table import FinalTable
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.materialize import Materialize
@@ -23,6 +24,7 @@ from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.peek import Foreach, Peek
 from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.source import Source
+from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
@@ -111,6 +113,8 @@ OTHERS = (
     Peek("l", 0, ("x",), CALL),
     Foreach("e", 1, ("x",), CALL),
     Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
+    Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
+    FinalTable("y", 1, ("x",)),
 )
 
 
