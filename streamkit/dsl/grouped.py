@@ -15,6 +15,8 @@ from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import AggregateNode
+from streamkit.plan.operators.late import LateNode
+from streamkit.plan.operators.write import To
 from streamkit.plan.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Grouped(ForeignNames):
     key: tuple[arguments.NamedExpression, ...] | None
     window: TimeWindow | None
     topology: Topology = field(compare=False)
+    late_to: str | None = None
 
     def __repr__(self) -> str:
         return handle_line("Grouped", self.node, self._text())
@@ -41,9 +44,12 @@ class Grouped(ForeignNames):
         key = named_text(self.key) if self.key else "key"
         return f"group by {key}" + (f", {self.window}" if self.window else "")
 
-    def windowed_by(self, window: TimeWindow) -> Grouped:
+    def windowed_by(self, window: TimeWindow, *, late_to: str | None = None) -> Grouped:
         """
         Divide each group into windows of event time: `tumbling(…)` or `hopping(…)`.
+
+        With `late_to` a record that comes too late for all its windows goes to that topic, once, with its columns, its event time, and
+        the bounds of the window that closed last (`window_start`, `window_end`).
 
             flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
         """
@@ -51,7 +57,7 @@ class Grouped(ForeignNames):
             raise TopologyError(f"windowed_by() was given {window!r}; expected tumbling(…) or hopping(…)", user_location())
         if self.window is not None:
             raise TopologyError(f"the groups have windows already: {self.window}; expected windowed_by() once", user_location())
-        return replace(self, window=window)
+        return replace(self, window=window, late_to=late_to)
 
     def agg(self, *columns: Column, store: str | None = None, **named: Column) -> Table:
         """
@@ -64,6 +70,12 @@ class Grouped(ForeignNames):
         """
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
         node = AggregateNode(self.node, self.key, aggregates, self.window, store, at=user_location())
+        return self._table(node, store)
+
+    def _table(self, node: Node, store: str | None) -> Table:
+        """A handle on the table of the groups; records that are late for it go where `late_to` says."""
+        if self.late_to is not None:
+            self.topology._add_sink(To(LateNode(node, at=node.at), self.late_to, at=node.at))
         return self.topology._table(node, store)
 
     def count(self, *, store: str | None = None) -> Table:

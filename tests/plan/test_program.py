@@ -19,6 +19,7 @@ from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.final_table import FinalTable
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.global_join import GlobalJoin
+from streamkit.plan.operators.late import Late
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.peek import Foreach, Peek
@@ -115,6 +116,7 @@ OTHERS = (
     Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
     Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
     FinalTable("y", 1, ("x",)),
+    Late("z", 0, ("x",), ("k",), WINDOW),
 )
 
 
