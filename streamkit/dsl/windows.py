@@ -46,22 +46,33 @@ def _literal(value: Any) -> str:
 
 
 @_asking_for_grace
-def tumbling(size: Duration, *, grace: Duration, retention: Duration | None = None) -> TimeWindow:
+def tumbling(
+    size: Duration, *, grace: Duration, retention: Duration | None = None, close_after_idle: Duration | None = None
+) -> TimeWindow:
     """
     Windows of one size, side by side, aligned to 1970-01-01T00:00Z: each record is in one.
 
     A window is [start, start + size). It takes late records until stream time is `grace` past its end; then it is closed, and
     `emit("final")` gives its result. `retention` is how long results can be read from the store, size + grace unless given.
+    With `close_after_idle` all windows close, for good, when no input has had a record for so long by the clock; records of these
+    windows that come later are late. Runs that end with what is there (`--once`, `--drain`) close none by that.
     Lengths are timedelta or text ("1 hour"). Raises ConfigError if one is not a length of time, and
     TopologyError if they do not fit each other.
 
         tumbling("1 hour", grace="10 minutes")
     """
-    return _window(size, size, grace, retention)
+    return _window(size, size, grace, retention, close_after_idle)
 
 
 @_asking_for_grace
-def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Duration | None = None) -> TimeWindow:
+def hopping(
+    size: Duration,
+    advance: Duration,
+    *,
+    grace: Duration,
+    retention: Duration | None = None,
+    close_after_idle: Duration | None = None,
+) -> TimeWindow:
     """
     Windows of one size that start every `advance`: each record is in about size / advance of them.
 
@@ -70,11 +81,14 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
 
         hopping("1 hour", "15 minutes", grace="10 minutes")
     """
-    return _window(size, advance, grace, retention)
+    return _window(size, advance, grace, retention, close_after_idle)
 
 
-def _window(size: Duration, advance: Duration, grace: Duration, retention: Duration | None) -> TimeWindow:
+def _window(
+    size: Duration, advance: Duration, grace: Duration, retention: Duration | None, close_after_idle: Duration | None
+) -> TimeWindow:
     size_ms = duration_ms(size, "window size")
     grace_ms = duration_ms(grace, "grace")
     retention_ms = size_ms + grace_ms if retention is None else duration_ms(retention, "retention")
-    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, retention_ms)
+    idle_ms = None if close_after_idle is None else duration_ms(close_after_idle, "close_after_idle")
+    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, retention_ms, idle_ms)

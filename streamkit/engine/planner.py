@@ -19,7 +19,16 @@ from streamkit.clock import Clock
 from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import Backlog, Records, cut
-from streamkit.engine.stream_time import NO_TIME, Times, committed_times, of_input, of_store, of_windows
+from streamkit.engine.stream_time import (
+    NO_TIME,
+    Times,
+    closed_by_idleness,
+    committed_times,
+    of_arrival,
+    of_input,
+    of_store,
+    of_windows,
+)
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
@@ -83,15 +92,16 @@ class Planner:
         """
         Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
 
-        None if there is nothing to take, and no tick is due.
+        None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
         """
         self._looked[before.epoch] = found = self._look(before)
         backlogs = self._backlogs(before, until, found)
+        idle = self._closed_by_idleness(before, backlogs) if until is None else {}
         if not any(backlog.extents for backlog in backlogs):
-            return self._tick_end(before)
+            return self._tick_end(before, idle)
         taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, taken.ends)
-        times = self._reached(before.times, backlogs, taken.reached)
+        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs)}
         return EpochEnd(before.epoch + 1, positions, times, taken.records, self._now_ms(before))
 
     def closing_end(self, before: EpochEnd) -> EpochEnd | None:
@@ -106,13 +116,35 @@ class Planner:
         times = {**before.times, **moved}
         return EpochEnd(before.epoch + 1, before.positions, times, 0, self._now_ms(before), closing=True)
 
-    def _tick_end(self, before: EpochEnd) -> EpochEnd | None:
-        """The epoch without records that an operator asked for, once its interval has passed; None if none is due."""
+    def _tick_end(self, before: EpochEnd, idle: Times) -> EpochEnd | None:
+        """
+        The epoch without records that closes idle windows, or that an operator asked for once its interval has passed.
+
+        None if neither is due.
+        """
         intervals = [operator.tick_ms for operator in self.program.operators if operator.tick_ms is not None]
         now = self._now_ms(before)
-        if not intervals or now - before.times.get(CLOCK, 0) < min(intervals):
+        is_due = bool(intervals) and now - before.times.get(CLOCK, 0) >= min(intervals)
+        if not is_due and not idle:
             return None
-        return EpochEnd(before.epoch + 1, before.positions, {**before.times, CLOCK: now}, 0, now)
+        tick = {CLOCK: now} if is_due else {}
+        return EpochEnd(before.epoch + 1, before.positions, {**before.times, **idle, **tick}, 0, now)
+
+    def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """The stream times of operators whose windows close because nothing came for them, and nothing waits."""
+        busy, now = {backlog.input for backlog in backlogs if backlog.extents}, self._now_ms(before)
+        moved: dict[str, int] = {}
+        for window in self._windowings():
+            if not busy.intersection(window.streams):
+                moved |= closed_by_idleness(before.times, window, self.topic_ids, now)
+        return moved
+
+    def _arrivals(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """When an epoch that takes these backlogs found records of each topic, if idleness closes windows."""
+        if all(window.close_after_idle_ms is None for window in self._windowings()):
+            return {}
+        now = self._now_ms(before)
+        return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
 
     def _reads_a_topic_twice(self) -> bool:
         """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""

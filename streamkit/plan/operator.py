@@ -108,6 +108,12 @@ class Operator:
         return None
 
     @property
+    def follows_clock(self) -> bool:
+        """Whether epochs may come by the clock, for its ticks or because its inputs are idle."""
+        window = self.windowing
+        return self.tick_ms is not None or (window is not None and window.close_after_idle_ms is not None)
+
+    @property
     def shares_exchange(self) -> bool:
         """Whether it takes rows that travel for other operators as well."""
         return True

@@ -185,7 +185,7 @@ class TopologyTestDriver:
         """
         Move the clock on by "5 minutes", a timedelta, or `minutes=5`, and run the ticks that operators asked for.
 
-        Stream time, by which windows close, does not move: records move that.
+        Stream time, by which windows close, does not move: records move that. Windows with `close_after_idle` close by the clock too.
         """
         self._process_all()
         self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "step of the clock"))
@@ -343,9 +343,10 @@ class TopologyTestDriver:
         """
         self._process_all()
         self._check_running()
-        if any(operator.tick_ms is not None for operator in self.program.operators):
+        if any(operator.follows_clock for operator in self.program.operators):
             raise ConfigError(
-                "the topology asks for ticks of the wall clock, which cannot be moved on Spark; compare without them"
+                "the topology asks for ticks of the wall clock, or for windows that close after idleness by it; the clock cannot be moved on Spark: "
+                "compare without them"
             )
         from streamkit.engine.options import AVAILABLE_NOW
         from streamkit.launch.run import run

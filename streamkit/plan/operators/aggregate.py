@@ -132,7 +132,11 @@ class AggregateNode(Node):
         aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
         window = self.delayed_window()
         store, streams = building.store_name(self), building.streams(self.child)
-        windowing = Windowing(window.size_ms, window.advance_ms, window.grace_ms, streams, store) if window else None
+        windowing = (
+            Windowing(window.size_ms, window.advance_ms, window.grace_ms, streams, store, window.close_after_idle_ms)
+            if window
+            else None
+        )
         operator = Aggregate(
             building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), windowing
         )

@@ -44,7 +44,8 @@ def bounds(row: Row) -> list[Any]:
 
 
 def ms(moment: Any) -> int:
-    return round(moment.timestamp() * 1000)
+    milliseconds: int = round(moment.timestamp() * 1000)
+    return milliseconds
 
 
 @pytest.mark.parametrize("mode", ["final", "every"])
