@@ -240,7 +240,6 @@ def _unbounded_waits(updates: _Updates, chosen: Numbers) -> Waits:
     found = np.searchsorted(position, codes * span + limit + 1, side="left")
     is_of_record = position[np.minimum(found, len(order) - 1)] == codes * span + limit + 1
     last = np.maximum(np.where((found < len(order)) & is_of_record, found, found - 1), places)
-    last = np.where(updates.ends_at_once[order], places, last)
     after = np.where((last + 1 < len(order)) & (codes[np.minimum(last + 1, len(order) - 1)] == codes), last + 1, -1)
     begins = [np.flatnonzero(np.diff(codes, prepend=-1))]
     while len(begins[-1]):

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.operators.suppress import _turns
 from streamkit.errors import ConfigError, SuppressionFullError, TopologyError
 from streamkit.log.values.keys import key_groups
 from streamkit.testing import TopologyTestDriver
@@ -219,6 +221,22 @@ def test_drain_gives_what_is_held_back() -> None:
     table.suppress(until=sk.time_limit("10 ms")).suppress(until=sk.time_limit("7 ms")).emit("every").to("out")
     rows = [{"user": "ann", "v": 1, "ts": 0}, {"user": "bob", "v": 2, "ts": 3}, {"user": "ann", "v": 3, "ts": 4}]
     assert_same(app, rows, [("ann", 3, 4, False), ("bob", 2, 3, False)], drain=True)
+
+
+def test_windows_over_what_was_held_back() -> None:
+    """Updates that were held back are not late for windows behind, however far the record that ended their wait moved time."""
+    app = sk.Topology("behind")
+    table = app.table("users", schema="user string, v bigint", key="user")
+    late = table.suppress(until=sk.time_limit("10 ms")).suppress(until=sk.time_limit("20 ms")).emit("every")
+    late.group_by_key().windowed_by(sk.tumbling("10 ms", grace="0 ms")).agg(n=F.count("*")).emit("final").to("out")
+    rows = [{"user": "ann", "v": 1, "ts": 3}, {"user": "bob", "v": 2, "ts": 500}, {"user": "cat", "v": 3, "ts": 900}]
+    assert_same(app, rows, [("ann", 0, 10, 1, 3, False), ("bob", 500, 510, 1, 500, False)])
+
+
+def test_turns() -> None:
+    """Rows of one key that one record gives keep their order, whatever moments they waited since."""
+    codes, newest, ranks = np.array([1, 2, 1, 1]), np.array([4, 5, 6, 7]), np.array([8, 8, 8, 9])
+    assert _turns(codes, newest, ranks).tolist() == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("seed", range(2))
