@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
+    from streamkit.dsl.until import time_limit, window_closes
     from streamkit.dsl.windows import hopping, session, sliding, tumbling, within
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
@@ -64,8 +65,10 @@ _HOMES = {
     "session": "streamkit.dsl.windows",
     "session_store": "streamkit.dsl.stores",
     "sliding": "streamkit.dsl.windows",
+    "time_limit": "streamkit.dsl.until",
     "tumbling": "streamkit.dsl.windows",
     "versioned_store": "streamkit.dsl.stores",
+    "window_closes": "streamkit.dsl.until",
     "window_store": "streamkit.dsl.stores",
     "within": "streamkit.dsl.windows",
 }
@@ -95,8 +98,10 @@ __all__ = [
     "session",
     "session_store",
     "sliding",
+    "time_limit",
     "tumbling",
     "versioned_store",
+    "window_closes",
     "window_store",
     "within",
 ]

@@ -74,6 +74,13 @@ def closers(program: Program, number: int) -> Iterable[Operator]:
 
 def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
     """The place of results that were due at these moments: just before the record that moved stream time past them."""
+    place = reaching_place(operator, due, reports)
+    inputs, offsets = (place[name].to_numpy(zero_copy_only=False) for name in (INPUT, OFFSET))
+    return {**place, OFFSET: pa.array(np.where(inputs == WITHOUT_RECORD, offsets, offsets - 1))}
+
+
+def reaching_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
+    """The place of the records that moved stream time past these moments, or to them; each with its moment."""
     assert operator.closing is not None
     seen = earliest(operator.id, reports)
     if not len(seen):  # no record moved stream time, as at the end of a drain
@@ -91,7 +98,7 @@ def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) 
         ORDER: pa.array(keys),
         INPUT: pa.array(inputs, pa.int16()),
         PARTITION: pa.array(partitions, pa.int32()),
-        OFFSET: pa.array(offsets - 1),
+        OFFSET: pa.array(offsets),
         DUE: pa.array(due),
     }
 

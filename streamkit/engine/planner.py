@@ -24,7 +24,9 @@ from streamkit.engine.stream_time import (
     NO_TIME,
     Times,
     clock_start,
+    closed_by_idleness,
     committed_times,
+    of_arrival,
     of_input,
     of_store,
     of_windows,
@@ -93,15 +95,16 @@ class Planner:
         """
         Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
 
-        None if there is nothing to take, and no tick is due.
+        None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
         """
         self._looked[before.epoch] = found = self._look(before)
         backlogs = self._backlogs(before, until, found)
+        idle = self._closed_by_idleness(before, backlogs) if until is None else {}
         if not any(backlog.extents for backlog in backlogs):
-            return self._tick_end(before)
+            return self._tick_end(before, idle)
         taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, taken.ends)
-        times = self._reached(before.times, backlogs, taken.reached)
+        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs)}
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
@@ -118,12 +121,19 @@ class Planner:
         times = self._clocked({**before.times, **moved}, now)
         return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=True)
 
-    def _tick_end(self, before: EpochEnd) -> EpochEnd | None:
-        """The epoch without records that an operator asked for, once one of its intervals has passed; None if none is due."""
+    def _tick_end(self, before: EpochEnd, idle: Times) -> EpochEnd | None:
+        """
+        The epoch without records that closes idle windows, or that an operator asked for once one of its intervals has passed.
+
+        None if neither is due.
+        """
         now = self._now_ms(before)
-        if not any(self._is_due(operator, before.times, now) for operator in self.program.operators):
+        is_due = any(self._is_due(operator, before.times, now) for operator in self.program.operators)
+        if not is_due and not idle:
             return None
-        return EpochEnd(before.epoch + 1, before.positions, {**self._clocked(before.times, now), CLOCK: now}, 0, now)
+        tick = {CLOCK: now} if is_due else {}
+        times = {**self._clocked({**before.times, **idle}, now), **tick}
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
 
     def _is_due(self, operator: Operator, times: Times, now_ms: int) -> bool:
         """Whether a point of the operator's grids, which begin with its first epoch, has passed since the last epoch."""
@@ -140,6 +150,22 @@ class Planner:
         if not ticking:
             return times
         return {**times, **{name: times.get(name, now_ms) for name in ticking}, CLOCK_SEEN: now_ms}
+
+    def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """The stream times of operators whose windows close because nothing came for them, and nothing waits."""
+        busy, now = {backlog.input for backlog in backlogs if backlog.extents}, self._now_ms(before)
+        moved: dict[str, int] = {}
+        for window in self._windowings():
+            if not busy.intersection(window.streams):
+                moved |= closed_by_idleness(before.times, window, self.topic_ids, now)
+        return moved
+
+    def _arrivals(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """When an epoch that takes these backlogs found records of each topic, if idleness closes windows."""
+        if all(window.close_after_idle_ms is None for window in self._windowings()):
+            return {}
+        now = self._now_ms(before)
+        return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
 
     def _reads_a_topic_twice(self) -> bool:
         """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""

@@ -36,6 +36,11 @@ def clock_start(operator_id: str) -> str:
     return f"clock/start/{operator_id}"
 
 
+def of_arrival(topic_id: int) -> str:
+    """The name under which it is kept when, by the clock, an epoch last took records of a topic."""
+    return f"arrival/{topic_id}"
+
+
 def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     """The stream time of an operator with these windows; `topic_ids` are those of the program's inputs."""
     names = [of_store(window.store), *(of_input(topic_ids[number]) for number in window.streams)]
@@ -65,3 +70,17 @@ def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
 def as_metric(times: Times) -> list[Any]:
     """The times as the metrics of an epoch hold them."""
     return [list(pair) for pair in sorted(times.items())]
+
+
+def closed_by_idleness(times: Times, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> Times:
+    """
+    The stream time of an operator, by name, that closes all its windows, if its inputs have been idle for as long as it says.
+
+    Nothing if they have not, or if that has closed them already.
+    """
+    arrivals = [times[name] for number in window.streams if (name := of_arrival(topic_ids[number])) in times]
+    if window.close_after_idle_ms is None or not arrivals or now_ms - max(arrivals) < window.close_after_idle_ms:
+        return {}
+    reached = max(times.get(of_input(topic_ids[number]), NO_TIME) for number in window.streams)
+    closed = reached + window.size_ms + window.grace_ms
+    return {of_store(window.store): closed} if closed > times.get(of_store(window.store), NO_TIME) else {}

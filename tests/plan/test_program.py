@@ -16,11 +16,13 @@ from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
+from streamkit.plan.operators.final_table import FinalTable
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
+from streamkit.plan.operators.late import Late
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.net_change import NetChange
@@ -36,6 +38,7 @@ from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.split import Branch, Split
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
+from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
@@ -162,6 +165,9 @@ OTHERS = (
         ("late",),
         (0,),
     ),
+    Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
+    FinalTable("y", 1, ("x",)),
+    Late("z", 0, ("x",), ("k",), WINDOW),
 )
 
 
