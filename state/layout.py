@@ -7,6 +7,7 @@ Operators, views and commands build and take apart state keys by the layout of t
     window   the start of the window, then the key               windows, which close and expire by ranges of bytes
     sliding  the start of the window, then the key               as window; records look for windows by key, too
     session  the end of the session, the key, then its start     sessions, which close and expire by ranges of bytes
+    since    the moment since which the key waits, then the key  rows held back, beside a store by key that has the rows
 
 Where windows are looked for by key, too, they are listed: under the time LISTED before the key, and 0 behind it, stands the
 list of a key's windows (`list_keys`).
@@ -27,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import CorruptionError
-from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.names import SINCE, WINDOW_END, WINDOW_START
 from streamkit.plan.program import Store
 from streamkit.state.key import Numbers, join_keys, range_end, range_prefix, split_keys
 from streamkit.state.row import decode_rows, encode_rows
@@ -120,6 +121,7 @@ LAYOUTS: Mapping[str, Layout] = {
         Layout("window", before=1, columns=(WINDOW_START, WINDOW_END)),
         Layout("sliding", before=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
         Layout("session", before=1, after=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
+        Layout("since", before=1, columns=(SINCE,)),
     )
 }
 

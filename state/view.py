@@ -174,6 +174,8 @@ class StoreView:
             (found,) = self._read([_one(int(group[0]))], lambda state, _: self._listed(state, group, columns, start))
             return pa.Table.from_batches([found])
         times = [] if window_start is None else [np.array([_milliseconds(window_start)], np.int64)]
+        if self.store.is_spread:
+            return self._find_everywhere(columns, times)
         keys = layout_of(self.store).keys(self._number, group, columns, times)
         (values,) = self._read([_one(int(group[0]))], lambda state, _: state.get(keys))
         return pa.Table.from_batches([self._rows(keys, values)]).slice(0, 1 - values.null_count)
@@ -188,6 +190,21 @@ class StoreView:
         keys = layout.keys(self._number, group[listed.keys], [column.take(places) for column in columns], times)
         values = state.get(keys)
         return self._rows(keys, values).filter(values.is_valid())
+
+    def _find_everywhere(self, columns: Sequence[pa.Array], times: Sequence[Any]) -> pa.Table:
+        """The rows of a key in whichever key groups processors have put it into, in their order."""
+        tasks = [self._snapshot.groups(task) for task in range(self._snapshot.application.tasks)]
+        rows = self._read(tasks, lambda state, groups: self._rows_in(state, groups, columns, times))
+        return pa.Table.from_batches(rows)
+
+    def _rows_in(self, state: TaskState, groups: Groups, columns: Sequence[pa.Array], times: Sequence[Any]) -> pa.RecordBatch:
+        """The rows of a key in each of these key groups that has one."""
+        places = np.zeros(len(groups), np.int64)
+        repeated = [column.take(pa.array(places)) for column in columns]
+        moments = [time[places] for time in times]
+        keys = layout_of(self.store).keys(self._number, np.array(groups, np.int64), repeated, moments)
+        values = state.get(keys)
+        return self._rows(keys.filter(values.is_valid()), values.drop_null())
 
     def _scan(self, first: int | None, last: int | None) -> pa.Table:
         """The rows whose windows start in [first, last) (ms), or all."""

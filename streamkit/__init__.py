@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from streamkit.dsl.column import Column
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.grouped_table import GroupedTable
+    from streamkit.dsl.processor import Processor
+    from streamkit.dsl.stores import key_value_store, session_store, versioned_store, window_store
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
+    from streamkit.dsl.until import time_limit, window_closes
     from streamkit.dsl.windows import hopping, session, sliding, tumbling, within
     from streamkit.engine.compile import compile, explain
     from streamkit.errors import StreamKitError
@@ -43,6 +46,7 @@ _HOMES = {
     "GlobalTable": "streamkit.dsl.table",
     "Grouped": "streamkit.dsl.grouped",
     "GroupedTable": "streamkit.dsl.grouped_table",
+    "Processor": "streamkit.dsl.processor",
     "Program": "streamkit.plan.program",
     "Schema": "streamkit.schema",
     "Stream": "streamkit.dsl.stream",
@@ -54,12 +58,18 @@ _HOMES = {
     "explain": "streamkit.engine.compile",
     "functions": "",
     "hopping": "streamkit.dsl.windows",
+    "key_value_store": "streamkit.dsl.stores",
     "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
     "run": "streamkit.launch.run",
     "session": "streamkit.dsl.windows",
+    "session_store": "streamkit.dsl.stores",
     "sliding": "streamkit.dsl.windows",
+    "time_limit": "streamkit.dsl.until",
     "tumbling": "streamkit.dsl.windows",
+    "versioned_store": "streamkit.dsl.stores",
+    "window_closes": "streamkit.dsl.until",
+    "window_store": "streamkit.dsl.stores",
     "within": "streamkit.dsl.windows",
 }
 
@@ -69,6 +79,7 @@ __all__ = [
     "GlobalTable",
     "Grouped",
     "GroupedTable",
+    "Processor",
     "Program",
     "Schema",
     "Stream",
@@ -80,12 +91,18 @@ __all__ = [
     "explain",
     "functions",
     "hopping",
+    "key_value_store",
     "main",
     "open_log",
     "run",
     "session",
+    "session_store",
     "sliding",
+    "time_limit",
     "tumbling",
+    "versioned_store",
+    "window_closes",
+    "window_store",
     "within",
 ]
 __version__ = "0.1.0"

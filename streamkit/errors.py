@@ -13,6 +13,7 @@ StreamKitError
 ├── TopicExistsError           choose another name, or use the topic that is there
 ├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
 ├── EvaluationError            fix the data or the expression: division by zero, overflow, bad cast
+├── SuppressionFullError       raise max_rows of suppress(), or let it emit early
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
@@ -127,6 +128,10 @@ class EvaluationError(StreamKitError):
     def __init__(self, message: str, row: Any = None) -> None:
         super().__init__(message)
         self.row = row
+
+
+class SuppressionFullError(StreamKitError):
+    """A table that holds updates back has more rows than its `max_rows`, and was told to stop then; the message names the key group."""
 
 
 class CorruptionError(StreamKitError):

@@ -41,6 +41,7 @@ ORDER = "_order"  # order key: stream time at the record (law 11)
 INPUT = "_input"  # number of the input it came from; behind all inputs, of the operator that gave it
 PATH = "_path"  # bytes that tell apart what one record caused, in their order; only behind what makes several rows of one
 DUE = "_due"  # stream time at which a result was due, ms; only on results that time brings
+SINCE = "_since"  # moment since which a row waits to be emitted; in stores only
 KEY_GROUP = "_key_group"
 CHANGE = "_change"  # what a row does to the group it travels to (see `streamkit.engine.changes`)
 WINDOW = "_window"  # start of the window a row was assigned to, ms

@@ -20,8 +20,21 @@ from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operators.function_aggregate import Folding
+from streamkit.plan.operators.process import ProcessNode
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
-from streamkit.plan.python_function import BATCH, BATCHES, EFFECT, FOLD, RECORD, RECORDS, PythonFunction, python_function
+from streamkit.plan.processing import declared_schedules, is_plain_function
+from streamkit.plan.python_function import (
+    BATCH,
+    BATCHES,
+    EFFECT,
+    FOLD,
+    PROCESSOR,
+    RECORD,
+    RECORDS,
+    PythonFunction,
+    python_function,
+)
+from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow, Window
 from streamkit.schema import Schema, check_user_schema
 
@@ -183,6 +196,28 @@ def flat_mapped_values(node: Node, function: Any, schema: str | None, tombstones
     columns = _declared(schema, "flat_map_values")
     value = _typed_function(function, columns, RECORDS)
     return FlatMapValues(node, value, tombstones, _required(columns), name=name, at=user_location())
+
+
+def processed(
+    node: Node,
+    processor: Any,
+    schema: str | None,
+    key: str | Iterable[str] | None,
+    stores: tuple[StoreDefinition, ...],
+    verb: str,
+    by: str,
+    name: str | None,
+) -> ProcessNode:
+    """The step of process or process_values; TopologyError if the processor, its schema or its stores are none."""
+    at = user_location()
+    is_function = is_plain_function(processor, at)
+    schedules = () if is_function else declared_schedules(processor, at)
+    columns = Schema(()) if schema is None else _declared(schema, verb)
+    type = struct_of([(column.name, column.type) for column in columns]) if len(columns) else "void"
+    given = None if key is None else key_names(key, verb)
+    function = python_function(processor, type, PROCESSOR)
+    keeps_key = verb == "process_values"
+    return ProcessNode(node, function, columns, given, keeps_key, is_function, by, stores, schedules, name=name, at=at)
 
 
 def key_names(key: Any, verb: str) -> tuple[str, ...]:

@@ -28,11 +28,14 @@ FOREIGN: dict[str, dict[str, str]] = {
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
         "explode": 'flat_map(F.explode("column"))', "branch": 'split().branch(condition, "name").default("rest")',
         **dict.fromkeys(("map_in_arrow", "map_in_pandas", "map_partitions"), 'map_batches(function, schema="column type")'),
+        "transform": 'process(processor, schema="column type")', "flat_transform": 'process(processor, schema="column type")',
+        "flat_transform_values": 'process_values(processor, schema="column type")',
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
         **dict.fromkeys(("interval_join", "window_join"), 'join(stream, within=sk.within("5 s", grace="0 s"))'),
     },
     "Table": _OF_BOTH | {
-        "to_changelog_stream": "to_stream()", "changes": "to_stream()", "suppress": 'emit("final")', "until_window_closes": 'emit("final")',
+        "to_changelog_stream": "to_stream()", "changes": "to_stream()", "until_window_closes": "suppress(until=sk.window_closes())",
+        "until_time_limit": 'suppress(until=sk.time_limit("5 minutes"))',
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
     },
     "GlobalTable": {name: call for name, call in _OF_BOTH.items() if call in (_FILTER, _COLUMNS)} | {"with_column_renamed": 'rename(old="new")'},
@@ -58,7 +61,7 @@ FOREIGN: dict[str, dict[str, str]] = {
     "Topology": {
         "topic": 'stream("topic")', "source": 'stream("topic")', "read_stream": 'stream("topic")', "add_source": 'stream("topic")', "agent": 'stream("topic")',
         "run": "sk.run(topology)", "start": "sk.run(topology)", "main": "sk.main(topology)", "build": "sk.compile(topology)", "show": "describe()",
-        "to_string": "describe()",
+        "to_string": "describe()", "add_state_store": "add_store(sk.key_value_store(…))", "add_processor": "stream(topic).process(…)",
     },
 }  # fmt: skip
 FOREIGN_MODES = {
@@ -66,16 +69,14 @@ FOREIGN_MODES = {
     "complete": _LATEST, "eager": 'emit("every")',
 }  # fmt: skip
 NOT_YET: dict[str, dict[str, str]] = {
-    "Stream": {
-        **dict.fromkeys(("process", "process_values", "transform"), ""),
-    },
+    "Stream": {},
     "Table": {},
     "GlobalTable": {},
     "Split": {},
     "Grouped": {},
     "GroupedTable": {},
     "Cogrouped": {},
-    "Topology": {"add_store": "", "add_state_store": "", "add_processor": "", "timer": ""},
+    "Topology": {"timer": ""},
 }  # fmt: skip
 _NOUNS = {
     "Stream": "a stream",

@@ -11,13 +11,16 @@ from streamkit.dsl.cogrouped import Cogrouped, CogroupedStream
 from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
+from streamkit.errors import TopologyError
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.function_aggregate import Folding, FunctionAggregateNode
-from streamkit.plan.windows import Window
+from streamkit.plan.operators.late import LateNode
+from streamkit.plan.operators.write import To
+from streamkit.plan.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import Table
@@ -32,6 +35,7 @@ class Grouped(ForeignNames):
     key: tuple[arguments.NamedExpression, ...] | None
     window: Window | None
     topology: Topology = field(compare=False)
+    late_to: str | None = None
 
     def __repr__(self) -> str:
         return handle_line("Grouped", self.node, self._text())
@@ -43,13 +47,21 @@ class Grouped(ForeignNames):
         key = named_text(self.key) if self.key else "key"
         return f"group by {key}" + (f", {self.window}" if self.window else "")
 
-    def windowed_by(self, window: Window) -> Grouped:
+    def windowed_by(self, window: Window, *, late_to: str | None = None) -> Grouped:
         """
         Divide each group into windows of event time: `tumbling(…)`, `hopping(…)`, `session(…)` or `sliding(…)`.
 
+        With `late_to` a record that comes too late for all its windows goes to that topic, once, with its columns, its event time, and
+        the bounds of the window that closed last (`window_start`, `window_end`).
+
             flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
         """
-        return replace(self, window=arguments.windowed(window, self.window))
+        if late_to is not None and not isinstance(window, TimeWindow):
+            raise TopologyError(
+                f"late_to={late_to!r} goes with tumbling(…) or hopping(…): which records are late for {window} depends on the windows there are",
+                user_location(),
+            )
+        return replace(self, window=arguments.windowed(window, self.window), late_to=late_to)
 
     def agg(self, *columns: Column, store: str | None = None, **named: Column) -> Table:
         """
@@ -62,6 +74,12 @@ class Grouped(ForeignNames):
         """
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
         node = AggregateNode(self.node, self.key, aggregates, self.window, store, at=user_location())
+        return self._table(node, store)
+
+    def _table(self, node: Node, store: str | None) -> Table:
+        """A handle on the table of the groups; records that are late for it go where `late_to` says."""
+        if self.late_to is not None:
+            self.topology._add_sink(To(LateNode(node, at=node.at), self.late_to, at=node.at))
         return self.topology._table(node, store)
 
     def count(self, *, store: str | None = None) -> Table:
@@ -120,9 +138,14 @@ class Grouped(ForeignNames):
 
             clicks.group_by("user").cogroup(add_click).cogroup(orders.group_by("user"), add_order).aggregate(None, "clicks int, orders int")
         """
+        if self.late_to is not None:
+            raise TopologyError(
+                f"late_to={self.late_to!r} stands before cogroup(), which takes no late records; expected windowed_by() without it",
+                user_location(),
+            )
         function = arguments.folding_function(update, "cogroup", 2)
         return Cogrouped((CogroupedStream(self.node, self.key, function),), self.window, self.topology)
 
     def _folded(self, folding: Folding, store: str | None) -> Table:
         node = FunctionAggregateNode((self.node,), (self.key,), folding, self.window, store, at=user_location())
-        return self.topology._table(node, store)
+        return self._table(node, store)

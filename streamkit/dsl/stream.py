@@ -29,8 +29,10 @@ from streamkit.plan.operators.write import To
 from streamkit.plan.windows import JoinWindow
 
 if TYPE_CHECKING:
+    from streamkit.dsl.processed import Processed
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
+    from streamkit.plan.store_definition import StoreDefinition
 
 
 @dataclass(frozen=True, repr=False)
@@ -301,6 +303,44 @@ class Stream(ForeignNames):
             orders.select_key("customer").to_table(store="last_orders")
         """
         return self.topology._table(ToTable(self.node, store, name=name, at=user_location()), store)
+
+    def process(
+        self,
+        processor: Callable[..., Any],
+        schema: str | None = None,
+        key: str | Iterable[str] | None = None,
+        *,
+        stores: Iterable[StoreDefinition | str] = (),
+        by: str = "row",
+        name: str | None = None,
+    ) -> Processed:
+        """
+        Give each record to a processor, which keeps stores, schedules calls, and forwards what it likes.
+
+        `processor` is a class with `process(record)`, and perhaps `init(context)` and `close()`; a factory of such objects; or a function
+        of (record, context). There is an object for each key group, and a new one in each epoch, so what must last stands in a store.
+        It must be deterministic: after a fault it runs again.
+
+        `schema` declares the columns that `context.forward` takes; without it nothing is forwarded. `key` names the key columns, as
+        in `map`. `stores` are definitions, or names of stores that `Topology.add_store` declared; a store belongs to one processor.
+        With `by="batch"` it takes a pyarrow.RecordBatch of the key group's records instead. Tombstones come too: `record.deleted`.
+
+            app.add_store(sk.key_value_store("seen", key="id string", value="times int"))
+            orders.process(Deduplicate, "amount int", stores=["seen"]).to("distinct_orders")
+        """
+        return self.topology._processed(self, processor, schema, key, stores, "process", by, name)
+
+    def process_values(
+        self,
+        processor: Callable[..., Any],
+        schema: str | None = None,
+        *,
+        stores: Iterable[StoreDefinition | str] = (),
+        by: str = "row",
+        name: str | None = None,
+    ) -> Processed:
+        """As `process`, of a processor that cannot change the key: `schema` declares value columns, and what follows needs no exchange."""
+        return self.topology._processed(self, processor, schema, None, stores, "process_values", by, name)
 
     def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
         """

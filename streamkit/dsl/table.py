@@ -17,7 +17,9 @@ from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.emit import EmitNode, EmitOldNode
 from streamkit.plan.operators.filter import FilterNode
+from streamkit.plan.operators.final_table import FinalTableNode
 from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
+from streamkit.plan.operators.suppress import SuppressNode, TimeLimit, Until, WindowCloses
 from streamkit.plan.operators.table_table_join import TableTableJoin
 
 if TYPE_CHECKING:
@@ -141,6 +143,34 @@ class Table(_StatelessVerbs):
     def to_stream(self, *, name: str | None = None) -> Stream:
         """Give every change of the table as a stream: `emit("every")`; deletions are tombstones."""
         return Stream(EmitNode(self.node, "every", name=name, at=user_location()), self.topology)
+
+    def suppress(self, until: Until, *, max_rows: int | None = None, when_full: str = "emit", name: str | None = None) -> Table:
+        """
+        Hold back updates, and give a table of what comes when the wait ends: the newest row of each key.
+
+        With `until=sk.time_limit("5 minutes")` each key waits from its first update on, in stream time; later ones do not make it
+        wait longer. With `until=sk.window_closes()` each window gives its final result once, and deletions are dropped; the table must
+        be an aggregation with windows, with only stateless steps behind it.
+
+        `max_rows` bounds how many rows each key group holds back under a time limit. Beyond it `when_full` decides: "emit" gives the
+        rows that wait longest at once; "stop" ends the application with a SuppressionFullError.
+
+            counts.suppress(until=sk.time_limit("5 minutes")).to("counts_every_5_minutes")
+        """
+        at = user_location()
+        if isinstance(until, WindowCloses):
+            if max_rows is not None or when_full != "emit":
+                raise TopologyError(
+                    "suppress(until=window_closes()) holds nothing back outside the windows' own store, so there is nothing to bound; "
+                    "expected neither max_rows nor when_full",
+                    at,
+                )
+            return Table(FinalTableNode(EmitNode(self.node, "final", at=at), name=name, at=at), self.topology)
+        if not isinstance(until, TimeLimit):
+            raise TopologyError(
+                f'suppress() was given until={until!r}; expected sk.time_limit("5 minutes") or sk.window_closes()', at
+            )
+        return Table(SuppressNode(self.node, until.limit_ms, max_rows, when_full, name=name, at=at), self.topology)
 
     def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""

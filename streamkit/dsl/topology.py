@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from streamkit.dsl import arguments
 from streamkit.dsl.foreign_names import ForeignNames
+from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
@@ -17,6 +19,7 @@ from streamkit.plan.node import Node
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
+from streamkit.plan.store_definition import StoreDefinition
 from streamkit.schema import Schema, check_user_schema
 from streamkit.time_zone import ZoneError, canonical_zone
 
@@ -45,6 +48,8 @@ class Topology(ForeignNames):
         self.time_zone = _zone(time_zone)
         self._sinks: dict[Node, None] = {}
         self._stores: dict[str, Node] = {}
+        self._keepers: dict[str, Node] = {}
+        self._definitions: dict[str, StoreDefinition] = {}
 
     def stream(
         self, topic: str, *, schema: str | Schema | None = None, key: str | Iterable[str] | None = None, name: str | None = None
@@ -81,6 +86,22 @@ class Topology(ForeignNames):
     ) -> GlobalTable:
         """Read a topic whole, as a table that every task has; `schema` and `key` are as in `stream`."""
         return GlobalTable(GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
+
+    def add_store(self, store: StoreDefinition) -> StoreDefinition:
+        """
+        Declare a store for a processor, which names it in `stores=`; `sk.key_value_store` and its like make one.
+
+        Returns the store. TopologyError if there is another one of that name.
+        """
+        if not isinstance(store, StoreDefinition):
+            raise TopologyError(
+                f"add_store() was given {store!r}; expected sk.key_value_store(…), window_store, session_store or versioned_store",
+                user_location(),
+            )
+        known = self._definitions.setdefault(store.name, store)
+        if known != store or store.name in self._stores:
+            raise TopologyError(f"there is a store {store.name!r} already; expected another name", user_location())
+        return store
 
     @property
     def outputs(self) -> tuple[To, ...]:
@@ -149,11 +170,49 @@ class Topology(ForeignNames):
     def _add_sink(self, sink: Node) -> None:
         self._sinks.setdefault(sink)
 
+    def _processed(
+        self,
+        stream: Stream,
+        processor: Any,
+        schema: str | None,
+        key: str | Iterable[str] | None,
+        stores: Iterable[StoreDefinition | str],
+        verb: str,
+        by: str,
+        name: str | None,
+    ) -> Processed:
+        """A handle on what a processor forwards; it runs even if the handle is not used."""
+        given = (stores,) if isinstance(stores, str | StoreDefinition) else tuple(stores)
+        definitions = tuple(self._definition(one) for one in given)
+        node = arguments.processed(stream.node, processor, schema, key, definitions, verb, by, name)
+        for store in definitions:
+            taken = self._keepers.setdefault(store.name, node)
+            if taken != node:
+                raise TopologyError(
+                    f"the store {store.name!r} belongs to the processor declared at {taken.at}; expected a store of its own: one that "
+                    "several processors share is not supported",
+                    node.at,
+                )
+        self._add_sink(node)
+        return Processed(node, self)
+
+    def _definition(self, store: StoreDefinition | str) -> StoreDefinition:
+        if isinstance(store, StoreDefinition):
+            return self.add_store(store)
+        if store not in self._definitions:
+            raise TopologyError(
+                f"there is no store {store!r}; expected add_store(…) before, of which there are {', '.join(self._definitions) or 'none'}",
+                user_location(),
+            )
+        return self._definitions[store]
+
     def _table(self, node: Node, store: str | None) -> Table:
         """A handle on a table; its store, if it was named, is kept up to date even if the handle is not used."""
         if store is None:
             return Table(node, self)
         taken = self._stores.setdefault(store, node)
+        if store in self._definitions:
+            raise TopologyError(f"there is a store {store!r} already; expected another name", node.at)
         if taken != node:
             raise TopologyError(f"there is a store {store!r} already, declared at {taken.at}; expected another name", node.at)
         return Table(node, self)

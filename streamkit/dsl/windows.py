@@ -47,22 +47,33 @@ def _literal(value: Any) -> str:
 
 
 @_asking_for_grace
-def tumbling(size: Duration, *, grace: Duration, retention: Duration | None = None) -> TimeWindow:
+def tumbling(
+    size: Duration, *, grace: Duration, retention: Duration | None = None, close_after_idle: Duration | None = None
+) -> TimeWindow:
     """
     Windows of one size, side by side, aligned to 1970-01-01T00:00Z: each record is in one.
 
     A window is [start, start + size). It takes late records until stream time is `grace` past its end; then it is closed, and
     `emit("final")` gives its result. `retention` is how long results can be read from the store, size + grace unless given.
+    With `close_after_idle` all windows close, for good, when no input has had a record for so long by the clock; records of these
+    windows that come later are late. Runs that end with what is there (`--once`, `--drain`) close none by that.
     Lengths are timedelta or text ("1 hour"). Raises ConfigError if one is not a length of time, and
     TopologyError if they do not fit each other.
 
         tumbling("1 hour", grace="10 minutes")
     """
-    return _window(size, size, grace, retention)
+    return _window(size, size, grace, retention, close_after_idle)
 
 
 @_asking_for_grace
-def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Duration | None = None) -> TimeWindow:
+def hopping(
+    size: Duration,
+    advance: Duration,
+    *,
+    grace: Duration,
+    retention: Duration | None = None,
+    close_after_idle: Duration | None = None,
+) -> TimeWindow:
     """
     Windows of one size that start every `advance`: each record is in about size / advance of them.
 
@@ -71,11 +82,13 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration, retention: Du
 
         hopping("1 hour", "15 minutes", grace="10 minutes")
     """
-    return _window(size, advance, grace, retention)
+    return _window(size, advance, grace, retention, close_after_idle)
 
 
 @_asking_for_grace
-def session(gap: Duration, *, grace: Duration, retention: Duration | None = None) -> SessionWindow:
+def session(
+    gap: Duration, *, grace: Duration, retention: Duration | None = None, close_after_idle: Duration | None = None
+) -> SessionWindow:
     """
     Windows of activity: records of a group that are at most `gap` apart are in one session.
 
@@ -87,11 +100,13 @@ def session(gap: Duration, *, grace: Duration, retention: Duration | None = None
         session("30 minutes", grace="5 minutes")
     """
     gap_ms, grace_ms = duration_ms(gap, "session gap"), duration_ms(grace, "grace")
-    return SessionWindow(gap_ms, grace_ms, _retention_ms(retention, gap_ms + grace_ms))
+    return SessionWindow(gap_ms, grace_ms, _retention_ms(retention, gap_ms + grace_ms), _idle_ms(close_after_idle))
 
 
 @_asking_for_grace
-def sliding(difference: Duration, *, grace: Duration, retention: Duration | None = None) -> SlidingWindow:
+def sliding(
+    difference: Duration, *, grace: Duration, retention: Duration | None = None, close_after_idle: Duration | None = None
+) -> SlidingWindow:
     """
     Windows of the records of a group that are at most `difference` apart: [start, start + difference], both ends included.
 
@@ -103,7 +118,9 @@ def sliding(difference: Duration, *, grace: Duration, retention: Duration | None
         sliding("10 minutes", grace="1 minute")
     """
     difference_ms, grace_ms = duration_ms(difference, "time difference"), duration_ms(grace, "grace")
-    return SlidingWindow(difference_ms, grace_ms, _retention_ms(retention, 2 * difference_ms + grace_ms))
+    return SlidingWindow(
+        difference_ms, grace_ms, _retention_ms(retention, 2 * difference_ms + grace_ms), _idle_ms(close_after_idle)
+    )
 
 
 @_asking_for_grace
@@ -140,11 +157,18 @@ def within(
         raise TopologyError(str(error), user_location()) from None
 
 
-def _window(size: Duration, advance: Duration, grace: Duration, retention: Duration | None) -> TimeWindow:
+def _window(
+    size: Duration, advance: Duration, grace: Duration, retention: Duration | None, close_after_idle: Duration | None
+) -> TimeWindow:
     size_ms = duration_ms(size, "window size")
     grace_ms = duration_ms(grace, "grace")
-    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, _retention_ms(retention, size_ms + grace_ms))
+    retention_ms = _retention_ms(retention, size_ms + grace_ms)
+    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, retention_ms, _idle_ms(close_after_idle))
 
 
 def _retention_ms(retention: Duration | None, unless_given_ms: int) -> int:
     return unless_given_ms if retention is None else duration_ms(retention, "retention")
+
+
+def _idle_ms(close_after_idle: Duration | None) -> int | None:
+    return None if close_after_idle is None else duration_ms(close_after_idle, "close_after_idle")

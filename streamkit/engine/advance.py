@@ -74,8 +74,15 @@ def closers(program: Program, number: int) -> Iterable[Operator]:
 
 def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
     """The place of results that were due at these moments: just before the record that moved stream time past them."""
+    place = reaching_place(operator, due, reports)
+    inputs, offsets = (place[name].to_numpy(zero_copy_only=False) for name in (INPUT, OFFSET))
+    return {**place, OFFSET: pa.array(np.where(inputs == WITHOUT_RECORD, offsets, offsets - 1))}
+
+
+def reaching_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
+    """The place of the records that moved stream time past these moments, or to them; each with its moment."""
     assert operator.closing is not None
-    seen = _earliest(operator.id, reports)
+    seen = earliest(operator.id, reports)
     if not len(seen):  # no record moved stream time, as at the end of a drain
         return {
             ORDER: pa.array(due),
@@ -91,7 +98,7 @@ def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) 
         ORDER: pa.array(keys),
         INPUT: pa.array(inputs, pa.int16()),
         PARTITION: pa.array(partitions, pa.int32()),
-        OFFSET: pa.array(offsets - 1),
+        OFFSET: pa.array(offsets),
         DUE: pa.array(due),
     }
 
@@ -102,7 +109,7 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
 
     It is that of an operator whose windows close at any millisecond, so that the reports have every record that moved its time.
     """
-    seen = _earliest(operator.id, reports)
+    seen = earliest(operator.id, reports)
     order, *origin = (rows[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in ORDER_COLUMNS)
     if not len(seen):
         return np.full(rows.num_rows, NO_TIME, np.int64)
@@ -117,7 +124,7 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
 
 def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> npt.NDArray[np.bool_]:
     """Which rows are of records that moved the operator's stream time, which was `before` at the beginning of the epoch."""
-    window, seen = operator.closing, _earliest(operator.id, reports)
+    window, seen = operator.closing, earliest(operator.id, reports)
     assert window is not None, f"{operator.id}: nobody notes which records move its stream time"
     keys, rows = _numbers(batch, ORDER), np.zeros(batch.num_rows, bool)
     ahead = np.flatnonzero(keys > before)
@@ -134,7 +141,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
     return values
 
 
-def _earliest(operator: str, reports: Sequence[ReachedBy]) -> Numbers:
+def earliest(operator: str, reports: Sequence[ReachedBy]) -> Numbers:
     """For each window the earliest record that closed it, by the number of the window."""
     return _first_of_each([decode_reached(table) for report in reports for name, table in report if name == operator])
 

@@ -66,6 +66,8 @@ def _fails(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> bo
 
 
 def _record(program: Program, row: pa.RecordBatch) -> str:
+    if not row.num_rows:  # what failed is no record, such as a punctuation
+        return ""
     number = row[INPUT][0].as_py()
     if not 0 <= number < min(len(program.inputs), OPERATORS):
         return ""

@@ -65,6 +65,12 @@ def paths_of(number: int | None, windows: Numbers | None, keys: Sequence[pa.Arra
     return join([*parts, *(key_parts(keys) if keys else ())])
 
 
+def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
+    """Bytes in the order of (operator, turn, time, key): a turn comes after all rows of the turn before."""
+    head = [np.full(len(turns), number, ">u2"), turns.astype(">u4"), (times.view(np.uint64) ^ _SIGN).astype(">u8")]
+    return join([*head, *key_parts(keys)])
+
+
 def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
     """The path of each row, extended by the window that it was put into."""
     own = paths_of(None, windows)

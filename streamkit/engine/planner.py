@@ -19,7 +19,18 @@ from streamkit.clock import Clock
 from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import Backlog, Records, cut
-from streamkit.engine.stream_time import NO_TIME, Times, committed_times, of_input, of_store, of_windows
+from streamkit.engine.stream_time import (
+    CLOCK_SEEN,
+    NO_TIME,
+    Times,
+    clock_start,
+    closed_by_idleness,
+    committed_times,
+    of_arrival,
+    of_input,
+    of_store,
+    of_windows,
+)
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
@@ -27,6 +38,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP
+from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes, Offsets
@@ -83,16 +95,18 @@ class Planner:
         """
         Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
 
-        None if there is nothing to take, and no tick is due.
+        None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
         """
         self._looked[before.epoch] = found = self._look(before)
         backlogs = self._backlogs(before, until, found)
+        idle = self._closed_by_idleness(before, backlogs) if until is None else {}
         if not any(backlog.extents for backlog in backlogs):
-            return self._tick_end(before)
+            return self._tick_end(before, idle)
         taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, taken.ends)
-        times = self._reached(before.times, backlogs, taken.reached)
-        return EpochEnd(before.epoch + 1, positions, times, taken.records, self._now_ms(before))
+        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs)}
+        now = self._now_ms(before)
+        return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
     def closing_end(self, before: EpochEnd) -> EpochEnd | None:
         """The epoch that closes every open window at the end of a drain; None if nothing came since the last one."""
@@ -103,16 +117,55 @@ class Planner:
         inputs = {of_input(self.topic_ids[number]) for window in reached for number in window.streams}
         stores = {of_store(window.store): time for window, time in reached.items() if time != NO_TIME}
         moved = {name: time + longest for name, time in {**before.times, **stores}.items() if name in inputs or name in stores}
-        times = {**before.times, **moved}
-        return EpochEnd(before.epoch + 1, before.positions, times, 0, self._now_ms(before), closing=True)
-
-    def _tick_end(self, before: EpochEnd) -> EpochEnd | None:
-        """The epoch without records that an operator asked for, once its interval has passed; None if none is due."""
-        intervals = [operator.tick_ms for operator in self.program.operators if operator.tick_ms is not None]
         now = self._now_ms(before)
-        if not intervals or now - before.times.get(CLOCK, 0) < min(intervals):
+        times = self._clocked({**before.times, **moved}, now)
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=True)
+
+    def _tick_end(self, before: EpochEnd, idle: Times) -> EpochEnd | None:
+        """
+        The epoch without records that closes idle windows, or that an operator asked for once one of its intervals has passed.
+
+        None if neither is due.
+        """
+        now = self._now_ms(before)
+        is_due = any(self._is_due(operator, before.times, now) for operator in self.program.operators)
+        if not is_due and not idle:
             return None
-        return EpochEnd(before.epoch + 1, before.positions, {**before.times, CLOCK: now}, 0, now)
+        tick = {CLOCK: now} if is_due else {}
+        times = {**self._clocked({**before.times, **idle}, now), **tick}
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
+
+    def _is_due(self, operator: Operator, times: Times, now_ms: int) -> bool:
+        """Whether a point of the operator's grids, which begin with its first epoch, has passed since the last epoch."""
+        if not operator.ticks_ms:
+            return False
+        start = times.get(clock_start(operator.id))
+        if CLOCK not in times or start is None:
+            return True
+        return any((now_ms - start) // each > (times[CLOCK_SEEN] - start) // each for each in operator.ticks_ms)
+
+    def _clocked(self, times: Times, now_ms: int) -> Times:
+        """The times with that of an epoch at `now_ms`, if operators ask for ticks."""
+        ticking = [clock_start(operator.id) for operator in self.program.operators if operator.ticks_ms]
+        if not ticking:
+            return times
+        return {**times, **{name: times.get(name, now_ms) for name in ticking}, CLOCK_SEEN: now_ms}
+
+    def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """The stream times of operators whose windows close because nothing came for them, and nothing waits."""
+        busy, now = {backlog.input for backlog in backlogs if backlog.extents}, self._now_ms(before)
+        moved: dict[str, int] = {}
+        for window in self._windowings():
+            if not busy.intersection(window.streams):
+                moved |= closed_by_idleness(before.times, window, self.topic_ids, now)
+        return moved
+
+    def _arrivals(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """When an epoch that takes these backlogs found records of each topic, if idleness closes windows."""
+        if all(window.close_after_idle_ms is None for window in self._windowings()):
+            return {}
+        now = self._now_ms(before)
+        return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
 
     def _reads_a_topic_twice(self) -> bool:
         """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""
@@ -120,8 +173,8 @@ class Planner:
         return len(set(ids)) < len(ids)
 
     def _now_ms(self, before: EpochEnd) -> int:
-        """The clock's time, but never before that of the last tick."""
-        return max(self.clock.now_ms(), before.times.get(CLOCK, 0))
+        """The clock's time, but never before that of the last tick, nor of the last epoch if operators ask for ticks."""
+        return max(self.clock.now_ms(), before.times.get(CLOCK, 0), before.times.get(CLOCK_SEEN, 0))
 
     def _windowings(self) -> list[Windowing]:
         return [one for operator in self.program.operators if (one := operator.windowing) is not None]

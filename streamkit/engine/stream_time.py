@@ -17,6 +17,7 @@ from streamkit.plan.windows import Windowing
 Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
 METRIC = "stream_times"  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
+CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
 NO_TIME = -(2**63)  # before every event time
 
 
@@ -28,6 +29,16 @@ def of_input(topic_id: int) -> str:
 def of_store(name: str) -> str:
     """The name under which the stream time of a store's operator is kept."""
     return f"store/{name}"
+
+
+def clock_start(operator_id: str) -> str:
+    """The name under which the time of the wall clock is kept at which an operator that asks for ticks had its first epoch."""
+    return f"clock/start/{operator_id}"
+
+
+def of_arrival(topic_id: int) -> str:
+    """The name under which it is kept when, by the clock, an epoch last took records of a topic."""
+    return f"arrival/{topic_id}"
 
 
 def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
@@ -59,3 +70,17 @@ def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
 def as_metric(times: Times) -> list[Any]:
     """The times as the metrics of an epoch hold them."""
     return [list(pair) for pair in sorted(times.items())]
+
+
+def closed_by_idleness(times: Times, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> Times:
+    """
+    The stream time of an operator, by name, that closes all its windows, if its inputs have been idle for as long as it says.
+
+    Nothing if they have not, or if that has closed them already.
+    """
+    arrivals = [times[name] for number in window.streams if (name := of_arrival(topic_ids[number])) in times]
+    if window.close_after_idle_ms is None or not arrivals or now_ms - max(arrivals) < window.close_after_idle_ms:
+        return {}
+    reached = max(times.get(of_input(topic_ids[number]), NO_TIME) for number in window.streams)
+    closed = reached + window.size_ms + window.grace_ms
+    return {of_store(window.store): closed} if closed > times.get(of_store(window.store), NO_TIME) else {}

@@ -48,6 +48,14 @@ def holds(window: Windowing, start: Numbers, timestamps: Numbers) -> npt.NDArray
     return (timestamps < end) & ((start >= 0) | (end <= 0))
 
 
+def last_windows(window: Windowing, timestamps: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """The start of the last window that holds each time, and whether there is one: before 1970 there may be none."""
+    newest = timestamps // window.advance_ms * window.advance_ms
+    ended = -window.size_ms // window.advance_ms * window.advance_ms  # the last window that ends by 1970
+    starts = np.where(holds(window, newest, timestamps), newest, np.minimum(newest, ended))
+    return starts, holds(window, starts, timestamps)
+
+
 def stream_times(window: Windowing, batch: pa.RecordBatch, context: Context) -> Numbers:
     """The operator's stream time at each row."""
     before, _ = context.stream_time(window)

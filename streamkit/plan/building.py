@@ -27,7 +27,8 @@ class Building:
     """
     The steps, stores and outputs so far; each node is turned into a step once.
 
-    `before_null_keys` are the nodes below one that gives results for records whose key is null.
+    `before_null_keys` are the nodes below one that gives results for records whose key is null. `ports` are the outputs asked of
+    a node, beside its main one.
     """
 
     names: Names
@@ -37,6 +38,7 @@ class Building:
     can_subtract: CanSubtract
     modes: dict[Node, set[str]]
     before_null_keys: frozenset[Node] = frozenset()
+    ports: dict[Node, set[str]] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     stores: dict[str, Store] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
@@ -89,6 +91,19 @@ class Building:
         """The emissions asked of a table."""
         asked = self.modes.get(node, set())
         return tuple(mode for mode in (*EMIT_MODES, OLD_AND_NEW) if mode in asked)
+
+    def ports_of(self, node: Node) -> tuple[str, ...]:
+        """The outputs asked of a node, beside its main one, in the order of their names."""
+        return tuple(sorted(self.ports.get(node, ())))
+
+
+def asked_ports(roots: Iterable[Node]) -> dict[Node, set[str]]:
+    """The outputs asked of each node, beside its main one."""
+    asked: dict[Node, set[str]] = {}
+    for node in walk(roots):
+        if node.port_taken is not None:
+            asked.setdefault(node.children[0], set()).add(node.port_taken)
+    return asked
 
 
 def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:

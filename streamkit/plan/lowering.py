@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import Building, CanSubtract, StateColumns, asked_modes, below_null_keys
+from streamkit.plan.building import Building, CanSubtract, StateColumns, asked_modes, asked_ports, below_null_keys
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
 from streamkit.plan.program import Input
@@ -28,7 +28,8 @@ def infer_types(
     follow. TopologyError names the user's line if a node cannot be compiled.
     """
     roots = tuple(roots)
-    building = Building(names, inputs, analyzer, state_columns, can_subtract, asked_modes(roots), below_null_keys(roots))
+    modes, null_keys, ports = asked_modes(roots), below_null_keys(roots), asked_ports(roots)
+    building = Building(names, inputs, analyzer, state_columns, can_subtract, modes, null_keys, ports)
     for root in roots:
         building.lower(root)
     kept = tuple(dict.fromkeys(inputs.values()))

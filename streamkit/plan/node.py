@@ -110,6 +110,11 @@ class Node:
         return None
 
     @property
+    def port_taken(self) -> str | None:
+        """The name of the output of the step below that the step takes; None for the main one."""
+        return None
+
+    @property
     def tables(self) -> tuple[Node, ...]:
         """The tables whose every change the step must see in its own stage."""
         return ()

@@ -108,6 +108,17 @@ class Operator:
         return None
 
     @property
+    def ticks_ms(self) -> tuple[int, ...]:
+        """The intervals at which it must run even if no record comes, counted from its first epoch."""
+        return () if self.tick_ms is None else (self.tick_ms,)
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether epochs may come by the clock, for its ticks or because its inputs are idle."""
+        window = self.windowing
+        return bool(self.ticks_ms) or (window is not None and window.close_after_idle_ms is not None)
+
+    @property
     def shares_exchange(self) -> bool:
         """Whether it takes rows that travel for other operators as well."""
         return True

@@ -47,6 +47,7 @@ class Store:
     State behind an operator: rows of `key` (and window) columns to `value` columns, with a changelog topic.
 
     `layout` names how its keys are made (see `streamkit.state.layout`), by which operators, views and commands read and write it.
+    `is_spread`: an entry lies in the key group of the record that wrote it, whatever its own key is.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Store:
     window_size_ms: int | None = None
     retention_ms: int | None = None
     layout: str = "key"
+    is_spread: bool = False
 
 
 @dataclass(frozen=True)

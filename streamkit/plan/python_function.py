@@ -12,6 +12,7 @@ from typing import Any
 
 ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT, FOLD = "row", "series", "array", "record", "batch", "effect", "fold"
 RECORDS, BATCHES = "records", "batches"
+PROCESSOR = "processor"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
 _SOMEWHERE = " at an address"
@@ -26,8 +27,8 @@ class PythonFunction:
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
     `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row, with `_deleted` if it is a tombstone,
     of which nothing is wanted back), or `fold` (states and rows as dicts, as an aggregation calls it). `records` and `batches` are called
-    as `record` and `batch`, and give any number of rows. `parameters` are the names in that dict or batch. `is_known_by_identity`: it
-    captures an object that only its address tells from others.
+    as `record` and `batch`, and give any number of rows. A `processor` is a class, a factory or a function of a record and its context.
+    `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only its address tells from others.
     """
 
     name: str
@@ -80,6 +81,12 @@ def _parts(value: Any, seen: frozenset[int]) -> Iterator[str]:
         yield repr((value.co_code, value.co_names, value.co_varnames, value.co_argcount, value.co_flags))
         for constant in value.co_consts:
             yield from _parts(constant, seen)
+    elif isinstance(value, type) and value.__module__ != "builtins":  # two classes of one text are told apart by where they are
+        yield f"class {value.__qualname__}{_SOMEWHERE}"
+        for name, member in sorted(vars(value).items()):
+            if isinstance(getattr(member, "__code__", None), CodeType):
+                yield name
+                yield from _parts(member, seen)
     elif getattr(value, "__func__", None) is not None:  # a method and its object
         yield from _parts((value.__func__, value.__self__), seen)
     elif isinstance(getattr(value, "__code__", None), CodeType):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from streamkit.errors import TopologyError
@@ -13,12 +13,17 @@ WINDOWS_PER_RECORD_MAX = 1_500  # each is a row while an epoch is processed; a d
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Windows of `size_ms` that start every `advance_ms`, open until stream time is `grace_ms` past their end."""
+    """
+    Windows of `size_ms` that start every `advance_ms`, open until stream time is `grace_ms` past their end.
+
+    They close before that if no input has had a record for `close_after_idle_ms`, by the clock; None if they wait for records.
+    """
 
     size_ms: int
     advance_ms: int
     grace_ms: int
     retention_ms: int
+    close_after_idle_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0:
@@ -33,6 +38,8 @@ class TimeWindow:
                 f"a window of {duration_text(self.size_ms)} that advances by {duration_text(self.advance_ms)} puts each record into "
                 f"{self.per_record:,} windows; expected at most {WINDOWS_PER_RECORD_MAX:,}: make the advance longer, or the size shorter"
             )
+        if self.close_after_idle_ms is not None and self.close_after_idle_ms < 1:
+            raise TopologyError("close_after_idle is 0; expected a positive length of time, or None to wait for records")
         if self.grace_ms < 0:
             raise TopologyError(f"the grace {self.grace_ms} ms is negative; expected 0 or more")
         if self.retention_ms < self.size_ms + self.grace_ms:
@@ -40,6 +47,11 @@ class TimeWindow:
                 f"the retention {duration_text(self.retention_ms)} is shorter than size and grace together "
                 f"({duration_text(self.size_ms + self.grace_ms)}); expected at least that, else open windows would be lost"
             )
+
+    def __repr__(self) -> str:
+        """As a dataclass, without what is not set: names of stores depend on it, and must stay as they are."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return f"TimeWindow({', '.join(f'{name}={value!r}' for name, value in values.items() if value is not None)})"
 
     @property
     def per_record(self) -> int:
@@ -75,7 +87,7 @@ class TimeWindow:
 
     def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
         """How an operator applies them."""
-        return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store)
+        return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store, self.close_after_idle_ms)
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; less if a wider window covers these."""
@@ -84,7 +96,7 @@ class TimeWindow:
     def __str__(self) -> str:
         advance = "" if self.advance_ms == self.size_ms else f" every {duration_text(self.advance_ms)}"
         shape = "hopping" if advance else "tumbling"
-        return f"{shape} {duration_text(self.size_ms)}{advance}, grace {duration_text(self.grace_ms)}"
+        return f"{shape} {duration_text(self.size_ms)}{advance}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,7 @@ class SessionWindow:
     gap_ms: int
     grace_ms: int
     retention_ms: int
+    close_after_idle_ms: int | None = None
 
     def __post_init__(self) -> None:
         _check_times(self.grace_ms, self.retention_ms, self.gap_ms + self.grace_ms, "gap and grace")
@@ -155,14 +168,14 @@ class SessionWindow:
 
     def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
         """How an operator applies them: by its last record each may be extended for the gap, and closes a millisecond later, plus grace."""
-        return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store)
+        return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms)
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; it has the time of the session's last record."""
         return self.gap_ms + self.grace_ms + 1
 
     def __str__(self) -> str:
-        return f"session gap {duration_text(self.gap_ms)}, grace {duration_text(self.grace_ms)}"
+        return f"session gap {duration_text(self.gap_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
 
 
 @dataclass(frozen=True)
@@ -172,6 +185,7 @@ class SlidingWindow:
     difference_ms: int
     grace_ms: int
     retention_ms: int
+    close_after_idle_ms: int | None = None
 
     def __post_init__(self) -> None:
         _check_times(self.grace_ms, self.retention_ms, self.difference_ms + self.grace_ms, "difference and grace")
@@ -202,14 +216,14 @@ class SlidingWindow:
 
     def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
         """How an operator applies them: the last moment is part of a window."""
-        return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store)
+        return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms)
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; all records may be at the window's start."""
         return self.difference_ms + self.grace_ms + 1
 
     def __str__(self) -> str:
-        return f"sliding {duration_text(self.difference_ms)}, grace {duration_text(self.grace_ms)}"
+        return f"sliding {duration_text(self.difference_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
 
 
 Window: TypeAlias = TimeWindow | SessionWindow | SlidingWindow
@@ -228,6 +242,7 @@ class Windowing:
     grace_ms: int
     streams: tuple[int, ...]
     store: str
+    close_after_idle_ms: int | None = None
 
     @property
     def per_record(self) -> int:
@@ -241,7 +256,12 @@ class Windowing:
     def __str__(self) -> str:
         times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
         inputs = ", ".join(map(str, self.streams))
-        return f"{times}, grace {duration_text(self.grace_ms)}, stream time of input {inputs}"
+        return f"{times}, grace {duration_text(self.grace_ms)}{_idle_text(self)}, stream time of input {inputs}"
+
+
+def _idle_text(window: Window | Windowing) -> str:
+    idle_ms = window.close_after_idle_ms
+    return "" if idle_ms is None else f", closed after {duration_text(idle_ms)} without records"
 
 
 def _check_times(grace_ms: int, retention_ms: int, needed_ms: int, what: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamkit.clock import HandClock
 from streamkit.dsl.topology import Topology
-from streamkit.engine.compile import compile
+from streamkit.engine.compile import compile_with_settings
 from streamkit.engine.planner import EVERYTHING
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.expressions.python_functions import called_twice
@@ -109,7 +109,7 @@ class TopologyTestDriver:
         self._log = open_log(IN_MEMORY, self._clock)
         try:
             self._script = Script(tuple(self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)))
-            self.program = compile(topology, self._log, analyzer)
+            self.program = compile_with_settings(topology, self._log, analyzer)
             self._tested = topology if analyzer is None else self.program
             self._run = SteppedRun(self._log, self.program, max_records_per_epoch)
             self._tasks = tasks
@@ -185,7 +185,7 @@ class TopologyTestDriver:
         """
         Move the clock on by "5 minutes", a timedelta, or `minutes=5`, and run the ticks that operators asked for.
 
-        Stream time, by which windows close, does not move: records move that.
+        Stream time, by which windows close, does not move: records move that. Windows with `close_after_idle` close by the clock too.
         """
         self._process_all()
         self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "step of the clock"))
@@ -343,9 +343,10 @@ class TopologyTestDriver:
         """
         self._process_all()
         self._check_running()
-        if any(operator.tick_ms is not None for operator in self.program.operators):
+        if any(operator.follows_clock for operator in self.program.operators):
             raise ConfigError(
-                "the topology asks for ticks of the wall clock, which cannot be moved on Spark; compare without them"
+                "the topology asks for ticks of the wall clock, or for windows that close after idleness by it; the clock cannot be moved on Spark: "
+                "compare without them"
             )
         from streamkit.engine.options import AVAILABLE_NOW
         from streamkit.launch.run import run

@@ -123,7 +123,7 @@ def _is_counted(program: Program) -> bool:
     """Whether each row that is piped is one record to process, and nothing else makes an epoch."""
     inputs = [source.topic for source in program.inputs]
     reads_output = bool(set(inputs) & {output.topic for output in program.outputs})
-    return len(set(inputs)) == len(inputs) and not reads_output and all(one.tick_ms is None for one in program.operators)
+    return len(set(inputs)) == len(inputs) and not reads_output and not any(one.follows_clock for one in program.operators)
 
 
 def _crash() -> None:

@@ -49,7 +49,7 @@ HANDLES = {
         (lambda: users.toStream, r"a table has no 'toStream'; expected to_stream\(…\)"),
         (lambda: users.groupBy("city"), r"a table has no 'groupBy'; expected group_by\(…\)"),
         (lambda: users.group_by("city").sum("age"), r"a group of a table's rows has no 'sum'; expected agg\(name=F.sum\(\"column\"\)\)"),
-        (lambda: users.suppress, r"a table has no 'suppress'; expected emit\(\"final\"\)"),
+        (lambda: users.untilWindowCloses, r"a table has no 'untilWindowCloses'; expected suppress\(until=sk.window_closes\(\)\)"),
         (lambda: grouped.windowedBy(1), r"a group has no 'windowedBy'; expected windowed_by\(…\)"),
         (lambda: grouped.sum("amount"), r"a group has no 'sum'; expected agg\(name=F.sum\(\"column\"\)\)"),
         (lambda: app.globalTable("users"), r"a topology has no 'globalTable'; expected global_table\(…\)"),

@@ -16,16 +16,19 @@ from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
+from streamkit.plan.operators.final_table import FinalTable
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
+from streamkit.plan.operators.late import Late
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.net_change import NetChange
 from streamkit.plan.operators.old_values import OldValues
 from streamkit.plan.operators.peek import Foreach, Peek
+from streamkit.plan.operators.process import Process
 from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.regroup import Regroup
 from streamkit.plan.operators.repartition import Repartition
@@ -35,12 +38,15 @@ from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.operators.source import Source
 from streamkit.plan.operators.split import Branch, Split
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
+from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.write import Write
+from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
+from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.windows import JoinWindow, Windowing
 from streamkit.schema import Schema
 
@@ -140,6 +146,28 @@ OTHERS = (
     Regroup("g", 1, ("o",), ("v",)),
     TableAggregate("q", 2, ("g",), ("v",), "s", (), False, ("every", "old_and_new")),
     TableFunctionAggregate("f", 2, ("g",), (("v",),), "s", CALL, (CALL, CALL), None, ("every",)),
+    Process(
+        "c",
+        1,
+        ("x",),
+        CALL,
+        EVENTS,
+        ("user",),
+        ("user",),
+        ("user",),
+        ("user",),
+        True,
+        False,
+        "row",
+        (StoreDefinition("s", "window", STATE.select(["user"]), STATE.select(["total.sum"]), 20, 10, True),),
+        (Schedule("stream_time", 10), Schedule("wall_clock", 1000)),
+        "c-schedules",
+        ("late",),
+        (0,),
+    ),
+    Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
+    FinalTable("y", 1, ("x",)),
+    Late("z", 0, ("x",), ("k",), WINDOW),
 )
 
 

@@ -1,0 +1,651 @@
+"""
+Process: runs a user's processor on the records of each key group, in canonical order, and calls what it scheduled.
+
+A key group is to a processor what a task is to Kafka Streams. So results depend on the number of key groups, which is fixed, and
+not on that of tasks. Each key group has an object of its own, a new one in each epoch; its stores last.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.advance import earliest
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
+from streamkit.engine.processor_call import Call, RefusedCallError, failure
+from streamkit.engine.processor_context import ProcessorContext, Record, RecordMetadata, Scheduled
+from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
+from streamkit.engine.rows import RECORD_FIELDS, concatenate, deletions_of, numbers, own_columns, plain, rows_of
+from streamkit.engine.store_overlay import StoreOverlay
+from streamkit.engine.stream_time import CLOCK_SEEN, NO_TIME, clock_start
+from streamkit.errors import EvaluationError
+from streamkit.expressions.exact_values import UNFIT, exactly
+from streamkit.expressions.python_functions import calls_twice, function_of
+from streamkit.log.values.keys import key_groups
+from streamkit.log.values.python_values import python_values
+from streamkit.names import (
+    DELETED,
+    DUE,
+    INPUT,
+    KEY_GROUP,
+    OFFSET,
+    ORDER,
+    ORDER_COLUMNS,
+    PARTITION,
+    PATH,
+    ROW_NUMBER,
+    TIMESTAMP,
+)
+from streamkit.plan.operators.process import BATCH, BEGUN, Process
+from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK
+from streamkit.plan.python_function import PythonFunction, type_name
+from streamkit.state.layout import layout_of
+
+Numbers = npt.NDArray[np.int64]
+BEHIND_RECORDS = b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that the record caused
+_NUMBER = struct.Struct(">Q")
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A call by schedule: the row of `Epoch.places` that has its place, the time it is given, stream time, and which are due."""
+
+    place: int
+    time: int
+    stream_time: int | None
+    due: tuple[int, ...]
+    clock: str
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """
+    What a task knows of an epoch before processors run.
+
+    `rows` are in canonical order. `places` has the record columns of the rows, then those of the moments at which something is
+    scheduled. `values`, `times`, `orders`, `deleted`, `origins` and `paths` are the columns of the rows as Python values. `ends`
+    has, for each moment, the rank of its place among `ranks`, those of the rows.
+    """
+
+    operator: Process
+    context: Context
+    function: PythonFunction
+    rows: pa.RecordBatch
+    places: pa.RecordBatch
+    values: dict[str, list[Any]]
+    groups: Numbers
+    times: list[int]
+    orders: list[int]
+    deleted: list[bool]
+    origins: list[tuple[int, int, int]]
+    paths: list[bytes] | None
+    moments: tuple[Moment, ...]
+    ranks: Numbers
+    ends: Numbers
+    before: int
+
+
+@dataclass
+class Forwarded:
+    """The rows that processors forwarded, column by column."""
+
+    parents: list[int] = field(default_factory=list)
+    paths: list[bytes] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    deleted: list[bool] = field(default_factory=list)
+    children: list[str | None] = field(default_factory=list)
+    values: list[tuple[Any, ...]] = field(default_factory=list)
+    is_given: list[bool] = field(default_factory=list)
+
+
+@kernel(Process, runs_empty=True)
+def process(operator: Process, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """What processors forward, by child; changes of their stores go to the changelogs."""
+    (batch,) = inputs
+    epoch = _epoch(operator, batch, context)
+    run = _Run(epoch, is_split=False)
+    run.all_groups()
+    if calls_twice():
+        _check_same(run, epoch)
+    run.expire()
+    for name, overlay in run.overlays.items():
+        context.change(name, *overlay.changes())
+    for metric, count in run.counts.items():
+        context.count(metric, operator.id, count)
+    return _outputs(epoch, run.forwarded)
+
+
+def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) -> Epoch:
+    function = function_of(operator.call)
+    before, _ = context.stream_time(operator.stream_clock)
+    if batch is None:
+        batch = _no_rows(operator)
+    batch = in_canonical_order(batch)
+    reached = _reached(operator, context)
+    moments, places = _moments(operator, batch, reached, before, context)
+    names = [one.value for one in operator.call.arguments]
+    values = {name: python_values(plain(batch[name])) for name in names if name in own_columns(batch)}
+    ranks = ends = np.empty(0, np.int64)
+    if moments:
+        ranks, ends = place_ranks(batch.select(ORDER_COLUMNS), places.select(ORDER_COLUMNS).slice(batch.num_rows))
+    return Epoch(
+        operator,
+        context,
+        function,
+        batch,
+        places,
+        values,
+        numbers(batch, KEY_GROUP),
+        batch[TIMESTAMP].to_pylist(),
+        np.maximum(numbers(batch, ORDER), before).tolist(),
+        deletions_of(batch).tolist(),
+        list(zip(*(batch[name].to_pylist() for name in (INPUT, PARTITION, OFFSET)), strict=True)),
+        batch[PATH].to_pylist() if PATH in batch.schema.names else None,
+        moments,
+        ranks,
+        ends,
+        before,
+    )
+
+
+def _no_rows(operator: Process) -> pa.RecordBatch:
+    record = (TIMESTAMP, *ORDER_COLUMNS, KEY_GROUP)
+    return pa.RecordBatch.from_pylist([], schema=pa.schema([(name, RECORD_FIELDS[name]) for name in record]))
+
+
+def _reached(operator: Process, context: Context) -> list[list[int]]:
+    """The records that moved stream time into another step of the operator's grid, one a step, in their order."""
+    found: list[list[int]] = [] if operator.closing is None else earliest(operator.id, context.advances()).tolist()
+    return found
+
+
+def _moments(
+    operator: Process, batch: pa.RecordBatch, reached: list[list[int]], before: int, context: Context
+) -> tuple[tuple[Moment, ...], pa.RecordBatch]:
+    """The moments at which something is due, in their order, and the record columns of the rows and of the moments."""
+    moments: list[Moment] = []
+    places: list[tuple[int, int, int, int]] = []
+    known = before
+    for _, time, source, partition, offset in reached:
+        due = _due(operator, STREAM_TIME, known, time)
+        if due:
+            moments.append(Moment(batch.num_rows + len(moments), time, time, due, STREAM_TIME))
+            places.append((time, source, partition, offset))
+        known = time
+    wall_clock = context.plan.end.time_ms
+    times, start = context.plan.before.times, context.plan.end.times.get(clock_start(operator.id))
+    if start is not None and (due := _due(operator, WALL_CLOCK, times.get(CLOCK_SEEN, start), wall_clock, start)):
+        _, reached_time = context.stream_time(operator.stream_clock)
+        stream_time = None if reached_time == NO_TIME else reached_time
+        moments.append(Moment(batch.num_rows + len(moments), wall_clock, stream_time, due, WALL_CLOCK))
+        places.append((context.plan.end.order, OPERATORS + context.number(operator.id), 0, 0))
+    return tuple(moments), concatenate([_record_columns(batch), _places(places)])
+
+
+def _due(operator: Process, clock: str, before: int, now: int, start: int = 0) -> tuple[int, ...]:
+    """The numbers of the schedules of a clock that have a point of their grid behind `before`, and up to `now`."""
+    return tuple(number for number, one in enumerate(operator.schedules) if one.clock == clock and one.passed(before, now, start))
+
+
+def _record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names = [*ORDER_COLUMNS, *(name for name in (PATH, DUE) if name in batch.schema.names)]
+    return batch.select(names)
+
+
+def _places(places: list[tuple[int, int, int, int]]) -> pa.RecordBatch:
+    columns = list(zip(*places)) if places else [()] * len(ORDER_COLUMNS)
+    arrays = [pa.array(values, RECORD_FIELDS[name]) for name, values in zip(ORDER_COLUMNS, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(ORDER_COLUMNS))
+
+
+class _Run:
+    """One run of the processors over an epoch; `is_split` makes a new object for every call, which must change nothing."""
+
+    def __init__(self, epoch: Epoch, is_split: bool) -> None:
+        self.epoch = epoch
+        self.is_split = is_split
+        self.forwarded = Forwarded()
+        self.counts: Counter[str] = Counter()
+        context = epoch.context
+        self.overlays = {
+            name: StoreOverlay(context.store(name), context.store_number(name), context.committed_state())
+            for name in epoch.operator.stores
+        }
+        self._prefetch()
+
+    def all_groups(self) -> None:
+        """Run the processor of each key group that has rows, or had some and has something scheduled."""
+        operator, groups = self.epoch.operator, self.epoch.groups
+        order = np.argsort(groups, kind="stable")
+        found, starts = np.unique(groups[order], return_index=True)
+        rows = dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True)) if len(groups) else {}
+        begun = self._begun() if self.epoch.moments else set()
+        for group in sorted(begun.union(rows)):
+            own = rows.get(group, np.empty(0, np.int64))
+            _GroupRun(self, group, group in begun).run(own)
+        if operator.schedule_store is not None:
+            self._note_begun(rows)
+
+    def expire(self) -> None:
+        """Delete what retention has ended, if stream time has moved."""
+        context, operator = self.epoch.context, self.epoch.operator
+        before, now = context.stream_time(operator.stream_clock)
+        for definition in operator.definitions:
+            overlay = self.overlays[definition.name]
+            if now > before:
+                for group in context.groups:
+                    overlay.delete_between(expired_range(definition, overlay, group, now), now)
+
+    def is_cancelled(self, group: int, number: int) -> bool:
+        """Whether a schedule was cancelled in a key group."""
+        overlay = self._schedules()
+        return overlay.get(overlay.prefix(group) + overlay.encode((number,))) is not None
+
+    def cancel(self, group: int, number: int, time: int) -> None:
+        """Note that a schedule was cancelled in a key group."""
+        overlay = self._schedules()
+        overlay.put(overlay.prefix(group) + overlay.encode((number,)), (), time)
+
+    def _schedules(self) -> StoreOverlay:
+        name = self.epoch.operator.schedule_store
+        assert name is not None, "a processor without schedules was asked for them"
+        return self.overlays[name]
+
+    def _begun(self) -> set[int]:
+        """The key groups that had a record before the epoch."""
+        overlay = self._schedules()
+        return {
+            group
+            for group in self.epoch.context.groups
+            if overlay.get(overlay.prefix(group) + overlay.encode((BEGUN,))) is not None
+        }
+
+    def _note_begun(self, groups: Mapping[int, Numbers]) -> None:
+        overlay, times = self._schedules(), self.epoch.rows[TIMESTAMP]
+        for group, rows in groups.items():
+            key = overlay.prefix(group) + overlay.encode((BEGUN,))
+            if overlay.get(key) is None:
+                overlay.put(key, (), times[int(rows[0])].as_py())
+
+    def _prefetch(self) -> None:
+        """Read what is stored under the keys of the records, of stores that have the same key, because processors ask for it."""
+        rows, operator = self.epoch.rows, self.epoch.operator
+        if not rows.num_rows or not operator.input_key:
+            return
+        columns = [plain(rows[name]) for name in operator.input_key]
+        for overlay in self.overlays.values():
+            store = overlay.store
+            if store.layout == "key" and [column.arrow.type for column in store.key] == [column.type for column in columns]:
+                overlay.prefetch(layout_of(store).keys(overlay.number, self.epoch.groups, columns))
+
+
+class _GroupRun:
+    """The run of one key group's processor over its rows, and over the moments at which something is due."""
+
+    def __init__(self, run: _Run, group: int, is_begun: bool) -> None:
+        self._run = run
+        self._epoch = run.epoch
+        self._operator = run.epoch.operator
+        self._is_begun = is_begun
+        self._call = Call(group, run.epoch.context.plan.end.time_ms)
+        self._stores = {one.name: STORES[one.kind](one, run.overlays[one.name], self._call) for one in self._operator.definitions}
+        self._convert = [exactly(column.arrow.type) for column in self._operator.columns]
+        self._positions = {name: place for place, name in enumerate(self._operator.columns.names)}
+        self._scheduled: list[Scheduled] = []
+        self._context = ProcessorContext(self._call, self._stores, self._forward, self._scheduled, self._metadata)
+        self._processor: Any = None
+        self._parent = 0
+        self._path = b""
+        self._indices: dict[int, int] = {}  # how many rows were forwarded, by the row that they come from
+        self._key_values: dict[str, Any] = {}
+        self._chosen: Numbers | None = None
+
+    def run(self, rows: Numbers) -> None:
+        """Give the processor its rows, in order, and call what is due behind each."""
+        self._began = False
+        done = 0
+        for number, moment in enumerate(self._epoch.moments):
+            end = int(np.searchsorted(self._epoch.ranks[rows], self._epoch.ends[number], side="right"))
+            self._take(rows[done:end])
+            done = max(done, end)
+            if self._is_begun or done:
+                self._punctuate(moment)
+        self._take(rows[done:])
+        self._finish()
+
+    def _take(self, rows: Numbers) -> None:
+        if not len(rows):
+            return
+        if self._operator.by == BATCH:
+            parts = np.array_split(rows, len(rows)) if self._run.is_split else [rows]
+            for part in parts:
+                self._process_batch(part)
+            return
+        epoch = self._epoch
+        for row in rows.tolist():
+            values = {name: column[row] for name, column in epoch.values.items()}
+            self._turn(epoch.times[row], epoch.orders[row], row)
+            self._call.origin = row
+            self._key_values = {name: values[name] for name in self._operator.input_key}
+            self._begin_object()
+            self._call.turn += 1
+            record = Record(self._call, values, self._operator.input_key, epoch.times[row], epoch.deleted[row])
+            self._called("process", row, record)
+            self._end_turn()
+
+    def _process_batch(self, rows: Numbers) -> None:
+        """Give the processor rows as one batch."""
+        epoch, last = self._epoch, int(rows[-1])
+        self._turn(epoch.times[last], epoch.orders[last], last)
+        self._call.origin = None
+        self._key_values = {}
+        self._chosen = rows
+        names = list(epoch.values)
+        columns = [plain(epoch.rows[name]).take(pa.array(rows)) for name in names]
+        columns += [epoch.rows[TIMESTAMP].take(pa.array(rows)), pa.array(deletions_of(epoch.rows)[rows])]
+        self._begin_object()
+        self._call.turn += 1
+        self._called("process", None, pa.RecordBatch.from_arrays(columns, names=[*names, TIMESTAMP, DELETED]))
+        self._chosen = None
+        self._end_turn()
+
+    def _punctuate(self, moment: Moment) -> None:
+        """Call what is due at a moment."""
+        self._turn(moment.time, moment.stream_time, moment.place)
+        number = self._epoch.context.number(self._operator.id)
+        prefix = BEHIND_RECORDS + number.to_bytes(2, "big") if moment.clock == STREAM_TIME else b""
+        self._path = prefix + self._call.group.to_bytes(2, "big")
+        self._call.origin, self._key_values = None, {}
+        for schedule in moment.due:
+            self._call.stream_time, self._call.time = moment.stream_time, moment.time
+            if self._run.is_cancelled(self._call.group, schedule):
+                continue
+            self._begin_object()
+            self._called("schedule", None, moment.time, self._scheduled[schedule].callback)
+            self._note_cancelled()
+        self._end_turn()
+
+    def _turn(self, time: int, stream_time: int | None, parent: int) -> None:
+        self._call.time, self._call.stream_time = time, stream_time
+        self._parent, self._indices = parent, {}
+        self._path = self._path_of(parent)
+
+    def _path_of(self, row: int) -> bytes:
+        paths = self._epoch.paths
+        return paths[row] if paths is not None and row < len(paths) else b""
+
+    def _begin_object(self) -> None:
+        """Make the processor, unless there is one."""
+        if self._processor is not None:
+            return
+        function = self._epoch.function
+        if self._operator.is_function:
+            self._processor = function.call
+            return
+        self._scheduled.clear()
+        self._call.what = "init"
+        try:
+            self._processor = function.call()
+            init = getattr(self._processor, "init", None)
+            if init is not None:
+                init(self._context)
+        except Exception as error:
+            raise failure(function.name, self._call, error, self._row(None)) from error
+        finally:
+            self._call.what = ""
+        found = tuple(one.schedule for one in self._scheduled)
+        if found != self._operator.schedules:
+            raise EvaluationError(
+                f"the processor {function.name} scheduled {'; '.join(map(str, found)) or 'nothing'}, and when it was declared "
+                f"{'; '.join(map(str, self._operator.schedules)) or 'nothing'}; expected the same schedules each time",
+                self._row(None),
+            )
+
+    def _called(self, what: str, row: int | None, given: Any, callback: Any = None) -> None:
+        """Call a function of the processor; EvaluationError with the row if it fails."""
+        self._call.what = what
+        try:
+            if callback is not None:
+                callback(given)
+            elif self._operator.is_function:
+                self._processor(given, self._context)
+            else:
+                self._processor.process(given)
+        except Exception as error:
+            raise failure(self._epoch.function.name, self._call, error, self._row(row)) from error
+        finally:
+            self._call.what = ""
+
+    def _end_turn(self) -> None:
+        """Note what was cancelled, and end an object that is for one call."""
+        self._note_cancelled()
+        if self._run.is_split:
+            self._finish()
+
+    def _note_cancelled(self) -> None:
+        for number, one in enumerate(self._scheduled):
+            if one.is_cancelled and not self._run.is_cancelled(self._call.group, number):
+                self._run.cancel(self._call.group, number, self._call.time)
+
+    def _finish(self) -> None:
+        """Close the processor, if there is one."""
+        processor, self._processor = self._processor, None
+        close = getattr(processor, "close", None)
+        if close is not None and not self._operator.is_function:
+            self._call.what = "close"
+            try:
+                close()
+            except Exception as error:
+                raise failure(self._epoch.function.name, self._call, error, self._row(None)) from error
+            finally:
+                self._call.what = ""
+        self._run.counts.update(self._call.counts)
+        self._call.counts.clear()
+
+    def _row(self, row: int | None) -> pa.RecordBatch:
+        """The row that an error is about; without rows if there is none."""
+        rows = self._epoch.rows
+        return rows.slice(0, 0) if row is None else rows.slice(row, 1)
+
+    def _metadata(self, row: int) -> RecordMetadata | None:
+        """Where a record comes from; None of a result that time brought, or that the end of an epoch did."""
+        inputs = self._epoch.context.program.inputs
+        number, partition, offset = self._epoch.origins[row]
+        if DUE in self._epoch.places.schema.names or not 0 <= number < min(len(inputs), OPERATORS):
+            return None
+        return RecordMetadata(inputs[number].topic, partition, offset)
+
+    # Forwarding
+
+    def _forward(self, row: Any, timestamp: int | None, to: str | None) -> None:
+        if not self._operator.columns.names or self._is_silent():
+            raise RefusedCallError("forward(), and no schema was declared; expected schema='…' where the processor is given")
+        if to is not None and to not in self._operator.children:
+            raise RefusedCallError(
+                f"there is no child {to!r}; there are {', '.join(self._operator.children) or 'none'}: expected .child({to!r}) that leads to "
+                "a topic or a store"
+            )
+        if isinstance(row, pa.RecordBatch | pa.Table):
+            self._forward_batch(row, to)
+        elif self._chosen is not None:
+            raise RefusedCallError(f"found {row!r}; with by='batch', process() forwards a pyarrow.RecordBatch")
+        else:
+            is_deleted, values, is_given = self._values(row)
+            self._add(
+                self._parent, self._path, self._call.time if timestamp is None else timestamp, is_deleted, to, values, is_given
+            )
+
+    def _is_silent(self) -> bool:
+        """Whether no columns were declared."""
+        return self._operator.call.type == "void"
+
+    def _add(
+        self, parent: int, path: bytes, time: int, is_deleted: bool, to: str | None, values: tuple[Any, ...], is_given: bool
+    ) -> None:
+        found = self._run.forwarded
+        index = self._indices.get(parent, 0)
+        self._indices[parent] = index + 1
+        found.parents.append(parent)
+        found.paths.append(path + _NUMBER.pack(index | 1 << 63))
+        found.groups.append(self._call.group)
+        found.times.append(time)
+        found.deleted.append(is_deleted)
+        found.children.append(to)
+        found.values.append(values)
+        found.is_given.append(is_given)
+
+    def _values(self, row: Any) -> tuple[bool, tuple[Any, ...], bool]:
+        """Whether a row is a tombstone, its columns, and whether it gives kept key columns itself."""
+        if row is None:
+            row = {DELETED: True}
+        if not isinstance(row, Mapping):
+            raise RefusedCallError(f"forward() was given {row!r}; expected a dict of {', '.join(self._operator.columns.names)}")
+        is_deleted = bool(row.get(DELETED))
+        for name in row:
+            if name not in self._positions and name != DELETED:
+                raise RefusedCallError(
+                    f"forward() was given the column {name!r}; declared are {', '.join(self._operator.columns.names)}"
+                )
+        if is_deleted and not self._operator.key:
+            raise RefusedCallError("forward() was given a tombstone, and the stream has no key to delete by; expected a row")
+        return (
+            is_deleted,
+            tuple(self._column(place, row, is_deleted) for place in range(len(self._convert))),
+            not self._key_values,
+        )
+
+    def _column(self, place: int, row: Mapping[str, Any], is_deleted: bool) -> Any:
+        column = self._operator.columns.columns[place]
+        name = column.name
+        if name in self._operator.kept:
+            return self._kept(name, place, row)
+        if is_deleted and name not in self._operator.key:
+            return None
+        value = row.get(name)
+        if value is None and not column.nullable:
+            raise RefusedCallError(f"forward() was given None for {name}, which is declared NOT NULL")
+        return self._exact(place, value)
+
+    def _kept(self, name: str, place: int, row: Mapping[str, Any]) -> Any:
+        """A key column that rows take from their record; in a call that was scheduled they bring it."""
+        if not self._key_values:
+            if name not in row:
+                raise RefusedCallError(
+                    f"forward() in a call that was scheduled, without the key column {name!r}; expected it, because there is no record"
+                )
+            return self._exact(place, row[name])
+        own = self._key_values[name]
+        if name in row and self._exact(place, row[name]) != own:
+            raise RefusedCallError(
+                f"forward() was given {name} = {row[name]!r}, and the record has {own!r}; expected the same key, or process(…) with a schema "
+                "that declares it"
+            )
+        return own
+
+    def _exact(self, place: int, value: Any) -> Any:
+        column = self._operator.columns.columns[place]
+        try:
+            return self._convert[place](value)
+        except UNFIT as error:
+            raise RefusedCallError(
+                f"forward() was given {column.name} = {value!r} ({type_name(value)}), and declared is {column.type}: {error}"
+            ) from None
+
+    def _forward_batch(self, given: pa.RecordBatch | pa.Table, to: str | None) -> None:
+        """Take a batch, each row at the place of the row it comes from."""
+        if self._chosen is None:
+            raise RefusedCallError("found a batch; expected a dict, or a batch in process() with by='batch'")
+        names = given.schema.names
+        numbered = given[ROW_NUMBER].to_pylist() if ROW_NUMBER in names else list(range(len(self._chosen)))
+        if len(numbered) != given.num_rows or not all(isinstance(one, int) and 0 <= one < len(self._chosen) for one in numbered):
+            raise RefusedCallError(
+                f"forward() was given {given.num_rows} rows of a batch of {len(self._chosen)}; expected as many, or a column {ROW_NUMBER} "
+                "with the number of the row that each one comes from"
+            )
+        dicts = given.drop_columns([one for one in (ROW_NUMBER, TIMESTAMP) if one in names]).to_pylist()
+        own_times = given[TIMESTAMP].to_pylist() if TIMESTAMP in names else [None] * given.num_rows
+        for number, row, own_time in zip(numbered, dicts, own_times, strict=True):
+            parent = int(self._chosen[number])
+            self._key_values = {name: self._epoch.values[name][parent] for name in self._operator.input_key}
+            path = self._path_of(parent)
+            is_deleted, values, is_given = self._values(row)
+            time = self._epoch.times[parent] if own_time is None else milliseconds(own_time)
+            self._add(parent, path, time, is_deleted, to, values, is_given)
+        self._key_values = {}
+
+
+def _outputs(epoch: Epoch, found: Forwarded) -> Mapping[str, Rows]:
+    """The rows forwarded, for the main output and for each child."""
+    if not found.parents:
+        return {}
+    operator = epoch.operator
+    columns = {
+        column.name: pa.array(values, column.arrow.type)
+        for column, values in zip(operator.columns, zip(*found.values, strict=True), strict=True)
+    }
+    places = epoch.places.take(pa.array(found.parents))
+    record = {name: places[name] for name in (*ORDER_COLUMNS, *([DUE] if DUE in places.schema.names else []))}
+    record |= {
+        TIMESTAMP: pa.array(found.times, pa.int64()),
+        PATH: pa.array(found.paths, pa.binary()),
+        KEY_GROUP: pa.array(found.groups, pa.int32()),
+    }
+    if any(found.deleted):
+        record[DELETED] = pa.array(found.deleted)
+    rows = rows_of({**columns, **record})
+    _check_groups(epoch, rows, np.array(found.is_given))
+    if not operator.children:
+        return {"": rows}
+    to = np.array([one or "" for one in found.children])
+    main = {"": rows.filter(pa.array(to == ""))}
+    return {**main, **{name: rows.filter(pa.array((to == "") | (to == name))) for name in operator.children}}
+
+
+def _check_groups(epoch: Epoch, rows: pa.RecordBatch, is_given: npt.NDArray[np.bool_]) -> None:
+    """EvaluationError if a row whose key a scheduled call gave is not of the key group that forwards it, and the key may not change."""
+    operator = epoch.operator
+    if not is_given.any() or not operator.input_partitioning or not set(operator.kept).issuperset(operator.input_partitioning):
+        return
+    given = rows.filter(pa.array(is_given))
+    columns = [given[name] for name in operator.input_partitioning]
+    wrong = np.flatnonzero(key_groups(columns, epoch.context.plan.application.key_groups) != numbers(given, KEY_GROUP))
+    if len(wrong):
+        key = {name: given[name][int(wrong[0])].as_py() for name in operator.input_partitioning}
+        raise EvaluationError(
+            f"the processor {epoch.function.name} forwarded the key {key} in a call that was scheduled, and it belongs to another key group; "
+            "expected keys from the processor's own stores",
+            epoch.rows.slice(0, 0),
+        )
+
+
+def _check_same(run: _Run, epoch: Epoch) -> None:
+    """EvaluationError if the processors give something else when each call has an object of its own, or a call is repeated."""
+    for is_split in (False, True):
+        again = _Run(epoch, is_split)
+        again.all_groups()
+        is_same = _facts(run) == _facts(again)
+        if not is_same:
+            why = (
+                "when each call had an object of its own; expected what must last in a store, because an object lasts for an epoch at most"
+                if is_split
+                else "when it ran again on the same records; expected a deterministic processor"
+            )
+            raise EvaluationError(f"the processor {epoch.function.name} gave other results {why}", epoch.rows.slice(0, 0))
+
+
+def _facts(run: _Run) -> str:
+    """All that a run did, as text."""
+    changes = [[array.to_pylist() for array in overlay.changes()[:2]] for overlay in run.overlays.values()]
+    found = run.forwarded
+    rows = zip(found.parents, found.paths, found.groups, found.times, found.deleted, found.children, found.values, strict=True)
+    return repr((sorted(rows, key=lambda row: row[:3]), changes, run.counts))

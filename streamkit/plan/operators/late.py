@@ -1,0 +1,70 @@
+"""The records that are too late for all their windows, as a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.plan.building import Building
+from streamkit.plan.keys import make_schema
+from streamkit.plan.node import STREAM, Node
+from streamkit.plan.operator import Key, Names, Operator, listed, source_of
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.windows import Windowing
+from streamkit.schema import Column, Schema
+
+BOUNDS = (WINDOW_START, WINDOW_END)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LateNode(Node):
+    """The records that come too late for all windows of the table `child`, with the bounds of the last of these."""
+
+    kind: ClassVar[str] = "late"
+    child: Node
+
+    @property
+    def relation(self) -> str:
+        return STREAM
+
+    @property
+    def subject(self) -> str:
+        return self.child.subject
+
+    def text(self) -> str:
+        return "records late for all windows"
+
+    def lower(self, building: Building) -> Step:
+        table = building.lower(self.child)
+        window = table.operator.windowing
+        assert window is not None, "late_to is an option of windows"
+        rows = building.steps[source_of(table.inputs[0])]
+        for name in BOUNDS:
+            if name in rows.schema:
+                raise TopologyError(
+                    f"late_to adds the column {name!r}, and the stream has one; expected another name: rename it before", self.at
+                )
+        schema = make_schema([*rows.schema, *(Column(name, "timestamp", False) for name in BOUNDS)], self.at)
+        operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window)
+        return building.add(Step(operator, schema, rows.key, rows.partition_by, False, self.at))
+
+
+@dataclass(frozen=True)
+class Late(Operator):
+    """Keep the rows of a group `key` for which all windows have closed, and add the bounds of the window that closed last."""
+
+    kind: ClassVar[str] = "late"
+    key: Key
+    window: Windowing
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return needed.difference(BOUNDS) | frozenset(self.key)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        assert rows is not None, f"{step.id} has no input"
+        return with_operator(step, step.schema.select(name for name in step.schema.names if name in rows or name in BOUNDS))
+
+    def text(self) -> str:
+        return f"late: by {listed(self.key)} for all windows ({self.window})"

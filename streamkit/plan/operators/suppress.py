@@ -1,0 +1,164 @@
+"""A table whose updates are held back for a time, so that each key gives fewer of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+from streamkit.errors import TopologyError
+from streamkit.names import DELETED, SINCE
+from streamkit.plan.building import Building
+from streamkit.plan.duration import duration_text
+from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
+from streamkit.plan.operator import Exchange, Names, Operator
+from streamkit.plan.operators.emit import port_step
+from streamkit.plan.operators.materialize import store_faults
+from streamkit.plan.program import Program, Store
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.windows import Window, Windowing
+from streamkit.schema import Column, Schema
+
+FULL_MODES = ("emit", "stop")
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """Until stream time is `limit_ms` past the first update that was held back."""
+
+    limit_ms: int
+
+    def __str__(self) -> str:
+        return f"until {duration_text(self.limit_ms)} after the first update"
+
+
+@dataclass(frozen=True)
+class WindowCloses:
+    """Until the window of a row closes."""
+
+    def __str__(self) -> str:
+        return "until its window closes"
+
+
+Until: TypeAlias = TimeLimit | WindowCloses
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SuppressNode(Node):
+    """
+    A table: the rows of another, the updates of each key held back for `limit_ms` of stream time from the first of them.
+
+    `rows_max` bounds how many rows each key group holds back (None: no bound), and `when_full` says what happens beyond that.
+    """
+
+    kind: ClassVar[str] = "suppress"
+    shape: ClassVar[str] = CYLINDER
+    kept_variant: ClassVar[str] = "-emitted"
+    child: Node
+    limit_ms: int
+    rows_max: int | None = None
+    when_full: str = "emit"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.when_full not in FULL_MODES:
+            raise TopologyError(f"found when_full={self.when_full!r}; expected one of {', '.join(FULL_MODES)}", self.at)
+        if self.rows_max is not None and self.rows_max < 0:
+            raise TopologyError(f"found max_rows={self.rows_max}; expected 0 or more rows for each key group", self.at)
+
+    @property
+    def relation(self) -> str:
+        return TABLE
+
+    @cached_property
+    def subject(self) -> str:
+        return self.name or shortened(f"{self.child.subject}-suppressed")
+
+    @property
+    def keeps_store(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def text(self) -> str:
+        bound = "" if self.rows_max is None else f", at most {self.rows_max:,} rows a key group, then {self.when_full}"
+        return f"suppress {TimeLimit(self.limit_ms)}{bound}"
+
+    def short_text(self) -> str:
+        return f"table {self.subject}"
+
+    def delay_ms(self, window: Window) -> int:
+        """Updates stand behind stream time by as long as they were held back."""
+        return self.child.delay_ms(window) + self.limit_ms
+
+    def lower(self, building: Building) -> Step:
+        rows, store = building.changes(self.child), building.store_name(self)
+        key = rows.schema.select(rows.key)
+        values = [column for column in rows.schema if column.name not in rows.key]
+        held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values))
+        index = f"{store}-since"
+        building.add_store(Store(store, 0, UNSTAGED, key, held))
+        building.add_store(Store(index, 0, UNSTAGED, key, Schema(()), layout="since"))
+        window = Windowing(self.limit_ms, 1, 0, building.streams(self.child), store)
+        operator = Suppress(
+            building.name(self), UNSTAGED, (rows.id,), store, index, window, self.rows_max, self.when_full == "stop"
+        )
+        return building.add(replace(rows, operator=operator, table=True, at=self.at))
+
+    def changes(self, building: Building) -> Step:
+        held = building.lower(self)
+        return port_step(held, "every", f"{held.id}:changes", building)
+
+
+@dataclass(frozen=True)
+class Suppress(Operator):
+    """
+    Hold back the updates of a table, each key's from the first on for the size of `window`; then give the newest as `every`.
+
+    `store` has the rows that are held back by key, `index` by the moment since which they are. `rows_max` bounds them for each
+    key group; beyond that the oldest are given early, or the application stops if it `stops`.
+    """
+
+    kind: ClassVar[str] = "suppress"
+    stage_min: ClassVar[int] = 1
+    store: str
+    index: str
+    window: Windowing
+    rows_max: int | None = None
+    stops: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return (self.store, self.index)
+
+    @property
+    def longest_wait_ms(self) -> int:
+        return self.window.size_ms
+
+    @property
+    def windowing(self) -> Windowing:
+        return self.window
+
+    @property
+    def closing(self) -> Windowing:
+        return self.window
+
+    def exchange(self, place: int, rows: Step) -> Exchange:
+        return Exchange(rows.partition_by, keep_null_keys=False)
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        """All columns: what a store holds must not depend on who reads it today."""
+        return frozenset(rows.names)
+
+    def text(self) -> str:
+        bound = (
+            ""
+            if self.rows_max is None
+            else f", at most {self.rows_max} rows a key group, then {'stop' if self.stops else 'emit'}"
+        )
+        return f"suppress: {duration_text(self.window.size_ms)} from the first update, store {self.store}{bound}"
+
+    def faults(self, program: Program) -> list[str]:
+        return store_faults(self, program)

@@ -1,0 +1,133 @@
+"""Processors as users write them: what they are, and which calls they schedule."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.errors import Location, TopologyError
+from streamkit.plan.duration import duration_ms
+
+STREAM_TIME, WALL_CLOCK = "stream_time", "wall_clock"
+CLOCKS = (STREAM_TIME, WALL_CLOCK)
+_EXPECTED = "expected a class with process(record), a factory of such objects, or a function of (record, context)"
+_OF_MANY = ("range", "reverse_range", "prefix_scan", "all", "reverse_all", "fetch_all", "find_sessions", "get_range")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Calls at every `interval_ms` of stream time or of the wall clock."""
+
+    clock: str
+    interval_ms: int
+
+    @classmethod
+    def of(cls, interval: dt.timedelta | str, clock: str) -> Schedule:
+        """The schedule that a processor asks for; ValueError if there is no such clock, or the interval is not positive."""
+        if clock not in CLOCKS:
+            raise ValueError(f"schedule() was given the clock {clock!r}; expected one of {', '.join(map(repr, CLOCKS))}")
+        interval_ms = duration_ms(interval, "interval")
+        if interval_ms <= 0:
+            raise ValueError(f"schedule() was given the interval {interval!r}; expected a positive length of time")
+        return cls(clock, interval_ms)
+
+    def passed(self, before_ms: int, now_ms: int, start_ms: int = 0) -> bool:
+        """Whether a point of the grid that is aligned to `start_ms` lies behind the one time, and not behind the other."""
+        return (now_ms - start_ms) // self.interval_ms > (before_ms - start_ms) // self.interval_ms
+
+    def __str__(self) -> str:
+        return f"every {self.interval_ms} ms of {self.clock.replace('_', ' ')}"
+
+
+class Declaration:
+    """
+    The context that `init` is given when the topology is declared: it notes the schedules, and its stores are empty.
+
+    So the engine knows of them before it runs.
+    """
+
+    def __init__(self) -> None:
+        self.schedules: list[Schedule] = []
+        self.stream_time = self.wall_clock = self.record_metadata = self.task = None
+
+    def schedule(self, interval: dt.timedelta | str, clock: str, callback: Callable[[int], object]) -> Any:
+        """Note the schedule."""
+        if not callable(callback):
+            raise TypeError(f"schedule() was given {callback!r}; expected a function of the time in ms")
+        self.schedules.append(Schedule.of(interval, clock))
+        return _Nothing()
+
+    def store(self, name: str) -> Any:
+        """A store without entries."""
+        return _Nothing()
+
+    def forward(self, *row: Any, **options: Any) -> None:
+        """Refuse: there is no record yet."""
+        raise RuntimeError("forward() in init(); expected it in process() or in what schedule() calls")
+
+
+class _Nothing:
+    """A store without entries, or a schedule; whatever is done to it has no effect."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *values, **named: [] if name in _OF_MANY else None
+
+
+def is_plain_function(processor: Any, at: Location | None) -> bool:
+    """Whether a processor is a function of a record and its context, and no class or factory; TopologyError if it is neither."""
+    if isinstance(processor, type):
+        if not callable(getattr(processor, "process", None)):
+            raise TopologyError(f"the class {processor.__name__} has no process(record); {_EXPECTED}", at)
+        if _required(processor, at):
+            raise TopologyError(
+                f"the class {processor.__name__} cannot be made without arguments; expected a factory, such as "
+                f"lambda: {processor.__name__}(…)",
+                at,
+            )
+        return False
+    if hasattr(processor, "process"):
+        raise TopologyError(
+            f"process() was given an object, {processor!r}, and each key group needs one of its own; {_EXPECTED}", at
+        )
+    if not callable(processor):
+        raise TopologyError(f"process() was given {processor!r}; {_EXPECTED}", at)
+    count = _required(processor, at)
+    if count not in (0, 2):
+        raise TopologyError(f"process() was given a function of {count} arguments; {_EXPECTED}", at)
+    return count == 2
+
+
+def declared_schedules(factory: Callable[[], Any], at: Location | None) -> tuple[Schedule, ...]:
+    """The schedules that the processors of a factory ask for in `init`; TopologyError if one cannot be made."""
+    declaration = Declaration()
+    try:
+        processor = factory()
+        if not callable(getattr(processor, "process", None)):
+            raise TopologyError(f"the factory gave {processor!r}, which has no process(record); {_EXPECTED}", at)
+        init = getattr(processor, "init", None)
+        if init is not None:
+            init(declaration)
+    except TopologyError:
+        raise
+    except Exception as error:
+        raise TopologyError(
+            f"the processor could not be begun: {type(error).__name__}: {error}; it is begun once when it is declared, with empty "
+            "stores, to learn its schedules",
+            at,
+        ) from error
+    return tuple(declaration.schedules)
+
+
+def _required(function: Any, at: Location | None) -> int:
+    """How many arguments a callable must be given."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise TopologyError(f"it cannot be seen what {function!r} takes; {_EXPECTED}", at) from None
+    named = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return sum(one.default is inspect.Parameter.empty and one.kind not in named for one in parameters)

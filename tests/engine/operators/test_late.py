@@ -1,0 +1,108 @@
+"""Records that are late for all their windows: where they go, with what, and that nothing of it depends on how the work is cut."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import TopologyError
+from streamkit.testing import TopologyTestDriver
+
+Row = dict[str, Any]
+SCHEMA = "user string, v bigint"
+CUTS = [(1, "one"), (3, 5), (7, "all")]  # tasks, and which records an epoch takes
+SIZE_MS, ADVANCE_MS, GRACE_MS = 10, 4, 3
+
+
+def events(seed: int, count: int = 40) -> list[Row]:
+    """Records at random, many of them late."""
+    chance, now, found = random.Random(seed), 100, []
+    for number in range(count):
+        now += chance.choice([0, 1, 5, 20])
+        user = chance.choice(["ann", "bob", "cat", None])
+        found.append({"user": user, "v": number, "ts": now - chance.choice([0, 0, 5, 12, 40])})
+    return found
+
+
+def late_rows(topology: sk.Topology, rows: list[Row], tasks: int, batching: Any) -> tuple[list[tuple[Any, ...]], int]:
+    """What the topic of late records holds, and how often a record was late for a window."""
+    with TopologyTestDriver(topology, tasks=tasks, batching=batching) as driver:
+        for row in rows:
+            driver.pipe("events", {"user": row["user"], "v": row["v"]}, timestamp=row["ts"])
+        found = driver.read_all("late")
+        return sorted((row["v"], row["user"], *map(ms, bounds(row)), ms(row["_timestamp"])) for row in found), driver.metrics()[
+            "late"
+        ]
+
+
+def bounds(row: Row) -> list[Any]:
+    return [row["window_start"], row["window_end"]]
+
+
+def ms(moment: Any) -> int:
+    milliseconds: int = round(moment.timestamp() * 1000)
+    return milliseconds
+
+
+@pytest.mark.parametrize("mode", ["final", "every"])
+@pytest.mark.parametrize("seed", range(2))
+def test_late_records(seed: int, mode: str) -> None:
+    """A record that is late for all its windows goes to the topic once, with the bounds of the last one; others do not."""
+    app, rows = sk.Topology("late"), events(seed)
+    window = sk.hopping(f"{SIZE_MS} ms", f"{ADVANCE_MS} ms", grace=f"{GRACE_MS} ms")
+    stream = app.stream("events", schema=SCHEMA, key="user")
+    stream.group_by_key().windowed_by(window, late_to="late").agg(n=F.count("*")).emit(mode).to("out")
+    wanted, time, partly = [], 0, 0
+    for row in rows:
+        time = max(time, row["ts"])
+        if row["user"] is None:
+            continue
+        start = row["ts"] // ADVANCE_MS * ADVANCE_MS
+        closed = [one + SIZE_MS + GRACE_MS <= time for one in range(start, row["ts"] - SIZE_MS, -ADVANCE_MS)]
+        partly += any(closed) and not all(closed)
+        if all(closed):
+            wanted.append((row["v"], row["user"], start, start + SIZE_MS, row["ts"]))
+    assert len(wanted) > 3
+    assert partly > 0
+    for tasks, batching in CUTS:
+        assert late_rows(app, rows, tasks, batching)[0] == sorted(wanted), (tasks, batching)
+
+
+def test_every_record_is_in_a_window_or_late() -> None:
+    """Of tumbling windows, records in results and late ones together are all there are; a computed group comes along."""
+    app, rows = sk.Topology("all"), [row for row in events(3) if row["user"]]
+    stream = app.stream("events", schema=SCHEMA, key="user")
+    window = sk.tumbling("10 ms", grace="0 ms", retention="1 day")
+    grouped = stream.group_by(F.upper("user").alias("name")).windowed_by(window, late_to="late")
+    grouped.agg(n=F.count("*"), store="windows")
+    found, late = late_rows(app, rows, 3, "all")
+    assert len(found) == late > 0
+    with TopologyTestDriver(app) as driver:
+        for row in rows:
+            driver.pipe("events", {"user": row["user"], "v": row["v"]}, timestamp=row["ts"])
+        late_names = {(row["user"].upper(), row["name"]) for row in driver.read_all("late")}
+        assert all(upper == name for upper, name in late_names)
+        assert len(rows) - late == sum(driver.store("windows").to_arrow()["n"].to_pylist())
+
+
+def test_times_before_1970() -> None:
+    """The last window before 1970 ends by then; a record in no window at all is not late."""
+    app = sk.Topology("early")
+    window = sk.hopping("10 ms", "4 ms", grace="0 ms")
+    stream = app.stream("events", schema=SCHEMA, key="user")
+    stream.group_by_key().windowed_by(window, late_to="late").agg(n=F.count("*"), store="n")
+    rows = [{"user": "ann", "v": number, "ts": time} for number, time in enumerate([50, -1, -5, 3])]
+    assert late_rows(app, rows, 1, "all")[0] == [(2, "ann", -12, -2, -5), (3, "ann", 0, 10, 3)]
+
+
+def test_a_column_of_that_name_is_refused() -> None:
+    """A stream with a column `window_start` would lose it: refused at the user's line."""
+    app = sk.Topology("twice")
+    stream = app.stream("events", schema="user string, window_start bigint", key="user")
+    stream.group_by_key().windowed_by(sk.tumbling("10 ms", grace="0 ms"), late_to="late").agg(n=F.count("*"))
+    with pytest.raises(TopologyError, match=r"late_to adds the column 'window_start'.*rename it before\n  at .*test_late"):
+        sk.compile(app)

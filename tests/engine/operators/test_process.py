@@ -1,0 +1,526 @@
+"""Processors of users: stores, schedules, children, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import streamkit as sk
+from streamkit.errors import EvaluationError, TopologyError
+from streamkit.testing.driver import TopologyTestDriver
+from tests.conformance.stores import difference
+from tests.engine.engine_run import moment
+
+CASES = [
+    case
+    for name in ("session_store", "window_store", "versioned_store", "punctuation")
+    for case in json.loads((Path(__file__).parents[2] / "conformance" / "store_cases" / f"{name}.json").read_text())
+]
+SCHEMA = "k string, v int"
+CUTS = [{"batching": "one"}, {"batching": "all", "tasks": 7}, {"batching": 5, "tasks": 2}, {"tasks": 3}, {"batching": 6}]
+COUNTS = sk.key_value_store("counts", key="k string", value="n int")
+ROW = {"k": "a", "v": 1}
+
+
+class Everything(sk.Processor):
+    """Uses stores of all kinds, both of its children, a schedule that it cancels and one that it does not."""
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        self.counts, self.windows = context.store("totals"), context.store("windows")
+        self.sessions, self.versions = context.store("sessions"), context.store("versions")
+        context.schedule("10 ms", "stream_time", self.look)
+        self.short = context.schedule("7 ms", "stream_time", self.look_and_end)
+
+    def process(self, record: Any) -> None:
+        key, time = record.key, record.timestamp
+        total = (self.counts.get(key) or {"n": 0})["n"] + (record["v"] or 0)
+        self.counts.put(key, None if record.deleted or total % 5 == 4 else {"n": total})
+        self.windows.put(key, {"n": total}, time - time % 10)
+        self.versions.put(key, {"n": total}, time)
+        for session in self.sessions.find_sessions(key, time - 5, time + 5):
+            self.sessions.remove(key, session.start, session.end)
+        self.sessions.put(key, time, time, {"n": total})
+        self.context.forward({"n": total, "note": f"{len(self.windows.fetch(key))} {self.context.stream_time}"})
+        if total % 3 == 0:
+            self.context.forward({"n": total, "note": "third"}, timestamp=time + 1, to="third")
+        if total % 7 == 0:
+            self.context.forward(None)
+
+    def look(self, time: int) -> None:
+        for key, value in self.counts.reverse_all():
+            valid = self.versions.get(key, time - 8)
+            self.context.forward({**key, **value, "note": f"{time} {valid and valid.timestamp}"})
+
+    def look_and_end(self, time: int) -> None:
+        for session in self.sessions.all():
+            self.context.forward({**session.key, "n": session.end, "note": "short"}, to="third")
+        if time > 40:
+            self.short.cancel()
+
+
+def everything() -> sk.Topology:
+    app = sk.Topology("processed")
+    columns: Any = {"key": "k string", "value": "n int"}
+    stores = [
+        sk.key_value_store("totals", **columns),
+        sk.window_store("windows", **columns, size="10 ms", retention="30 ms"),
+        sk.session_store("sessions", **columns, retention="40 ms"),
+        sk.versioned_store("versions", **columns, history_retention="20 ms"),
+    ]
+    found = app.stream("in", schema=SCHEMA, key="k").process_values(Everything, "n int, note string", stores=stores)
+    found.to("out")
+    found.child("third").to("thirds")
+    return app
+
+
+def random_rows(seed: int, count: int = 32) -> list[dict[str, Any]]:
+    """Rows of few keys, some late and some tombstones."""
+    chance, rows, time = random.Random(seed), [], 0
+    for _ in range(count):
+        time += chance.choice((0, 0, 1, 2, 15))
+        row = {
+            "k": chance.choice("abcdefgh"),
+            "v": chance.randrange(9),
+            "_timestamp": moment(max(0, time - chance.choice((0, 0, 12)))),
+        }
+        rows.append({**row, "v": None, "_deleted": True} if chance.random() < 0.1 else row)
+    return rows
+
+
+def outcome(driver: TopologyTestDriver) -> dict[str, Any]:
+    """What is in the topics, by key and in order, and in the stores; records of two tasks have no order in a partition."""
+    topics: dict[str, Any] = {}
+    for name in ("out", "thirds"):
+        for row in driver.read_all(name):
+            del row["_offset"]
+            topics.setdefault(f"{name} {row['k']}", []).append(row)
+    stores = ("totals", "windows", "sessions", "versions")
+    return {**topics, **{name: sorted(map(repr, driver.store(name).to_arrow().to_pylist())) for name in stores}}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_results_depend_on_the_records_alone(seed):
+    """The same records give the same rows of each key in the same order, and the same stores, however they are cut and whatever the number of tasks."""
+    found = []
+    options: Any
+    for options in (
+        {"batching": "all"},
+        {"batching": "one"},
+        {"batching": "all", "tasks": 7},
+        {"batching": 5, "tasks": 3},
+        {"batching": 6},
+    ):
+        with TopologyTestDriver(everything(), **options) as driver:
+            for row in random_rows(seed):
+                driver.pipe("in", row)
+            found.append(outcome(driver))
+    assert all(one == found[0] for one in found)
+    rows = [row for name, part in found[0].items() if name.startswith("thirds") for row in part]
+    assert {row["note"] for row in rows} >= {"third", "short"}
+    assert found[0]["totals"]
+    assert found[0]["versions"]
+
+
+@pytest.mark.parametrize("at", ["kernel.in_operator", "kernel.slab_durable", None])
+def test_a_crash_leaves_no_trace(at):
+    """An application that died, and goes on with another number of tasks, gives what one gives that did not."""
+    rows = random_rows(7)
+    with TopologyTestDriver(everything()) as driver:
+        for row in rows:
+            driver.pipe("in", row)
+        expected = outcome(driver)
+    with TopologyTestDriver(everything(), tasks=2) as driver:
+        for number, row in enumerate(rows):
+            if number in (9, 22):
+                driver.crash(at)
+            driver.pipe("in", row)
+            if not driver.is_running:
+                driver.restore(tasks=number % 5 + 1)
+        assert outcome(driver) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"batching": "all"}, {"batching": "one", "tasks": 3}], ids=repr)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_stores_answer_as_those_of_kafka_streams(case, options):
+    """A processor that does what a case says gets the answers that the case expects, also when each is an epoch of its own."""
+    assert difference(case, **({} if case["kind"] == "punctuation" else options)) is None
+
+
+def test_a_case_that_is_wrong_is_told():
+    """The comparison with a case does not pass whatever the store answers."""
+    (case, *_) = CASES
+    wrong = {**case, "steps": [{**step, "expect": ["other"]} if "expect" in step else step for step in case["steps"]]}
+    assert "found" in str(difference(wrong))
+
+
+def counted(processor: Any, schema: str | None = "n int", **options: Any) -> sk.Topology:
+    """A topology with a processor of a store `counts`."""
+    app = sk.Topology("counted")
+    app.stream("in", schema=SCHEMA, key="k").process(processor, schema, stores=[COUNTS], **options).to("out")
+    return app
+
+
+def given(app: sk.Topology, *rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """What the topic "out" gets."""
+    with TopologyTestDriver(app, **options) as driver:
+        for row in rows:
+            driver.pipe("in", row)
+        return driver.read("out")
+
+
+def test_a_function_will_do():
+    """A function of record and context is a processor; records tell where they are from, and what they are."""
+
+    def tell(record: Any, context: Any) -> None:
+        topic, partition, offset = context.record_metadata
+        context.forward({"text": f"{record.key} {record.value} {record['k']} {record.deleted} {topic} {partition} {offset}"})
+
+    gone = {"k": "a", "v": None, "_deleted": True, "_timestamp": moment(20)}
+    rows = given(counted(tell, "text string"), {**ROW, "_timestamp": moment(10)}, gone)
+    assert [row["text"] for row in rows] == ["{'k': 'a'} {'v': 1} a False in 0 0", "{'k': 'a'} None a True in 0 1"]
+    assert [row["_timestamp"] for row in rows] == [moment(10), moment(20)]
+
+
+def test_a_processor_may_change_the_key():
+    """`key` names another key; what follows is moved by it, and a row with `_deleted` deletes it."""
+
+    def rekey(record: Any, context: Any) -> None:
+        context.forward({"city": record["k"].upper(), "n": record["v"], "_deleted": record["v"] == 2})
+
+    app = sk.Topology("rekeyed")
+    moved = app.stream("in", schema=SCHEMA, key="k").process(rekey, "city string, n int", key="city")
+    moved.to_table(store="cities")
+    with TopologyTestDriver(app, tasks=3) as driver:
+        driver.pipe("in", [ROW, {"k": "b", "v": 1}, {"k": "a", "v": 2}])
+        assert driver.store("cities").to_arrow().to_pylist() == [{"city": "B", "n": 1}]
+        assert driver.program.stages == 2
+
+
+def test_a_processor_of_values_keeps_the_key():
+    """What follows process_values by the same key runs in the same kernel; another key is refused."""
+    app = sk.Topology("values")
+
+    def values(record: Any, context: Any) -> None:
+        context.forward({"n": record["v"], **({"k": "x"} if record["v"] == 2 else {})})
+
+    found = app.stream("in", schema=SCHEMA, key="k").process_values(values, "n int")
+    found.group_by_key().count().emit("every").to("out")
+    with TopologyTestDriver(app, tasks=3) as driver:
+        driver.pipe("in", ROW)
+        assert driver.program.stages == 1
+        assert [row["count"] for row in driver.read("out")] == [1]
+        with pytest.raises(EvaluationError, match="k = 'x', and the record has 'a'"):
+            driver.pipe("in", {"k": "a", "v": 2})
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_a_store_is_the_same_within_an_epoch_and_behind_it(options):
+    """Ranges, prefixes and all entries show what is stored and what was just put or deleted, in the order of values."""
+    store = sk.key_value_store("numbers", key="name string, n int", value="text array<string>")
+
+    def keep(record: Any, context: Any) -> None:
+        numbers, v = context.store("numbers"), record["v"]
+        numbers.put_all([(("x", v), {"text": ["a"]}), (("xy", -v), {"text": ("b", None)}), ((None, v), {"text": None})])
+        assert numbers.put_if_absent(("x", v), {"text": []}) == {"text": ["a"]}
+        if v % 3 == 0:
+            assert numbers.delete(("xy", -v)) == {"text": ["b", None]}
+            assert numbers.delete({"name": "none", "n": 1}) is None
+        numbers.get(("x", v))["text"].append("a copy is changed")
+        found = [numbers.all(), numbers.range(("x", -1), ("xy", -2)), numbers.prefix_scan(("x",)), numbers.prefix_scan("x")]
+        context.forward({"text": json.dumps([[[*key.values(), value["text"]] for key, value in part] for part in found])})
+
+    app = sk.Topology("ranges")
+    app.stream("in", schema=SCHEMA, key="k").process(keep, "text string", stores=[store]).to("out")
+    rows = given(app, *({"k": "a", "v": v, "_timestamp": moment(v)} for v in (3, 1, 2)), **options)
+    everything, between, exact, begun = json.loads(rows[-1]["text"])
+    x = [["x", n, ["a"]] for n in (1, 2, 3)]
+    xy = [["xy", n, ["b", None]] for n in (-2, -1)]
+    assert everything == [*([None, n, None] for n in (1, 2, 3)), *x, *xy]
+    assert (between, exact, begun) == ([*x, xy[0]], x, [*x, *xy])
+
+
+def test_a_window_store_forgets_by_stream_time():
+    """Windows are gone when stream time has reached their start plus the retention, and the late are counted; reverse is the other way."""
+    store = sk.window_store("windows", key="k string", value="v int", size="10 ms", retention="20 ms")
+
+    def keep(record: Any, context: Any) -> None:
+        windows = context.store("windows")
+        windows.put(record.key, {"v": record["v"]}, record.timestamp)
+        starts = [one.start for one in windows.fetch(record["k"], reverse=True)]
+        assert [one.start for one in windows.all()] == starts[::-1]
+        assert windows.get("a", starts[0])["v"] == windows.fetch("a", starts[0], starts[0])[0].value["v"]
+        context.forward({"text": f"{starts} {[one.end for one in windows.fetch('a', 15, 30)]}"})
+
+    app = sk.Topology("windows")
+    app.stream("in", schema=SCHEMA, key="k").process(keep, "text string", stores=[store]).to("out")
+    with TopologyTestDriver(app) as driver:
+        for time in (10, 20, 29, 30, 10, 11):
+            driver.pipe("in", {"k": "a", "v": time}, timestamp=time)
+        texts = [row["text"] for row in driver.read("out")]
+        assert texts == ["[10] []", "[20, 10] [30]", "[29, 20, 10] [30, 39]", *["[30, 29, 20] [30, 39, 40]"] * 2, texts[-1]]
+        assert texts[-1] == "[30, 29, 20, 11] [30, 39, 40]"
+        assert driver.metrics()["expired"] == 1
+        assert driver.store("windows").find("a", window_start=20)["v"].to_pylist() == [20]
+        assert driver.store("windows").to_arrow().num_rows == 4
+
+
+def test_a_store_is_read_by_its_own_keys():
+    """A view finds an entry by its key, whatever record wrote it, and shows one of each key group that has it."""
+
+    def keep(record: Any, context: Any) -> None:
+        context.store("counts").put(record["k"] * 2, {"n": record["v"]})
+        context.store("counts").put("same", {"n": context.task})
+
+    with TopologyTestDriver(counted(keep), tasks=3) as driver:
+        driver.pipe("in", [{"k": name, "v": number} for number, name in enumerate("abc")])
+        view = driver.store("counts")
+        assert [view.get(key) for key in ("aa", "cc")] == [{"k": "aa", "n": 0}, {"k": "cc", "n": 2}]
+        assert view.get("a") is None
+        assert view.find("same").num_rows == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"batching": "all"}, {"tasks": 5}], ids=repr)
+def test_stream_time_is_cut_into_a_grid(options):
+    """A schedule is called with the current stream time when a point of the grid from 0 has passed, once, whatever was missed."""
+
+    class Tick(sk.Processor):
+        def init(self, context: Any) -> None:
+            context.schedule("10 ms", "stream_time", lambda time: context.forward({"k": "a", "n": time}))
+
+        def process(self, record: Any) -> None:
+            """Only time matters."""
+
+    times = (3, 9, 10, 10, 34, 31, 39, 60)
+    rows = given(counted(Tick), *({**ROW, "_timestamp": moment(time)} for time in times), **options)
+    assert [row["n"] for row in rows] == [3, 10, 34, 60]
+    assert [row["_timestamp"] for row in rows] == [moment(time) for time in (3, 10, 34, 60)]
+
+
+def test_the_wall_clock_calls_in_epochs_with_records_too():
+    """A call by the wall clock comes behind the epoch's records, at the first epoch that its time has come in, on the grid of the start."""
+
+    class Tick(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.context = context
+            context.schedule("10 ms", "wall_clock", self.tick)
+
+        def process(self, record: Any) -> None:
+            self.context.forward({"n": -1})
+
+        def tick(self, time: int) -> None:
+            assert (time, self.context.record_metadata) == (self.context.wall_clock, None)
+            self.context.forward({"k": "a", "n": time})
+
+    app = counted(Tick)
+    with TopologyTestDriver(app, start_time=1000) as driver:
+        driver.pipe("in", ROW)
+        driver.advance_wall_clock("12 ms")
+        driver.crash()
+        driver.advance_wall_clock("17 ms")
+        driver.pipe("in", ROW)
+        driver.restore(tasks=3)
+        driver.advance_wall_clock("1 ms")
+        driver.advance_wall_clock("9 ms")
+        assert [row["n"] for row in driver.read("out")] == [-1, 1012, -1, 1029, 1030]
+
+
+def test_a_cancelled_schedule_stays_cancelled():
+    """What a key group cancels ends there, in later epochs and starts too, and goes on in others."""
+
+    class Once(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.context, self.counts = context, context.store("counts")
+            self.scheduled = context.schedule("10 ms", "stream_time", self.tick)
+
+        def process(self, record: Any) -> None:
+            self.counts.put(record.key, {"n": record["v"]})
+
+        def tick(self, time: int) -> None:
+            for key, value in self.counts.all():
+                self.context.forward({**key, "n": time})
+                if value["n"] == 1:
+                    self.scheduled.cancel()
+
+    with TopologyTestDriver(counted(Once), tasks=2) as driver:
+        driver.pipe("in", [{"k": "a", "v": 1, "_timestamp": moment(5)}, {"k": "b", "v": 2, "_timestamp": moment(5)}])
+        driver.restart(tasks=3)
+        driver.pipe("in", {"k": "b", "v": 2, "_timestamp": moment(15)})
+        assert [(row["k"], row["n"]) for row in driver.read("out")] == [("a", 5), ("b", 15)]
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_batches_are_those_of_a_key_group(options):
+    """By batch a processor takes the rows in their order, with time and mark of tombstones, and gives rows of them, also several of one."""
+
+    def doubled(batch: pa.RecordBatch, context: Any) -> None:
+        assert {name: str(batch.schema.field(name).type) for name in ("_timestamp", "_deleted")} == {
+            "_timestamp": "int64",
+            "_deleted": "bool",
+        }
+        context.forward(pa.table({"n": pc.multiply(batch["v"], 2)}))
+        rows = [place for place in range(batch.num_rows) for _ in range(batch["v"][place].as_py() or 0)]
+        context.forward(pa.table({"n": pa.array([0] * len(rows), pa.int32()), "_row": rows}), to="zeros")
+
+    app = sk.Topology("batches")
+    found = app.stream("in", schema=SCHEMA, key="k").process_values(doubled, "n int", by="batch")
+    found.to("out")
+    found.child("zeros").to("zeros")
+    with TopologyTestDriver(app, **options) as driver:
+        for place, (key, v) in enumerate([("a", 2), ("b", 0), ("a", 1)]):
+            driver.pipe("in", {"k": key, "v": v}, timestamp=place)
+        assert [(row["k"], row["n"]) for row in driver.read("out")] == [("a", 4), ("b", 0), ("a", 2)]
+        zeros = [(row["k"], row["n"]) for row in driver.read("zeros", "k", "n")]
+        assert zeros == [("a", 4), ("a", 0), ("a", 0), ("b", 0), ("a", 2), ("a", 0)]
+
+
+class Kept(sk.Processor):
+    """Keeps its last record."""
+
+    last: Any = None
+
+    def process(self, record: Any) -> None:
+        if record["v"] == 2:
+            self.context.forward({"n": self.last["v"]})
+        self.last = record
+
+
+class Counting(sk.Processor):
+    """Counts in itself."""
+
+    count = 0
+
+    def process(self, record: Any) -> None:
+        self.count += 1
+        self.context.forward({"n": self.count})
+
+
+LEAKED: list[Any] = []
+
+
+def leaking(record: Any, context: Any) -> None:
+    if LEAKED:
+        LEAKED.pop().put("a", {"n": 1})
+    LEAKED.append(context.store("counts"))
+
+
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [
+        (lambda record, context: context.store("other"), "there is no store 'other'; the processor was given counts"),
+        (lambda record, context: context.forward({"n": 1}, to="x"), "there is no child 'x'; there are none"),
+        (lambda record, context: context.forward({"n": "x"}), r"n = 'x' \(str\), and declared is int"),
+        (lambda record, context: context.forward({"n": 1.5}), r"n = 1.5 \(float\), and declared is int"),
+        (lambda record, context: context.forward({"m": 1}), "the column 'm'; declared are k, n"),
+        (lambda record, context: context.forward([1]), r"given \[1\]; expected a dict"),
+        (lambda record, context: context.forward({"n": 1}, timestamp="x"), "found the time 'x'"),
+        (lambda record, context: context.forward({"n": 1}, headers={"a": b""}), "headers do not travel"),
+        (lambda record, context: context.schedule("1 s", "stream_time", print), "expected it in init"),
+        (lambda record, context: context.store("counts").put("a", {"n": "x"}), r"n = 'x' \(str\), and declared is int"),
+        (lambda record, context: context.store("counts").put("a", {"m": 1}), "found the column 'm'"),
+        (lambda record, context: context.store("counts").put("a", 1), "found 1; expected a dict"),
+        (lambda record, context: context.store("counts").get(("a", 1)), "has the columns k string; found"),
+        (lambda record, context: context.store("counts").get(1), r"k = 1 \(int\), and declared is string"),
+        (lambda record, context: record["x"], "no column 'x'; it has k, v"),
+        (lambda record, context: 1 // 0, "raised ZeroDivisionError"),
+    ],
+)
+def test_errors_name_the_record_and_the_line(processor, message):
+    """What a processor may not do is an error with topic, partition, offset, key, and the line that declared it."""
+    with pytest.raises(EvaluationError, match=message) as error:
+        given(counted(processor), ROW)
+    assert str(error.value).startswith("topic in, partition 0, offset 0, key k = 'a': the processor lambda, in process")
+    assert "test_process.py" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [
+        (Kept, "a record was used after the call"),
+        (Counting, "when each call had an object of its own; expected what must last in a store"),
+        (lambda record, context: context.forward({"n": random.randrange(10**9)}), "expected a deterministic processor"),
+    ],
+)
+def test_what_must_not_be_kept_is_told(processor, message):
+    """A record outside its call, what an object remembers, and what chance gives, are errors in the driver of tests."""
+    with pytest.raises(EvaluationError, match=message):
+        given(counted(processor), {"k": "a", "v": 1}, {"k": "a", "v": 2}, batching="all")
+
+
+def test_a_store_is_not_used_outside_its_processor():
+    """A store that a processor handed out refuses to be used when the call is over."""
+    LEAKED.clear()
+    with pytest.raises(EvaluationError, match="the store 'counts' was used after the call"):
+        given(counted(leaking), {"k": "a", "v": 1}, {"k": "b", "v": 2})
+
+
+class WithoutProcess:
+    pass
+
+
+class WithArguments(sk.Processor):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Failing(sk.Processor):
+    def init(self, context: Any) -> None:
+        context.schedule("1 s", "sun", print)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda app, stream: stream.process(WithoutProcess), "has no process"),
+        (lambda app, stream: stream.process(WithArguments), "lambda: WithArguments"),
+        (lambda app, stream: stream.process(Counting()), "an object"),
+        (lambda app, stream: stream.process(3), "given 3"),
+        (lambda app, stream: stream.process(lambda record: None), "a function of 1 arguments"),
+        (lambda app, stream: stream.process(Failing), "expected one of 'stream_time', 'wall_clock'"),
+        (lambda app, stream: stream.process(lambda: 3), "the factory gave 3"),
+        (lambda app, stream: stream.process(Counting, "n int", stores=["none"]), "no store 'none'.*of which there are none"),
+        (lambda app, stream: stream.process(Counting, "n int", by="row group"), "expected 'row' or 'batch'"),
+        (lambda app, stream: stream.process(Counting, "n int", key="m").to("out") or sk.compile(app), "key column 'm'"),
+        (lambda app, stream: stream.process_values(Counting, "k int").to("out") or sk.compile(app), "part of the key"),
+        (lambda app, stream: app.add_store("s"), "expected sk.key_value_store"),
+        (lambda app, stream: [app.add_store(COUNTS), stream.to_table(store="counts")], "a store 'counts' already"),
+        (lambda app, stream: [stream.process(one, stores=[COUNTS]) for one in (Counting, Kept)], "several processors share"),
+        (lambda app, stream: stream.process(Counting, "n int").named("x"), r"process\(…, name='x'\)"),
+        (lambda app, stream: sk.key_value_store("s", key="", value="n int"), "empty"),
+        (lambda app, stream: sk.key_value_store("s", key="n int", value="n int"), "in its key and in its value"),
+        (
+            lambda app, stream: sk.window_store("s", key="k int", value="n int", size="2 s", retention="1 s"),
+            "as long a retention",
+        ),
+        (lambda app, stream: sk.versioned_store("s", key="k int", value="valid_from int", history_retention="1 s"), "of its own"),
+    ],
+)
+def test_what_is_no_processor_or_store_is_refused(build, message):
+    """Mistakes that can be seen when the topology is declared, or compiled, are errors with the line."""
+    app = sk.Topology("refused")
+    with pytest.raises(TopologyError, match=message):
+        build(app, app.stream("in", schema=SCHEMA, key="k"))
+
+
+def test_a_processor_runs_though_nobody_takes_what_it_forwards():
+    """A processor without a schema, whose stream leads nowhere, still keeps its stores."""
+    app = sk.Topology("alone")
+    app.add_store(COUNTS)
+    app.stream("in", schema=SCHEMA, key="k").process(
+        lambda record, context: context.store("counts").put(record.key, {"n": record["v"]}), stores=["counts"]
+    )
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROW)
+        assert driver.store("counts").get("a") == {"k": "a", "n": 1}
+
+
+def test_records_without_a_key_have_a_key_group_too():
+    """A null key passes to the processor, in a key group that depends on where the record is from."""
+    rows = given(counted(lambda record, context: context.forward({"n": record["v"]})), {"k": None, "v": 5}, tasks=3)
+    assert [(row["k"], row["n"]) for row in rows] == [(None, 5)]
