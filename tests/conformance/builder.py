@@ -19,6 +19,7 @@ from streamkit.dsl.table import Table
 from tests.conformance import functions
 
 Json = Mapping[str, Any]
+LONGEST_MS = 50 * 365 * 24 * 3600 * 1000  # a length of time may be shorter than a hundred years
 SQL_TYPES = {"int": "int", "long": "bigint", "string": "string"}
 
 
@@ -260,7 +261,7 @@ class Builder:
 
     def _suppress(self, node: Json) -> None:
         place, buffer = self.places[node["in"]], node.get("buffer", {})
-        until = sk.window_closes() if node["until"] == "window_closes" else sk.time_limit(f"{node['ms']} ms")
+        until = sk.window_closes() if node["until"] == "window_closes" else sk.time_limit(f"{min(node['ms'], LONGEST_MS)} ms")
         bounds: dict[str, Any] = {}
         if buffer:
             bounds = {"max_rows": buffer["max_records"], "when_full": {"emit_early": "emit", "shut_down": "stop"}[buffer["when_full"]]}

@@ -7,6 +7,7 @@ from typing import Any
 import streamkit as sk
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
+from tests.conformance import stores
 from tests.conformance.builder import Json
 from tests.conformance.comparison import first_difference
 from tests.conformance.running import FailedStepError, results
@@ -14,7 +15,8 @@ from tests.conformance.running import FailedStepError, results
 
 def difference(case: Json) -> str | None:
     """The first difference from what the case expects, in words; None if there is none."""
-    known = {"topology": _topology, "windows_for": _windows_for}
+    of_stores = dict.fromkeys(("key_value_store", "window_store", "session_store", "versioned_store", "punctuation"), stores.difference)
+    known = {"topology": _topology, "windows_for": _windows_for, **of_stores}
     if case["kind"] not in known:
         return f"kinds of cases are {', '.join(known)}; found {case['kind']}"
     try:
