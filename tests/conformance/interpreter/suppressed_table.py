@@ -1,0 +1,99 @@
+"""A table whose changes are held back: for some time, or until the window of their key has closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.conformance.interpreter.record import Record, Stored, key_bytes
+from tests.conformance.interpreter.stream_time import InputTimes
+from tests.conformance.interpreter.table import Table
+
+Json = dict[str, Any]
+
+
+class BufferFullError(Exception):
+    """More rows are held back than the buffer may have."""
+
+
+@dataclass
+class Held:
+    """A row that is held back: since when, its last change, and the value before the first one."""
+
+    since: int
+    record: Record
+    prior: Any
+
+
+class SuppressedTable(Table):
+    """Who reads the table sees what was sent last, not what is held back."""
+
+    def __init__(self, parent: Table, node: Json, times: InputTimes) -> None:
+        super().__init__(parent.inputs, wait_ms=parent.wait_ms)
+        self.parent = parent
+        self.is_final = node["until"] == "window_closes"
+        self.delay_ms: int = parent.wait_ms or 0 if self.is_final else node["ms"]
+        buffer = node.get("buffer", {})
+        self.max_records: int | None = buffer.get("max_records")
+        self.stops = buffer.get("when_full") == "shut_down"
+        self.clock = times.of(self.inputs)
+        self.rules = times.rules
+        self.held: dict[Any, Held] = {}
+        self.sends_old = parent.enable_old(True)
+
+    def enable_old(self, force: bool) -> bool:
+        return self.parent.enable_old(force)
+
+    def get(self, key: Any) -> Stored | None:
+        if key not in self.held:
+            return self.parent.get(key)
+        prior = self.held[key].prior
+        return None if prior is None else Stored(prior, -1)
+
+    def receive(self, record: Record) -> None:
+        """A change of the parent."""
+        self.clock.observe(record.timestamp)
+        if self._sends_when_time_passes:
+            self._send_due()
+        since = record.key.end if self.is_final else record.timestamp
+        held = self.held.get(record.key)
+        if held is None:
+            self.held[record.key] = Held(since, record, record.old)
+        else:
+            held.record = record
+        self._send_due()
+        self._keep_in_bounds()
+
+    def pass_time(self) -> None:
+        """Send what is due by now."""
+        if self._sends_when_time_passes:
+            self._send_due()
+
+    @property
+    def _sends_when_time_passes(self) -> bool:
+        return self.rules.finals_when_time_passes if self.is_final else self.rules.limits_when_time_passes
+
+    def _send_due(self) -> None:
+        while self.held:
+            key = self._first()
+            if self.held[key].since > self.clock.now - self.delay_ms:
+                return
+            self._send(key)
+
+    def _keep_in_bounds(self) -> None:
+        while self.max_records is not None and len(self.held) > self.max_records:
+            if self.stops:
+                raise BufferFullError(f"found {len(self.held)} rows held back; expected at most {self.max_records}")
+            self._send(self._first())
+
+    def _first(self) -> Any:
+        return min(self.held, key=lambda key: (self.held[key].since, key_bytes(key)))
+
+    def _send(self, key: Any) -> None:
+        held = self.held[key]
+        record = held.record._replace(is_latest=True)
+        if self.rules.old_is_last_emitted:
+            record = record._replace(old=held.prior)
+        if record.value is not None or not self.is_final:
+            self.forward(record)
+        del self.held[key]
