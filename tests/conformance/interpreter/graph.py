@@ -13,8 +13,8 @@ from tests.conformance.interpreter.global_table import GlobalTable
 from tests.conformance.interpreter.grouped import Grouped, GroupedStream, Windows
 from tests.conformance.interpreter.internal_topics import InternalTopics
 from tests.conformance.interpreter.key_value_store import KeyValueStore
-from tests.conformance.interpreter.node import Node, Receiver
-from tests.conformance.interpreter.record import Record, Windowed
+from tests.conformance.interpreter.node import Node
+from tests.conformance.interpreter.record import Record
 from tests.conformance.interpreter.relaxed_join import leading_to_relaxed_joins
 from tests.conformance.interpreter.repartition import Repartition
 from tests.conformance.interpreter.rules import Rules
@@ -25,7 +25,7 @@ from tests.conformance.interpreter.stream import Stream
 from tests.conformance.interpreter.stream_aggregate import Adder, Aggregation, StreamAggregate
 from tests.conformance.interpreter.stream_stream_join import StreamStreamJoin
 from tests.conformance.interpreter.stream_table_join import StreamTableJoin, WaitingStreamTableJoin
-from tests.conformance.interpreter.stream_time import InputTimes, Inputs
+from tests.conformance.interpreter.stream_time import Inputs, InputTimes
 from tests.conformance.interpreter.suppressed_table import SuppressedTable
 from tests.conformance.interpreter.table import Store, Table
 from tests.conformance.interpreter.table_aggregate import TableAggregate
@@ -118,7 +118,9 @@ class Graph:
         condition = functions.predicate(node["pred"])
         parent = self.nodes[node["in"]]
         if isinstance(parent, Table):
-            return self._derived(FilteredTable(parent, lambda key, value: condition(key, value) == wanted, self._named_store(node)))
+            return self._derived(
+                FilteredTable(parent, lambda key, value: condition(key, value) == wanted, self._named_store(node))
+            )
         return self._each(parent, lambda record: [record] if condition(record.key, record.value) == wanted else [])
 
     def _filter_not(self, node: Json) -> Stream | Table:
@@ -289,17 +291,16 @@ class Graph:
     def _windowed(self, node: Json, window: Json, inputs: Inputs) -> WindowedTable:
         emission = Emission(self.rules, self.wall_clock, int(self.config.get(EMIT_INTERVAL, 0)))
         kind = WINDOWED_TABLES[window["type"]]
-        return self._moved_by_time(kind(window, node.get("store", {}), times=self.times, emission=emission, inputs=inputs))
+        table = kind(window, node.get("store", {}), times=self.times, emission=emission, inputs=inputs)
+        self.timed.append(table)
+        return table
 
     def _suppress(self, node: Json) -> Table:
         parent: Table = self.nodes[node["in"]]
         table = SuppressedTable(parent, node, self.times)
         parent.feed(table.receive)
-        return self._moved_by_time(table)
-
-    def _moved_by_time(self, node: Any) -> Any:
-        self.timed.append(node)
-        return node
+        self.timed.append(table)
+        return table
 
     # Joins
 
@@ -321,7 +322,8 @@ class Graph:
         join = StreamStreamJoin(node, joiner, self.times, stream.inputs)
         left.feed(join.receive_left)
         right.feed(join.receive_right)
-        self._moved_by_time(join).feed(stream.forward)
+        join.feed(stream.forward)
+        self.timed.append(join)
         return stream
 
     def _stream_table(self, node: Json) -> Stream:
@@ -329,7 +331,8 @@ class Graph:
         table: Table = self.nodes[node["right"]]
         join = StreamTableJoin(table, functions.joiner(node["joiner"]), lambda key, value: key, node["type"] == "left")
         if "grace_ms" in node:
-            join = self._moved_by_time(WaitingStreamTableJoin(join, node["grace_ms"], self.times, left.inputs))
+            join = WaitingStreamTableJoin(join, node["grace_ms"], self.times, left.inputs)
+            self.timed.append(join)
         return self._joined(left, join)
 
     def _stream_global_table(self, node: Json) -> Stream:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.conformance.interpreter.join_store import JoinStore
 from tests.conformance.interpreter.node import Node
 from tests.conformance.interpreter.record import Record, key_bytes
-from tests.conformance.interpreter.stream_time import InputTimes, Inputs
+from tests.conformance.interpreter.stream_time import Inputs, InputTimes
 
 Json = dict[str, Any]
 Joiner = Callable[[Any, Any, Any], Any]
@@ -54,7 +54,8 @@ class StreamStreamJoin(Node):
 
     def __init__(self, node: Json, joiner: Joiner, times: InputTimes, inputs: Inputs) -> None:
         super().__init__()
-        before_ms, after_ms, self.grace_ms = node["before_ms"], node["after_ms"], node["grace_ms"]
+        before_ms, after_ms = node["before_ms"], node["after_ms"]
+        self.grace_ms: int = node["grace_ms"]
         self.joiner = joiner
         self.rules = times.rules
         self.clock = times.of(inputs)
@@ -90,7 +91,9 @@ class StreamStreamJoin(Node):
             return
         if not self.rules.finals_when_time_passes and self.waiting is not None and record.timestamp == self.clock.now:
             self._send_due(self.waiting, side)
-        matches = other.store.fetch(record.key, max(0, record.timestamp - side.before_ms), max(0, record.timestamp + side.after_ms))
+        matches = other.store.fetch(
+            record.key, max(0, record.timestamp - side.before_ms), max(0, record.timestamp + side.after_ms)
+        )
         for match in matches:
             if self.waiting is not None:
                 self.waiting.remove(other.is_left, match)

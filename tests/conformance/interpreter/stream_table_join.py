@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.conformance.interpreter.node import Node
 from tests.conformance.interpreter.record import Record, key_bytes
-from tests.conformance.interpreter.stream_time import InputTimes, Inputs
+from tests.conformance.interpreter.stream_time import Inputs, InputTimes
 from tests.conformance.interpreter.table import Table, value_of
 
 Joiner = Callable[[Any, Any, Any], Any]

@@ -35,7 +35,7 @@ class TableTableJoin(Table):
 
     def receiver_left(self) -> Receiver:
         """Who takes the changes of the left table."""
-        return lambda record: self._receive(record, self.left, self.right, lambda mine, other: self._joined(mine, other))
+        return lambda record: self._receive(record, self.left, self.right, self._joined)
 
     def receiver_right(self) -> Receiver:
         """Who takes the changes of the right table."""

@@ -50,8 +50,10 @@ class VersionedStore:
         Kafka Streams keeps a deletion only as the end of the value before it. So a newest version that is deleted at its own
         timestamp leaves no trace, unless a value came before it.
         """
-        is_latest = place == len(versions) - 1
-        versions[place] = versions[place]._replace(value=value)
-        if is_latest and value is None and (place == 0 or versions[place - 1].value is None):
+        is_latest, had_value = place == len(versions) - 1, versions[place].value is not None
+        follows_value = place > 0 and versions[place - 1].value is not None
+        if is_latest and had_value and value is None and not follows_value:
             del versions[place]
+        else:
+            versions[place] = versions[place]._replace(value=value)
         return is_latest
