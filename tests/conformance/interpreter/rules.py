@@ -19,6 +19,10 @@ class Rules:
     """Final results do not wait for wall-clock time."""
     limits_when_time_passes: bool = False
     """A suppress lets its rows go just before the record that moves stream time past their limit."""
+    suppress_waits_for_closed_windows: bool = False
+    """A suppress lets a window go when it takes no record any more, also one that contains its end."""
+    unmatched_wait_for_grace: bool = False
+    """A record that comes when its join window has ended, but not the grace period, waits for a match like others."""
     old_is_last_emitted: bool = False
     """The old value that a suppress sends is the one it sent last, not the one that it buffered last."""
 

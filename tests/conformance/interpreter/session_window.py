@@ -13,6 +13,8 @@ from tests.conformance.interpreter.windowed_table import Json, WindowedTable
 class SessionWindowTable(WindowedTable):
     """A record merges the sessions that it is within the gap of. Null values are added like others."""
 
+    contains_end = True
+
     def __init__(self, window: Json, store: Json, **table: Any) -> None:
         super().__init__(window, wait_ms=window["grace_ms"] + window["gap_ms"], **table)
         self.gap_ms: int = window["gap_ms"]

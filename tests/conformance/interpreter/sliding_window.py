@@ -17,6 +17,8 @@ from tests.conformance.interpreter.windowed_table import Json, WindowedTable
 class SlidingWindowTable(WindowedTable):
     """Windows contain both ends. Null values are dropped."""
 
+    contains_end = True
+
     def __init__(self, window: Json, store: Json, **table: Any) -> None:
         super().__init__(window, wait_ms=window["grace_ms"], **table)
         self.difference_ms: int = window["time_difference_ms"]

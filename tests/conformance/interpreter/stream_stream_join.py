@@ -102,8 +102,11 @@ class StreamStreamJoin(Node):
             self._wait(side, self.waiting, record)
 
     def _wait(self, side: Side, waiting: Waiting, record: Record) -> None:
-        """A record whose window has ended already is sent at once, although the grace period may not be over."""
-        if max(0, record.timestamp + side.after_ms) < self.clock.now:
+        """By Kafka's rules, a record whose window has ended is sent at once, although the grace period may not be over."""
+        ended = max(0, record.timestamp + side.after_ms) < self.clock.now
+        if self.rules.unmatched_wait_for_grace:
+            ended = not self._is_open(record.timestamp, side.is_left)
+        if ended:
             self._send(side.is_left, record, None, record.timestamp)
         else:
             waiting.add(side, record)

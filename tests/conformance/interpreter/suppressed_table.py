@@ -31,6 +31,7 @@ class SuppressedTable(Table):
     def __init__(self, parent: Table, node: Json, times: InputTimes) -> None:
         super().__init__(parent.inputs, wait_ms=parent.wait_ms)
         self.parent = parent
+        self.contains_end = parent.contains_end
         self.is_final = node["until"] == "window_closes"
         self.delay_ms: int = parent.wait_ms or 0 if self.is_final else node["ms"]
         buffer = node.get("buffer", {})
@@ -55,7 +56,7 @@ class SuppressedTable(Table):
         self.clock.observe(record.timestamp)
         if self._sends_when_time_passes:
             self._send_due()
-        since = record.key.end if self.is_final else record.timestamp
+        since = record.key.end + self._extra_ms if self.is_final else record.timestamp
         held = self.held.get(record.key)
         if held is None:
             self.held[record.key] = Held(since, record, record.old)
@@ -68,6 +69,11 @@ class SuppressedTable(Table):
         """Send what is due by now."""
         if self._sends_when_time_passes:
             self._send_due()
+
+    @property
+    def _extra_ms(self) -> int:
+        """Windows that contain their end take records for a millisecond more than Kafka Streams waits."""
+        return int(self.parent.contains_end and self.rules.suppress_waits_for_closed_windows)
 
     @property
     def _sends_when_time_passes(self) -> bool:

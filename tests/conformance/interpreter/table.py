@@ -18,9 +18,11 @@ class Table(Node):
     `sends_old`: its changes carry the value before.
     `skips_older`: what is behind it ignores changes that are not the newest of their key.
     `wait_ms`: how long after its window's end a row may still change; None without windows.
+    `contains_end`: windows contain the moment at which they end.
     """
 
     reads_history = False
+    contains_end = False
 
     def __init__(self, inputs: Inputs, *, skips_older: bool = False, wait_ms: int | None = None) -> None:
         super().__init__()

@@ -19,6 +19,7 @@ class TableTableJoin(Table):
         skips_older = store is not None and store.is_versioned
         super().__init__(left.inputs | right.inputs, skips_older=skips_older, wait_ms=left.wait_ms)
         self.left, self.right = left, right
+        self.contains_end = left.contains_end
         self.joiner = joiner
         self.keeps_left, self.keeps_right = how in ("left", "outer"), how == "outer"
         self.store = store

@@ -15,7 +15,7 @@ class TimeWindowTable(WindowedTable):
     def __init__(self, window: Json, store: Json, **table: Any) -> None:
         super().__init__(window, wait_ms=window["grace_ms"], **table)
         self.size_ms: int = window["size_ms"]
-        self.advance_ms = int(window.get("advance_ms", self.size_ms))
+        self.advance_ms: int = window.get("advance_ms") or self.size_ms
         self.store = self._window_store(store.get("retention_ms", self.size_ms + self.grace_ms))
 
     def get(self, key: Any) -> Stored | None:
