@@ -47,7 +47,7 @@ EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
 
 
 class Graph:
-    """`sources` takes the records of each topic, `timed` are the operators that time moves, in the order of the case."""
+    """`sources` takes the records of each topic, `timed` are the operators that time moves, in the order of the case; `suppressed` let rows go at the end of a step."""
 
     def __init__(self, topology: Json, rules: Rules, emit: Callable[[str, Record, bool], None]) -> None:
         self.config: Json = topology.get("config", {})
@@ -58,6 +58,7 @@ class Graph:
         self.sources: dict[str, Node] = {}
         self.global_tables: dict[str, list[GlobalTable]] = {}
         self.timed: list[Any] = []
+        self.suppressed: list[SuppressedTable] = []
         self.nodes: dict[str, Any] = {}
         self.keeping_null_keys = leading_to_relaxed_joins(topology)
         for node in topology["nodes"]:
@@ -78,6 +79,8 @@ class Graph:
     def _observe(self, output: Json, emit: Callable[[str, Record, bool], None]) -> None:
         node, name = self.nodes[output["node"]], output["name"]
         has_old = output.get("as") == "changes"
+        if has_old and self.rules.changes_have_old:
+            node.enable_old(True)
         node.feed(lambda record: emit(name, record, has_old))
 
     def _source(self, topic: str) -> Node:
@@ -284,6 +287,7 @@ class Graph:
             inputs = inputs | stream.inputs
         table: Any = StreamAggregate(inputs, self._store(node)) if window is None else self._windowed(node, window, inputs)
         table.aggregation = aggregation
+        table.first_replaces_nothing = self.rules.first_result_replaces_nothing
         for stream, function in streams:
             stream.feed(table.receiver(function))
         return table  # type: ignore[no-any-return]
@@ -300,6 +304,7 @@ class Graph:
         table = SuppressedTable(parent, node, self.times)
         parent.feed(table.receive)
         self.timed.append(table)
+        self.suppressed.append(table)
         return table
 
     # Joins
@@ -314,7 +319,7 @@ class Graph:
         right = left if is_self_join else self._partitioned(self.nodes[node["right"]])
         joiner = functions.joiner(node["joiner"])
         stream = Stream(left.inputs | right.inputs)
-        if is_self_join and "topology.optimization" in self.config:
+        if is_self_join and "topology.optimization" in self.config and not self.rules.self_joins_are_joins:
             self_join = SelfJoin(node, joiner)
             left.feed(self_join.receive)
             self_join.feed(stream.forward)

@@ -12,19 +12,27 @@ class Rules:
     time_of_inputs: bool = False
     """Stream time of an operator is the largest order key of the streams that feed it, not that of the records which reached it."""
     finals_when_time_passes: bool = False
-    """Final and outer results, and a join's buffer, come just before the record that moves stream time, also if it goes elsewhere."""
-    finals_are_kept: bool = False
-    """A final result is not lost because the retention of a store ended before it was emitted."""
+    """Final results, rows without a match, and a join's buffer come just before the record that moves stream time, wherever it goes."""
     finals_at_once: bool = False
     """Final results do not wait for wall-clock time."""
+    windows_are_kept: bool = False
+    """A window is not lost because the retention of a store ended; a session takes records until stream time has passed it."""
     limits_when_time_passes: bool = False
-    """A suppress lets its rows go just before the record that moves stream time past their limit."""
+    """A suppress lets rows go with the record that moves stream time past their limit, behind what this record causes."""
+    bounds_of_key_groups: bool = False
+    """The bound of a suppress counts for a key group; each key is taken to be in a group of its own."""
     suppress_waits_for_closed_windows: bool = False
     """A suppress lets a window go when it takes no record any more, also one that contains its end."""
-    unmatched_wait_for_grace: bool = False
-    """A record that comes when its join window has ended, but not the grace period, waits for a match like others."""
     old_is_last_emitted: bool = False
-    """The old value that a suppress sends is the one it sent last, not the one that it buffered last."""
+    """The old value that a suppress sends is the one it sent last, not the one that it held back last."""
+    first_result_replaces_nothing: bool = False
+    """The first result of an aggregate has no old value; in Kafka Streams that is the initial one."""
+    changes_have_old: bool = False
+    """Who reads the changes of a table gets old values, also where no operator asks for them."""
+    partners_are_kept_by_stream_time: bool = False
+    """A join of streams keeps records by its stream time, as long as one in time may meet them; Kafka Streams by that of their side."""
+    self_joins_are_joins: bool = False
+    """A self-join is never optimised, so a left or outer one gives rows without a match."""
 
     @classmethod
     def kafka(cls) -> Rules:

@@ -54,6 +54,9 @@ class Run:
         if topic in self.graph.sources:
             self.graph.sources[topic].forward(record)
             self.graph.topics.drain()
+        for suppressed in self.graph.suppressed:
+            suppressed.finish()
+            self.graph.topics.drain()
 
     def _emit(self, output: str, record: Record, has_old: bool) -> None:
         key, window = record.key, {}

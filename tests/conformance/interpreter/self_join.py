@@ -20,7 +20,7 @@ class SelfJoin(Node):
         self.before_ms, self.after_ms = node["before_ms"], node["after_ms"]
         self.retention_ms = self.before_ms + self.after_ms + node["grace_ms"]
         self.joiner = joiner
-        self.store = JoinStore(self.retention_ms)
+        self.store = JoinStore(self.retention_ms, 0)
         self.newest = -1
 
     def receive(self, record: Record) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from tests.conformance.interpreter.record import Record, Stored, Windowed
 from tests.conformance.interpreter.session_store import SessionStore
 from tests.conformance.interpreter.stream_aggregate import Adder
+from tests.conformance.interpreter.stream_time import StreamTime
 from tests.conformance.interpreter.windowed_table import Json, WindowedTable
 
 
@@ -19,16 +20,19 @@ class SessionWindowTable(WindowedTable):
         super().__init__(window, wait_ms=window["grace_ms"] + window["gap_ms"], **table)
         self.gap_ms: int = window["gap_ms"]
         retention_ms = store.get("retention_ms", self.gap_ms + self.grace_ms)
-        self.store = SessionStore(None if self.rules.finals_are_kept else retention_ms)
+        self.store = SessionStore(None if self.rules.windows_are_kept else retention_ms)
 
     def get(self, key: Any) -> Stored | None:
         value = self.store.get(key)
         return None if value is None else Stored(value, key.end)
 
-    def _add(self, record: Record, add: Adder, now: int) -> bool:
+    def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
+        now = clock.now
         moment, value = record.timestamp, self.aggregation.initial
         close = now - self.grace_ms - self.gap_ms
-        earliest = max(moment - self.gap_ms, close) if self.rules.finals_are_kept else moment - self.gap_ms
+        earliest = moment - self.gap_ms
+        if self.rules.windows_are_kept:
+            earliest = max(earliest, clock.before - self.grace_ms - self.gap_ms + 1)
         found = self.store.sessions_of(record.key, earliest, moment + self.gap_ms)
         merged = Windowed(record.key, moment, moment)
         for session, part in found:

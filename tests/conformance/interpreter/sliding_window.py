@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.conformance.interpreter.record import Record, Stored, Windowed
 from tests.conformance.interpreter.stream_aggregate import Adder
+from tests.conformance.interpreter.stream_time import StreamTime
 from tests.conformance.interpreter.windowed_table import Json, WindowedTable
 
 
@@ -30,7 +31,8 @@ class SlidingWindowTable(WindowedTable):
     def _is_dropped(self, record: Record) -> bool:
         return record.key is None or record.value is None
 
-    def _add(self, record: Record, add: Adder, now: int) -> bool:
+    def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
+        now = clock.now
         if record.timestamp + self.difference_ms < now - self.grace_ms:
             return False
         if record.timestamp < self.difference_ms:
@@ -101,7 +103,7 @@ class SlidingWindowTable(WindowedTable):
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
         value = add(record.value, old)
         self.store.put(record.key, start, value, timestamp)
-        self._update(Windowed(record.key, start, end), value, old, timestamp)
+        self._update(Windowed(record.key, start, end), value, self._replaced(row, old), timestamp)
 
     def _start_right(self, record: Record, right: Stored | None) -> None:
         """Start the window behind a record, if later records are in it: with what they have come to already."""

@@ -7,7 +7,7 @@ from tests.conformance.interpreter.stream_time import Inputs
 
 
 class Stream(Node):
-    """`is_rekeyed`: the next operator that needs the key partitions the data anew."""
+    """`is_rekeyed`: the next operator that needs the key partitions the data once more."""
 
     def __init__(self, inputs: Inputs, is_rekeyed: bool = False) -> None:
         super().__init__()

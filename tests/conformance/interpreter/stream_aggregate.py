@@ -25,6 +25,7 @@ class StreamAggregate(StoredTable):
     """Records without key or value are dropped. The timestamp is the largest so far."""
 
     aggregation: Aggregation
+    first_replaces_nothing = False
 
     def receiver(self, add: Adder) -> Receiver:
         """Who takes the records of one input."""
@@ -36,4 +37,5 @@ class StreamAggregate(StoredTable):
         row = self.store.get(record.key)
         old = self.aggregation.initial if row is None else row.value
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
-        self.keep(Record(record.key, add(record.value, old), timestamp, old))
+        replaced = None if row is None and self.first_replaces_nothing else old
+        self.keep(Record(record.key, add(record.value, old), timestamp, replaced))

@@ -61,8 +61,11 @@ class StreamStreamJoin(Node):
         self.clock = times.of(inputs)
         retention_ms = before_ms + after_ms + self.grace_ms
         left_outer, right_outer = node["type"] != "inner", node["type"] == "outer"
-        self.left = Side(True, before_ms, after_ms, left_outer, JoinStore(retention_ms))
-        self.right = Side(False, after_ms, before_ms, right_outer, JoinStore(retention_ms))
+        clock = self.clock if self.rules.partners_are_kept_by_stream_time else None
+        lefts = JoinStore(retention_ms, after_ms + self.grace_ms, clock)
+        rights = JoinStore(retention_ms, before_ms + self.grace_ms, clock)
+        self.left = Side(True, before_ms, after_ms, left_outer, lefts)
+        self.right = Side(False, after_ms, before_ms, right_outer, rights)
         self.waiting = Waiting() if left_outer else None
 
     def receive_left(self, record: Record) -> None:
@@ -102,11 +105,8 @@ class StreamStreamJoin(Node):
             self._wait(side, self.waiting, record)
 
     def _wait(self, side: Side, waiting: Waiting, record: Record) -> None:
-        """By Kafka's rules, a record whose window has ended is sent at once, although the grace period may not be over."""
-        ended = max(0, record.timestamp + side.after_ms) < self.clock.now
-        if self.rules.unmatched_wait_for_grace:
-            ended = not self._is_open(record.timestamp, side.is_left)
-        if ended:
+        """A record whose window has ended is sent at once, although the grace period may not be over."""
+        if max(0, record.timestamp + side.after_ms) < self.clock.now:
             self._send(side.is_left, record, None, record.timestamp)
         else:
             waiting.add(side, record)

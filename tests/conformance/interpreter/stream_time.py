@@ -29,9 +29,11 @@ class InputTimes:
 
     rules: Rules
     by_topic: dict[str, int] = field(default_factory=dict)
+    before: dict[str, int] = field(default_factory=dict)
 
     def observe(self, topic: str, timestamp: int) -> None:
         """A record comes in."""
+        self.before = dict(self.by_topic)
         self.by_topic[topic] = max(self.by_topic.get(topic, -1), timestamp)
 
     def of(self, inputs: Inputs) -> StreamTime:
@@ -45,15 +47,22 @@ class StreamTime:
     def __init__(self, times: InputTimes, inputs: Inputs) -> None:
         self.times = times
         self.inputs = inputs
-        self.observed = -1
+        self.observed = self.observed_before = -1
 
     def observe(self, timestamp: int) -> None:
         """A record has reached the operator."""
+        self.observed_before = self.observed
         self.observed = max(self.observed, timestamp)
 
     @property
     def now(self) -> int:
         """The stream time; -1 before the first record."""
-        if not self.times.rules.time_of_inputs:
-            return self.observed
-        return max((self.times.by_topic.get(topic, -1) for topic in self.inputs.moving), default=-1)
+        return self._of(self.times.by_topic) if self.times.rules.time_of_inputs else self.observed
+
+    @property
+    def before(self) -> int:
+        """The stream time before the last record."""
+        return self._of(self.times.before) if self.times.rules.time_of_inputs else self.observed_before
+
+    def _of(self, by_topic: dict[str, int]) -> int:
+        return max((by_topic.get(topic, -1) for topic in self.inputs.moving), default=-1)

@@ -35,11 +35,12 @@ class SuppressedTable(Table):
         self.is_final = node["until"] == "window_closes"
         self.delay_ms: int = parent.wait_ms or 0 if self.is_final else node["ms"]
         buffer = node.get("buffer", {})
-        self.max_records: int | None = buffer.get("max_records")
+        self.max_records: int | None = None if times.rules.bounds_of_key_groups else buffer.get("max_records")
         self.stops = buffer.get("when_full") == "shut_down"
         self.clock = times.of(self.inputs)
         self.rules = times.rules
         self.held: dict[Any, Held] = {}
+        self.leaving: list[Held] = []
         self.sends_old = parent.enable_old(True)
 
     def enable_old(self, force: bool) -> bool:
@@ -54,7 +55,7 @@ class SuppressedTable(Table):
     def receive(self, record: Record) -> None:
         """A change of the parent."""
         self.clock.observe(record.timestamp)
-        if self._sends_when_time_passes:
+        if self.is_final and self.rules.finals_when_time_passes:
             self._send_due()
         since = record.key.end + self._extra_ms if self.is_final else record.timestamp
         held = self.held.get(record.key)
@@ -62,13 +63,27 @@ class SuppressedTable(Table):
             self.held[record.key] = Held(since, record, record.old)
         else:
             held.record = record
-        self._send_due()
+        if self._sends_at_the_end:
+            if self._is_due(record.key):
+                self.leaving.append(self.held.pop(record.key))
+        else:
+            self._send_due()
         self._keep_in_bounds()
 
     def pass_time(self) -> None:
-        """Send what is due by now."""
-        if self._sends_when_time_passes:
+        """Send the final results that are due by now."""
+        if self.is_final and self.rules.finals_when_time_passes:
             self._send_due()
+
+    def finish(self) -> None:
+        """Behind what a record causes: send what is due by now. Of a key that the record changed, that is its first change."""
+        if not self._sends_at_the_end:
+            return
+        due = [key for key in self.held if self._is_due(key)]
+        leaving = [*self.leaving, *(self.held.pop(key) for key in due)]
+        self.leaving = []
+        for held in sorted(leaving, key=lambda held: (held.since, key_bytes(held.record.key))):
+            self._send(held)
 
     @property
     def _extra_ms(self) -> int:
@@ -76,30 +91,32 @@ class SuppressedTable(Table):
         return int(self.parent.contains_end and self.rules.suppress_waits_for_closed_windows)
 
     @property
-    def _sends_when_time_passes(self) -> bool:
-        return self.rules.finals_when_time_passes if self.is_final else self.rules.limits_when_time_passes
+    def _sends_at_the_end(self) -> bool:
+        return not self.is_final and self.rules.limits_when_time_passes
+
+    def _is_due(self, key: Any) -> bool:
+        return self.held[key].since <= self.clock.now - self.delay_ms
 
     def _send_due(self) -> None:
-        while self.held:
-            key = self._first()
-            if self.held[key].since > self.clock.now - self.delay_ms:
-                return
-            self._send(key)
+        while self.held and self._is_due(key := self._first()):
+            self._let_go(key)
 
     def _keep_in_bounds(self) -> None:
         while self.max_records is not None and len(self.held) > self.max_records:
             if self.stops:
                 raise BufferFullError(f"found {len(self.held)} rows held back; expected at most {self.max_records}")
-            self._send(self._first())
+            self._let_go(self._first())
 
     def _first(self) -> Any:
         return min(self.held, key=lambda key: (self.held[key].since, key_bytes(key)))
 
-    def _send(self, key: Any) -> None:
-        held = self.held[key]
+    def _let_go(self, key: Any) -> None:
+        self._send(self.held[key])
+        del self.held[key]
+
+    def _send(self, held: Held) -> None:
         record = held.record._replace(is_latest=True)
         if self.rules.old_is_last_emitted:
             record = record._replace(old=held.prior)
         if record.value is not None or not self.is_final:
             self.forward(record)
-        del self.held[key]

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.conformance.interpreter.record import Record, Stored, Windowed
 from tests.conformance.interpreter.stream_aggregate import Adder
+from tests.conformance.interpreter.stream_time import StreamTime
 from tests.conformance.interpreter.windowed_table import Json, WindowedTable
 
 
@@ -21,7 +22,8 @@ class TimeWindowTable(WindowedTable):
     def get(self, key: Any) -> Stored | None:
         return self.store.get(key.key, key.start)
 
-    def _add(self, record: Record, add: Adder, now: int) -> bool:
+    def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
+        now = clock.now
         for start in self._starts(record.timestamp):
             if start + self.size_ms > now - self.grace_ms:
                 row = self.store.get(record.key, start)
@@ -29,7 +31,7 @@ class TimeWindowTable(WindowedTable):
                 timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
                 value = add(record.value, old)
                 self.store.put(record.key, start, value, timestamp)
-                self._update(Windowed(record.key, start, start + self.size_ms), value, old, timestamp)
+                self._update(Windowed(record.key, start, start + self.size_ms), value, self._replaced(row, old), timestamp)
         return True
 
     def _starts(self, timestamp: int) -> list[int]:

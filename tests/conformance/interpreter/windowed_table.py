@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.interpreter.emission import Emission
 from tests.conformance.interpreter.node import Receiver
-from tests.conformance.interpreter.record import Record, Windowed
+from tests.conformance.interpreter.record import Record, Stored, Windowed
 from tests.conformance.interpreter.stream_aggregate import Adder, Aggregation
 from tests.conformance.interpreter.stream_time import InputTimes, StreamTime
 from tests.conformance.interpreter.table import Table
@@ -31,7 +31,7 @@ class WindowedTable(Table):
 
     def _window_store(self, retention_ms: int) -> WindowStore:
         """A store for windows by their start; the one for final results, which is in the order of time, shows a millisecond more."""
-        return WindowStore(None if self.rules.finals_are_kept else retention_ms + self.is_final)
+        return WindowStore(None if self.rules.windows_are_kept else retention_ms + self.is_final)
 
     def receiver(self, add: Adder) -> Receiver:
         """Who takes the records of one input."""
@@ -50,16 +50,16 @@ class WindowedTable(Table):
         clock.observe(record.timestamp)
         if self.is_final and self.rules.finals_when_time_passes:
             self._send_closed(clock.now)
-            self._add(record, add, clock.now)
+            self._add(record, add, clock)
             return
-        may_close = self._add(record, add, clock.now)
+        may_close = self._add(record, add, clock)
         if self.is_final and may_close and self.emission.is_time():
             self._send_closed(clock.now)
 
     def _is_dropped(self, record: Record) -> bool:
         return record.key is None
 
-    def _add(self, record: Record, add: Adder, now: int) -> bool:
+    def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
         """Add a record to its windows. Whether it may close windows."""
         raise NotImplementedError
 
@@ -70,3 +70,7 @@ class WindowedTable(Table):
     def _update(self, key: Windowed, value: Any, old: Any, timestamp: int) -> None:
         if not self.is_final:
             self.send(Record(key, value, timestamp, old))
+
+    def _replaced(self, row: Stored | None, old: Any) -> Any:
+        """The old value of a change: what the row was, or the initial value."""
+        return None if row is None and self.rules.first_result_replaces_nothing else old
