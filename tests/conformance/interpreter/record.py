@@ -32,10 +32,18 @@ class Stored(NamedTuple):
     timestamp: int
 
 
-def key_bytes(key: Any) -> bytes:
-    """A key as bytes that compare as the serialized keys do in Kafka Streams: numbers unsigned, windows behind the key."""
+def key_bytes(key: Any, *, by_value: bool = False) -> bytes:
+    """
+    A key as bytes that compare as the serialized keys do in Kafka Streams: numbers unsigned, windows behind the key.
+
+    By value, negative numbers come first.
+    """
     if isinstance(key, Windowed):
-        return key_bytes(key.key) + key.start.to_bytes(8, "big", signed=True) + key.end.to_bytes(8, "big", signed=True)
+        return (
+            key_bytes(key.key, by_value=by_value)
+            + key.start.to_bytes(8, "big", signed=True)
+            + key.end.to_bytes(8, "big", signed=True)
+        )
     if isinstance(key, int):
-        return key.to_bytes(8, "big", signed=True)
+        return (key + (1 << 63)).to_bytes(8, "big") if by_value else key.to_bytes(8, "big", signed=True)
     return str(key).encode()

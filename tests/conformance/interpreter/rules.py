@@ -34,6 +34,9 @@ class Rules:
     self_joins_are_joins: bool = False
     """A self-join is never optimised, so a left or outer one gives rows without a match."""
 
+    keys_are_in_order_of_value: bool = False
+    """Of what comes at one moment, negative keys are first; in Kafka Streams bytes compare without a sign."""
+
     @classmethod
     def kafka(cls) -> Rules:
         """What Kafka Streams 4.3.0 does."""

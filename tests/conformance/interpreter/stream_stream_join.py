@@ -33,6 +33,7 @@ class Waiting:
 
     rows: dict[Unmatched, list[Record]] = field(default_factory=dict)
     earliest: float = float("inf")
+    by_value: bool = False
 
     def add(self, side: Side, record: Record) -> None:
         """A record has found no match."""
@@ -43,10 +44,9 @@ class Waiting:
         """A record has found a match."""
         self.rows.pop(self.place(is_left, record), None)
 
-    @staticmethod
-    def place(is_left: bool, record: Record) -> Unmatched:
+    def place(self, is_left: bool, record: Record) -> Unmatched:
         """Where a record stands in the order."""
-        return record.timestamp, is_left, key_bytes(record.key)
+        return record.timestamp, is_left, key_bytes(record.key, by_value=self.by_value)
 
 
 class StreamStreamJoin(Node):
@@ -66,7 +66,7 @@ class StreamStreamJoin(Node):
         rights = JoinStore(retention_ms, before_ms + self.grace_ms, clock)
         self.left = Side(True, before_ms, after_ms, left_outer, lefts)
         self.right = Side(False, after_ms, before_ms, right_outer, rights)
-        self.waiting = Waiting() if left_outer else None
+        self.waiting = Waiting(by_value=self.rules.keys_are_in_order_of_value) if left_outer else None
 
     def receive_left(self, record: Record) -> None:
         """A record of the left stream."""

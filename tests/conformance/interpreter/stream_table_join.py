@@ -52,16 +52,17 @@ class WaitingStreamTableJoin(StreamTableJoin):
         self.arrived = 0
 
     def receive(self, record: Record) -> None:
+        if self._is_dropped(record):
+            return
         self.clock.observe(record.timestamp)
         if self.rules.finals_when_time_passes:
             self._join_due()
-        if self._is_dropped(record):
-            return
         if record.timestamp < self.clock.now - self.grace_ms:
             self._join(record)
             return
         self.arrived += 1
-        self.waiting.append((record.timestamp, key_bytes(record.key) + self.arrived.to_bytes(4, "big"), self.arrived, record))
+        order = key_bytes(record.key, by_value=self.rules.keys_are_in_order_of_value) + self.arrived.to_bytes(4, "big")
+        self.waiting.append((record.timestamp, order, self.arrived, record))
         self.waiting.sort()
         self._join_due()
 

@@ -82,7 +82,7 @@ class SuppressedTable(Table):
         due = [key for key in self.held if self._is_due(key)]
         leaving = [*self.leaving, *(self.held.pop(key) for key in due)]
         self.leaving = []
-        for held in sorted(leaving, key=lambda held: (held.since, key_bytes(held.record.key))):
+        for held in sorted(leaving, key=lambda held: (held.since, self._order(held.record.key))):
             self._send(held)
 
     @property
@@ -108,7 +108,10 @@ class SuppressedTable(Table):
             self._let_go(self._first())
 
     def _first(self) -> Any:
-        return min(self.held, key=lambda key: (self.held[key].since, key_bytes(key)))
+        return min(self.held, key=lambda key: (self.held[key].since, self._order(key)))
+
+    def _order(self, key: Any) -> bytes:
+        return key_bytes(key, by_value=self.rules.keys_are_in_order_of_value)
 
     def _let_go(self, key: Any) -> None:
         self._send(self.held[key])

@@ -41,7 +41,7 @@ def count(key: str, start: int, value: int, timestamp: int) -> Json:
 def test_random_topologies_give_what_kafka_streams_gave() -> None:
     """All recorded cases, of all operators, are reproduced record by record, with old values, timestamps and order."""
     cases = recorded()
-    assert len(cases) == 305
+    assert len(cases) == 308
     for case in cases:
         expected = [step["expect"] for step in case["steps"]]
         assert difference(case, expected, results(case, KAFKA)) is None, case["name"]
@@ -160,6 +160,15 @@ def test_partners_are_kept_as_long_as_one_in_time_may_meet_them() -> None:
     case = case_of([LEFT, RIGHT, join], [("left", "k", "a", 5), ("right", "k", "b", 5)])
     assert results(case, KAFKA) == [[], []]
     assert results(case, replace(KAFKA, partners_are_kept_by_stream_time=True))[1] == [{"key": "k", "value": "a+b", "ts": 5}]
+
+
+def test_keys_of_one_moment_are_in_order_of_their_values() -> None:
+    """Two records that find no match come at once, the one with the negative key first; in Kafka Streams it comes last."""
+    steps = [("left", 1, "a", 5), ("left", -1, "b", 5), ("left", 2, "c", 80)]
+    case = case_of([LEFT, RIGHT, LEFT_JOIN], steps)
+    first, second = {"key": 1, "value": "a+null", "ts": 5}, {"key": -1, "value": "b+null", "ts": 5}
+    assert results(case, KAFKA)[-1] == [first, second]
+    assert results(case, replace(KAFKA, keys_are_in_order_of_value=True))[-1] == [second, first]
 
 
 def test_a_left_self_join_gives_records_without_a_match() -> None:
