@@ -47,7 +47,11 @@ EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
 
 
 class Graph:
-    """`sources` takes the records of each topic, `timed` are the operators that time moves, in the order of the case; `suppressed` let rows go at the end of a step."""
+    """
+    `sources` takes the records of each topic; `timed` are the operators that time moves, in the order of the case.
+
+    `suppressed` let rows go at the end of a step.
+    """
 
     def __init__(self, topology: Json, rules: Rules, emit: Callable[[str, Record, bool], None]) -> None:
         self.config: Json = topology.get("config", {})
