@@ -1,0 +1,57 @@
+"""Where StreamKit's results differ from Kafka Streams' on purpose: one switch each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which of StreamKit's deviations hold. All off is Kafka Streams 4.3.0, all on is StreamKit."""
+
+    time_of_inputs: bool = False
+    """Stream time of an operator is the largest order key of the streams that feed it, not that of the records which reached it."""
+    finals_when_time_passes: bool = False
+    """Final results, rows without a match, and a join's buffer come just before the record that moves stream time, wherever it goes."""
+    finals_at_once: bool = False
+    """Final results do not wait for wall-clock time."""
+    windows_are_kept: bool = False
+    """A window is not lost because the retention of a store ended; a session takes records until stream time has passed it."""
+    limits_when_time_passes: bool = False
+    """A suppress lets rows go with the record that moves stream time past their limit, behind what this record causes."""
+    bounds_of_key_groups: bool = False
+    """The bound of a suppress counts for a key group; each key is taken to be in a group of its own."""
+    suppress_waits_for_closed_windows: bool = False
+    """A suppress lets a window go when it takes no record any more, also one that contains its end."""
+    old_is_last_emitted: bool = False
+    """The old value that a suppress sends is the one it sent last, not the one that it held back last."""
+    first_result_replaces_nothing: bool = False
+    """The first result of an aggregate has no old value; in Kafka Streams that is the initial one."""
+    changes_have_old: bool = False
+    """Who reads the changes of a table gets old values, also where no operator asks for them."""
+    partners_are_kept_by_stream_time: bool = False
+    """A join of streams keeps records by its stream time, as long as one in time may meet them; Kafka Streams by that of their side."""
+    self_joins_are_joins: bool = False
+    """A self-join is never optimised, so a left or outer one gives rows without a match."""
+
+    keys_are_in_order_of_value: bool = False
+    """Of what comes at one moment, negative keys are first; in Kafka Streams bytes compare without a sign."""
+
+    @classmethod
+    def kafka(cls) -> Rules:
+        """What Kafka Streams 4.3.0 does."""
+        return cls()
+
+    @classmethod
+    def streamkit(cls) -> Rules:
+        """What StreamKit promises."""
+        return cls(**dict.fromkeys(cls.names(), True))
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The switches."""
+        return tuple(one.name for one in fields(cls))
+
+    def without(self, name: str) -> Rules:
+        """The same rules, but for one switch that is off."""
+        return replace(self, **{name: False})

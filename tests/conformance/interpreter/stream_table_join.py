@@ -1,0 +1,76 @@
+"""A stream joined with a table, or with a global table: each record of the stream with the row of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.conformance.interpreter.node import Node
+from tests.conformance.interpreter.record import Record, key_bytes
+from tests.conformance.interpreter.stream_time import Inputs, InputTimes
+from tests.conformance.interpreter.table import Table, value_of
+
+Joiner = Callable[[Any, Any, Any], Any]
+Mapper = Callable[[Any, Any], Any]
+
+
+class StreamTableJoin(Node):
+    """`mapped` is the key of the row. With a grace period records wait, and are joined in the order of their timestamps."""
+
+    def __init__(self, table: Table, joiner: Joiner, mapped: Mapper, is_left: bool) -> None:
+        super().__init__()
+        self.table = table
+        self.joiner = joiner
+        self.mapped = mapped
+        self.is_left = is_left
+
+    def receive(self, record: Record) -> None:
+        """A record of the stream."""
+        if not self._is_dropped(record):
+            self._join(record)
+
+    def _is_dropped(self, record: Record) -> bool:
+        return record.value is None or (not self.is_left and self.mapped(record.key, record.value) is None)
+
+    def _join(self, record: Record) -> None:
+        key = self.mapped(record.key, record.value)
+        row = None if key is None else self.table.get_as_of(key, record.timestamp)
+        value = value_of(row)
+        if value is not None or self.is_left:
+            self.forward(record._replace(value=self.joiner(record.key, record.value, value)))
+
+
+class WaitingStreamTableJoin(StreamTableJoin):
+    """Records wait until stream time is their timestamp plus grace; a record that is older on arrival is joined at once."""
+
+    def __init__(self, join: StreamTableJoin, grace_ms: int, times: InputTimes, inputs: Inputs) -> None:
+        super().__init__(join.table, join.joiner, join.mapped, join.is_left)
+        self.grace_ms = grace_ms
+        self.clock = times.of(inputs)
+        self.rules = times.rules
+        self.waiting: list[tuple[int, bytes, int, Record]] = []
+        self.arrived = 0
+
+    def receive(self, record: Record) -> None:
+        if self._is_dropped(record):
+            return
+        self.clock.observe(record.timestamp)
+        if self.rules.finals_when_time_passes:
+            self._join_due()
+        if record.timestamp < self.clock.now - self.grace_ms:
+            self._join(record)
+            return
+        self.arrived += 1
+        order = key_bytes(record.key, by_value=self.rules.keys_are_in_order_of_value) + self.arrived.to_bytes(4, "big")
+        self.waiting.append((record.timestamp, order, self.arrived, record))
+        self.waiting.sort()
+        self._join_due()
+
+    def pass_time(self) -> None:
+        """Join what is due by now."""
+        if self.rules.finals_when_time_passes:
+            self._join_due()
+
+    def _join_due(self) -> None:
+        while self.waiting and self.waiting[0][0] <= self.clock.now - self.grace_ms:
+            self._join(self.waiting.pop(0)[3])

@@ -1,0 +1,125 @@
+"""A table whose changes are held back: for some time, or until the window of their key has closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.conformance.interpreter.record import Record, Stored, key_bytes
+from tests.conformance.interpreter.stream_time import InputTimes
+from tests.conformance.interpreter.table import Table
+
+Json = dict[str, Any]
+
+
+class BufferFullError(Exception):
+    """More rows are held back than the buffer may have."""
+
+
+@dataclass
+class Held:
+    """A row that is held back: since when, its last change, and the value before the first one."""
+
+    since: int
+    record: Record
+    prior: Any
+
+
+class SuppressedTable(Table):
+    """Who reads the table sees what was sent last, not what is held back."""
+
+    def __init__(self, parent: Table, node: Json, times: InputTimes) -> None:
+        super().__init__(parent.inputs, wait_ms=parent.wait_ms)
+        self.parent = parent
+        self.contains_end = parent.contains_end
+        self.is_final = node["until"] == "window_closes"
+        self.delay_ms: int = parent.wait_ms or 0 if self.is_final else node["ms"]
+        buffer = node.get("buffer", {})
+        self.max_records: int | None = None if times.rules.bounds_of_key_groups else buffer.get("max_records")
+        self.stops = buffer.get("when_full") == "shut_down"
+        self.clock = times.of(self.inputs)
+        self.rules = times.rules
+        self.held: dict[Any, Held] = {}
+        self.leaving: list[Held] = []
+        self.sends_old = parent.enable_old(True)
+
+    def enable_old(self, force: bool) -> bool:
+        return self.parent.enable_old(force)
+
+    def get(self, key: Any) -> Stored | None:
+        if key not in self.held:
+            return self.parent.get(key)
+        prior = self.held[key].prior
+        return None if prior is None else Stored(prior, -1)
+
+    def receive(self, record: Record) -> None:
+        """A change of the parent."""
+        self.clock.observe(record.timestamp)
+        if self.is_final and self.rules.finals_when_time_passes:
+            self._send_due()
+        since = record.key.end + self._extra_ms if self.is_final else record.timestamp
+        held = self.held.get(record.key)
+        if held is None:
+            self.held[record.key] = Held(since, record, record.old)
+        else:
+            held.record = record
+        if self._sends_at_the_end:
+            if self._is_due(record.key):
+                self.leaving.append(self.held.pop(record.key))
+        else:
+            self._send_due()
+        self._keep_in_bounds()
+
+    def pass_time(self) -> None:
+        """Send the final results that are due by now."""
+        if self.is_final and self.rules.finals_when_time_passes:
+            self._send_due()
+
+    def finish(self) -> None:
+        """Behind what a record causes: send what is due by now. Of a key that the record changed, that is its first change."""
+        if not self._sends_at_the_end:
+            return
+        due = [key for key in self.held if self._is_due(key)]
+        leaving = [*self.leaving, *(self.held.pop(key) for key in due)]
+        self.leaving = []
+        for held in sorted(leaving, key=lambda held: (held.since, self._order(held.record.key))):
+            self._send(held)
+
+    @property
+    def _extra_ms(self) -> int:
+        """Windows that contain their end take records for a millisecond more than Kafka Streams waits."""
+        return int(self.parent.contains_end and self.rules.suppress_waits_for_closed_windows)
+
+    @property
+    def _sends_at_the_end(self) -> bool:
+        return not self.is_final and self.rules.limits_when_time_passes
+
+    def _is_due(self, key: Any) -> bool:
+        return self.held[key].since <= self.clock.now - self.delay_ms
+
+    def _send_due(self) -> None:
+        while self.held and self._is_due(key := self._first()):
+            self._let_go(key)
+
+    def _keep_in_bounds(self) -> None:
+        while self.max_records is not None and len(self.held) > self.max_records:
+            if self.stops:
+                raise BufferFullError(f"found {len(self.held)} rows held back; expected at most {self.max_records}")
+            self._let_go(self._first())
+
+    def _first(self) -> Any:
+        return min(self.held, key=lambda key: (self.held[key].since, self._order(key)))
+
+    def _order(self, key: Any) -> bytes:
+        return key_bytes(key, by_value=self.rules.keys_are_in_order_of_value)
+
+    def _let_go(self, key: Any) -> None:
+        self._send(self.held[key])
+        del self.held[key]
+
+    def _send(self, held: Held) -> None:
+        record = held.record._replace(is_latest=True)
+        if self.rules.old_is_last_emitted:
+            record = record._replace(old=held.prior)
+        if record.value is not None or not self.is_final:
+            self.forward(record)

@@ -1,0 +1,80 @@
+"""Two tables joined by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.conformance.interpreter.node import Receiver
+from tests.conformance.interpreter.record import Record, Stored
+from tests.conformance.interpreter.table import Store, Table, value_of
+
+Joiner = Callable[[Any, Any], Any]
+
+
+class TableTableJoin(Table):
+    """A change of either side is joined with the row of the other side as it is now."""
+
+    def __init__(self, left: Table, right: Table, joiner: Joiner, how: str, store: Store | None) -> None:
+        skips_older = store is not None and store.is_versioned
+        super().__init__(left.inputs | right.inputs, skips_older=skips_older, wait_ms=left.wait_ms)
+        self.left, self.right = left, right
+        self.contains_end = left.contains_end
+        self.joiner = joiner
+        self.keeps_left, self.keeps_right = how in ("left", "outer"), how == "outer"
+        self.store = store
+        self.reads_history = skips_older
+        if self.keeps_left:
+            left.enable_old(True)
+        if self.keeps_right:
+            right.enable_old(True)
+
+    def enable_old(self, force: bool) -> bool:
+        self.left.enable_old(True)
+        self.right.enable_old(True)
+        return super().enable_old(force)
+
+    def receiver_left(self) -> Receiver:
+        """Who takes the changes of the left table."""
+        return lambda record: self._receive(record, self.left, self.right, self._joined)
+
+    def receiver_right(self) -> Receiver:
+        """Who takes the changes of the right table."""
+        return lambda record: self._receive(record, self.right, self.left, lambda mine, other: self._joined(other, mine))
+
+    def get(self, key: Any) -> Stored | None:
+        if self.store is not None:
+            return self.store.get(key)
+        left, right = self.left.get(key), self.right.get(key)
+        value = self._joined(value_of(left), value_of(right))
+        return None if value is None else Stored(value, max(row.timestamp for row in (left, right) if row is not None))
+
+    def get_as_of(self, key: Any, timestamp: int) -> Stored | None:
+        return self.get(key) if self.store is None else self.store.get_as_of(key, timestamp)
+
+    def _receive(self, record: Record, side: Table, other: Table, join: Joiner) -> None:
+        if record.key is None or (side.skips_older and not record.is_latest):
+            return
+        row = other.get(record.key)
+        partner = value_of(row)
+        if partner is None and not self._is_kept_alone(side, record):
+            return
+        timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
+        self._keep(Record(record.key, join(record.value, partner), timestamp, join(record.old, partner), record.is_latest))
+
+    def _is_kept_alone(self, side: Table, record: Record) -> bool:
+        """Whether a change matters without a partner: a side that is kept alone was there before, or is there now."""
+        is_kept = self.keeps_left if side is self.left else self.keeps_right
+        return is_kept and (record.value is not None or record.old is not None)
+
+    def _joined(self, left: Any, right: Any) -> Any:
+        has_left, has_right = left is not None or self.keeps_right, right is not None or self.keeps_left
+        is_there = has_left and has_right and (left is not None or right is not None)
+        return self.joiner(left, right) if is_there else None
+
+    def _keep(self, record: Record) -> None:
+        is_latest: bool | None = record.is_latest
+        if self.store is not None:
+            is_latest = self.store.put(record.key, record.value, record.timestamp)
+        if is_latest is not None:
+            self.send(record._replace(is_latest=is_latest))

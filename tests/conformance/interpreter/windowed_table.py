@@ -1,0 +1,76 @@
+"""What the aggregates of all kinds of windows have in common: they send updates, or final results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conformance.interpreter.emission import Emission
+from tests.conformance.interpreter.node import Receiver
+from tests.conformance.interpreter.record import Record, Stored, Windowed
+from tests.conformance.interpreter.stream_aggregate import Adder, Aggregation
+from tests.conformance.interpreter.stream_time import InputTimes, StreamTime
+from tests.conformance.interpreter.table import Table
+from tests.conformance.interpreter.window_store import WindowStore
+
+Json = dict[str, Any]
+
+
+class WindowedTable(Table):
+    """`window` is the case's node. Each input has its own stream time in Kafka Streams; here they are equal by Kafka's rules off."""
+
+    def __init__(self, window: Json, times: InputTimes, emission: Emission, **table: Any) -> None:
+        super().__init__(**table)
+        self.grace_ms: int = window["grace_ms"]
+        self.is_final = window.get("emit") == "on_close"
+        self.times = times
+        self.rules = times.rules
+        self.emission = emission
+        self.aggregation = Aggregation(None, lambda first, second: None)
+        self.clocks: list[StreamTime] = []
+        self.closed_before = -1
+
+    def _window_store(self, retention_ms: int) -> WindowStore:
+        """A store for windows by their start; the one for final results, which is in the order of time, shows a millisecond more."""
+        return WindowStore(None if self.rules.windows_are_kept else retention_ms + self.is_final)
+
+    def receiver(self, add: Adder) -> Receiver:
+        """Who takes the records of one input."""
+        clock = self.times.of(self.inputs)
+        self.clocks.append(clock)
+        return lambda record: self._receive(record, add, clock)
+
+    def pass_time(self) -> None:
+        """Send the final results that are due by now."""
+        if self.is_final:
+            self._send_closed(self.clocks[0].now)
+
+    def _receive(self, record: Record, add: Adder, clock: StreamTime) -> None:
+        if self._is_dropped(record):
+            return
+        clock.observe(record.timestamp)
+        if self.is_final and self.rules.finals_when_time_passes:
+            self._send_closed(clock.now)
+            self._add(record, add, clock)
+            return
+        may_close = self._add(record, add, clock)
+        if self.is_final and may_close and self.emission.is_time():
+            self._send_closed(clock.now)
+
+    def _is_dropped(self, record: Record) -> bool:
+        return record.key is None
+
+    def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
+        """Add a record to its windows. Whether it may close windows."""
+        raise NotImplementedError
+
+    def _send_closed(self, now: int) -> None:
+        """Send the final results of the windows that have closed since the last time."""
+        raise NotImplementedError
+
+    def _update(self, key: Windowed, value: Any, old: Any, timestamp: int) -> None:
+        if not self.is_final:
+            self.send(Record(key, value, timestamp, old))
+
+    def _replaced(self, row: Stored | None, old: Any) -> Any:
+        """The old value of a change: what the row was, or the initial value."""
+        return None if row is None and self.rules.first_result_replaces_nothing else old
