@@ -264,7 +264,10 @@ class Builder:
         until = sk.window_closes() if node["until"] == "window_closes" else sk.time_limit(f"{min(node['ms'], LONGEST_MS)} ms")
         bounds: dict[str, Any] = {}
         if buffer:
-            bounds = {"max_rows": buffer["max_records"], "when_full": {"emit_early": "emit", "shut_down": "stop"}[buffer["when_full"]]}
+            bounds = {
+                "max_rows": buffer["max_records"],
+                "when_full": {"emit_early": "emit", "shut_down": "stop"}[buffer["when_full"]],
+            }
         self._put(node, place.of(place.handle.suppress(until=until, **bounds)))
 
     # Joins

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
@@ -27,7 +30,7 @@ def results(case: Json, *, tasks: int = 1) -> Steps:
     outputs = builder.build()
     found: Steps = []
     streams = {node["topic"] for node in case["topology"]["nodes"] if node["op"] == "stream"}
-    with TopologyTestDriver(builder.app, topics=builder.topics, tasks=tasks) as driver:
+    with bounded_as_a_whole(case), TopologyTestDriver(builder.app, topics=builder.topics, tasks=tasks) as driver:
         for step in case["steps"]:
             try:
                 _take(driver, step, streams)
@@ -35,6 +38,15 @@ def results(case: Json, *, tasks: int = 1) -> Steps:
             except StreamKitError as error:
                 raise FailedStepError(found, error) from error
     return found
+
+
+@contextmanager
+def bounded_as_a_whole(case: Json) -> Iterator[None]:
+    """Bounds of a suppress count for a key group, in Kafka Streams for a task: so such a case has one key group."""
+    with pytest.MonkeyPatch.context() as patch:
+        if any("buffer" in node for node in case["topology"]["nodes"]):
+            patch.setenv("STREAMKIT_KEY_GROUPS", "1")
+        yield
 
 
 def _take(driver: TopologyTestDriver, step: Json, streams: set[str]) -> None:

@@ -20,7 +20,7 @@ from tests.engine.engine_run import moment
 CASES = [
     case
     for name in ("session_store", "window_store", "versioned_store", "punctuation")
-    for case in json.loads((Path(__file__).parents[2] / "conformance" / "store_cases" / f"{name}.json").read_text())
+    for case in json.loads((Path(__file__).parents[2] / "conformance" / "data" / "cases" / f"{name}.json").read_text())
 ]
 SCHEMA = "k string, v int"
 CUTS = [{"batching": "one"}, {"batching": "all", "tasks": 7}, {"batching": 5, "tasks": 2}, {"tasks": 3}, {"batching": 6}]
