@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from pathlib import Path
 
 from tests.expressions.parity.random_expressions import random_expressions
@@ -14,3 +16,15 @@ def read_family(path):
 
 FAMILIES = {path.stem: read_family(path) for path in sorted(Path(__file__).parent.glob("*.sql"))}
 FAMILIES["random"] = random_expressions(80)
+
+
+def chosen(family, zone):
+    """
+    The texts of a family that a run compares: all in torture.
+
+    Else five of eight in UTC and half of them in another zone, some 2,000 and 500: which ones depends on the text alone.
+    """
+    if "STREAMKIT_TORTURE" in os.environ:
+        return FAMILIES[family]
+    share = 5 if zone == "UTC" else 4
+    return [text for text in FAMILIES[family] if zlib.crc32(f"{zone} {text}".encode()) % 8 < share]
