@@ -44,6 +44,7 @@ DUE = "_due"  # stream time at which a result was due, ms; only on results that 
 SINCE = "_since"  # moment since which a row waits to be emitted; in stores only
 KEY_GROUP = "_key_group"
 CHANGE = "_change"  # what a row does to the group it travels to (see `streamkit.engine.changes`)
+INSTRUCTION = "_instruction"  # what a row does to the rows of its foreign key (see `streamkit.engine.operators.foreign_key_join`)
 WINDOW = "_window"  # start of the window a row was assigned to, ms
 ROW_NUMBER = "_row"  # which row of a batch one comes from, in what a function of batches gives
 ALONE = "_alone"  # true: a row of a join found no partner when it came; only in stores
@@ -52,7 +53,7 @@ WINDOW_END = "window_end"
 
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET)
-RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, WINDOW, ROW_NUMBER, ALONE))
+RESERVED_COLUMNS = frozenset((TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, INSTRUCTION, WINDOW, ROW_NUMBER, ALONE))
 
 CATALOG_FILE = "catalog.db"
 IDENTITY_FOLDER = "identity"

@@ -95,14 +95,16 @@ class Table(_StatelessVerbs):
         name: str | None = None,
     ) -> Table:
         """
-        Give the table of the rows of both tables that have the same key, side by side; a change of either side changes it.
+        Give the table of the rows of both tables that belong together, side by side; a change of either side changes it.
 
-        `on` names the key columns: one name, a list, or {column of this table: column of the other}; without it the keys are
-        joined as they are. `how` is "inner" (keys that both tables have), "left" (all keys of this table) or "outer" (all keys).
-        The result has this table's key. A column that both have is an error unless `suffix` is given, which is appended to the
+        `on` names the columns: one name, a list, or {column of this table: column of the other}; without it the keys are joined as
+        they are. On the other table's side it is the whole key. On this side it is the key too, or a foreign key: other columns,
+        computed ones as well, by which many rows may name one row of the other table. `how` is "inner" (rows that both tables have),
+        "left" (all rows of this table) or, between two keys, "outer" (all keys). The result has this table's key. A column that both have is an error unless `suffix` is given, which is appended to the
         other table's. `store` makes the result queryable under that name.
 
             customers.join(levels, how="left").to("customers_with_levels")
+            orders.join(customers, on={"customer": "id"}).to("orders_with_customers")
         """
         other = arguments.handle_node(table, self.topology, "join with", "a table of the topology")
         node = TableTableJoin(self.node, other, how, arguments.joined(on), suffix, store, name=name, at=user_location())

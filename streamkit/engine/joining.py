@@ -103,6 +103,14 @@ def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordB
     return np.where(same_key, candidate, -1)
 
 
+def times_found(rows: pa.RecordBatch, found: Indices) -> Indices:
+    """The event time of the row at each position, or the smallest number where there is none (-1)."""
+    earliest = np.iinfo(np.int64).min
+    if not rows.num_rows:
+        return np.full(len(found), earliest, np.int64)
+    return np.where(found >= 0, numbers(rows, TIMESTAMP)[np.maximum(found, 0)], earliest)
+
+
 def joined(
     how: str, columns: Sequence[tuple[str, str]], left: pa.RecordBatch, table_rows: pa.RecordBatch, found: Indices
 ) -> pa.RecordBatch:

@@ -73,7 +73,15 @@ def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa
 
 def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
     """The path of each row, extended by the window that it was put into."""
-    own = paths_of(None, windows)
+    return _extended(batch, paths_of(None, windows))
+
+
+def extended_by_key(batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.BinaryArray:
+    """The path of each row, extended by the bytes of key columns."""
+    return _extended(batch, paths_of(None, None, keys))
+
+
+def _extended(batch: pa.RecordBatch, own: pa.BinaryArray) -> pa.BinaryArray:
     if PATH not in batch.schema.names:
         return own
     return pc.binary_join_element_wise(batch[PATH].cast(pa.binary()), own, b"")

@@ -21,6 +21,7 @@ from streamkit.names import (
     DELETED,
     DUE,
     INPUT,
+    INSTRUCTION,
     KEY_GROUP,
     OFFSET,
     ORDER,
@@ -43,6 +44,7 @@ RECORD_FIELDS = {
     DELETED: pa.bool_(),
     KEY_GROUP: pa.int32(),
     CHANGE: pa.int8(),
+    INSTRUCTION: pa.int8(),
     WINDOW: pa.int64(),
 }
 

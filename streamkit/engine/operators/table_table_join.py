@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import replaced_rows
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of
+from streamkit.engine.joining import as_of, times_found
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import concatenate, deletions_of, last_of_each, numbers, record_columns, rows_of
@@ -64,7 +64,7 @@ def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], co
     has_value, has_other = ~deletions_of(changes), found >= 0
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
-    times = np.maximum(numbers(changes, TIMESTAMP), _times(other, found))
+    times = np.maximum(numbers(changes, TIMESTAMP), times_found(other, found))
     rows = rows_of({**result, **record_columns(changes), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)})
     return rows.filter(pa.array(is_given))
 
@@ -103,11 +103,3 @@ def _columns(
         else:
             result[name] = other[column].take(indices)
     return result
-
-
-def _times(other: pa.RecordBatch, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The event time of the other side's row, or the smallest number if there is none."""
-    earliest = np.iinfo(np.int64).min
-    if not other.num_rows:
-        return np.full(len(found), earliest, np.int64)
-    return np.where(found >= 0, numbers(other, TIMESTAMP)[np.maximum(found, 0)], earliest)

@@ -20,7 +20,9 @@ from streamkit.plan.joining import (
 )
 from streamkit.plan.node import CYLINDER, TABLE, Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.emit import port_step
+from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
 from streamkit.plan.operators.materialize import kept_table, materialized
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Schema
@@ -34,7 +36,8 @@ class TableTableJoin(Node):
     """
     A table: the rows of two tables that have the same key, side by side.
 
-    `on` are pairs of (left key column, right key column), None for the keys as they are; `store` makes the result queryable.
+    `on` are pairs of (left column, right key column), None for the keys as they are. If the left columns are not the left key, they
+    are a foreign key (see `streamkit.plan.operators.foreign_key_join`). `store` makes the result queryable.
     """
 
     kind: ClassVar[str] = "table_table_join"
@@ -94,20 +97,36 @@ class TableTableJoin(Node):
 
     def lower(self, building: Building) -> Step:
         """The join, its result kept if its store has a name."""
-        return self._joined(building) if self.store is None else materialized(self, building.changes(self), building)
+        if self.store is not None:
+            return materialized(self, building.changes(self), building)
+        left, right = self._sides(building)
+        if self._is_by_foreign_key(left.key):
+            return by_key(joined_by_foreign_key(self, left, right, building), f"{building.name(self)}:by-key", building)
+        return self._joined(left, right, building)
 
     def changes(self, building: Building) -> Step:
-        joined = self._joined(building)
+        left, right = self._sides(building)
+        if self._is_by_foreign_key(left.key):
+            return joined_by_foreign_key(self, left, right, building)
+        joined = self._joined(left, right, building)
         return port_step(joined, "every", f"{joined.id}:changes", building)
 
-    def _joined(self, building: Building) -> Step:
+    def _is_by_foreign_key(self, left_key: Key) -> bool:
+        return self.on is not None and {name for name, _ in self.on} != set(left_key)
+
+    def _sides(self, building: Building) -> tuple[Step, Step]:
+        """The changes of both tables, whose keys have no windows and are joined whole."""
         left, right = building.changes(self.left), building.changes(self.right)
         for side in (left, right):
             if side.key != side.partition_by:
                 raise TopologyError(
                     "a join of tables with windows is not supported yet; expected tables whose keys have no windows", self.at
                 )
-        _check_keys(self, left.key, right.key)
+        if not self._is_by_foreign_key(left.key):
+            _check_keys(self, left.key, right.key)
+        return left, right
+
+    def _joined(self, left: Step, right: Step, building: Building) -> Step:
         pairs = dict(self.on) if self.on is not None else dict(zip(left.key, right.key, strict=True))
         right_on = tuple(pairs[name] for name in left.key)
         types = common_key_types(self, left.schema, left.key, right.schema, right_on, ("left table", "right table"))
@@ -163,7 +182,7 @@ def _check_keys(node: TableTableJoin, left: Key, right: Key) -> None:
     on = node.on if node.on is not None else tuple(zip(left, right, strict=False))
     if len(left) != len(right) or {a for a, _ in on} != set(left) or {b for _, b in on} != set(right):
         raise TopologyError(
-            f"tables are joined by their whole keys, here {list(left)} and {list(right)}; found on={dict(node.on or ())}: "
-            "a join by other columns (a foreign key) is not supported yet",
+            f"tables are joined by their whole keys, here {list(left)} and {list(right)}; found on={dict(node.on or ())}; "
+            "expected on= to name all columns of either key, or, by a foreign key, {column of this table: key column of the other}",
             node.at,
         )

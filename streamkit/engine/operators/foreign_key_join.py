@@ -1,0 +1,256 @@
+"""
+Foreign-key join: rows of the left table travel to the foreign key they name, and wait there for its row.
+
+A change on the left gives up to two rows. One goes to the foreign key that the row names now, one to the key that it named before;
+`_instruction` says what is done there and whether it gives a result:
+
+    DROP        forget the row
+    DELETE      forget the row; the result is deleted
+    SUBSCRIBE   keep the row; a result if the right table has one
+    ANSWER      keep the row; a result in any case: without a right row a deletion, in a left join the row alone
+
+A row that travels looks the right table up as of its own place. A change of the right table goes to the rows that name it as of
+its place; a row that has come at that very place has had its result. So a place has one result of a left key, and its path ends
+with that key. The rules are those of Kafka Streams 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.changes import replaced_rows
+from streamkit.engine.context import Context
+from streamkit.engine.joining import Indices, as_of, times_found
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import extended_by_key, in_canonical_order, place_ranks
+from streamkit.engine.rows import (
+    concatenate,
+    deletions_of,
+    is_null_key,
+    last_of_each,
+    numbers,
+    record_columns,
+    rows_of,
+    with_columns,
+)
+from streamkit.log.values.keys import encode_keys
+from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
+from streamkit.plan.program import Store
+from streamkit.state.layout import layout_of
+from streamkit.state.row import decode_rows, encode_rows
+
+Mask = npt.NDArray[np.bool_]
+
+DROP, DELETE, SUBSCRIBE, ANSWER = range(4)
+BEHIND_PREFIX = b"\xff"  # greater than the first byte of any key column
+STORED = -1  # the rank of what was there before the epoch
+
+
+@kernel(Subscribe)
+def subscribe(operator: Subscribe, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """What each foreign key is told of the changes of the left table."""
+    (changes,) = inputs
+    assert changes is not None
+    before, was_there = _before(operator, changes, context)
+    after, is_there = changes.drop_columns([DELETED]), ~deletions_of(changes)
+    named, names = was_there & ~_is_null(before, operator.on), is_there & ~_is_null(after, operator.on)
+    moves = named & ~(names & _is_same_key(before, after, operator.on))
+    if operator.how == "left":
+        leaves, comes = moves | (was_there & ~is_there), is_there
+        told_before, told_after = np.where(is_there, DROP, DELETE), np.full(len(comes), ANSWER)
+    else:
+        leaves, comes = moves, names
+        told_before, told_after = np.where(names, DROP, DELETE), np.where(moves, ANSWER, SUBSCRIBE)
+        context.count("null_key", operator.id, int((is_there & ~names).sum()))
+    rows = [_told(before, told_before, leaves), _told(after, told_after, comes)]
+    return in_canonical_order(concatenate(rows))
+
+
+def _before(operator: Subscribe, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Mask]:
+    """The changes with the foreign keys of the rows that they replace, and which replace one."""
+    replaced, position = replaced_rows(context.table_store(operator.inputs[0]), changes, context)
+    indices = pa.array(position, mask=position < 0)
+    own = [name for name in operator.on if name not in operator.left_key]
+    foreign_key = {name: replaced[name].take(indices).cast(changes[name].type) for name in own}
+    return with_columns(changes.drop_columns([DELETED]), foreign_key), position >= 0
+
+
+def _told(rows: pa.RecordBatch, instructions: npt.NDArray[np.int64], mask: Mask) -> pa.RecordBatch:
+    return with_columns(rows, {INSTRUCTION: pa.array(instructions.astype(np.int8))}).filter(pa.array(mask))
+
+
+def _is_null(rows: pa.RecordBatch, key: Sequence[str]) -> Mask:
+    found: Mask = is_null_key(rows, key).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_same_key(one: pa.RecordBatch, other: pa.RecordBatch, key: Sequence[str]) -> Mask:
+    same = pc.equal(encode_keys([one[name] for name in key]), encode_keys([other[name] for name in key]))
+    found: Mask = same.to_numpy(zero_copy_only=False)
+    return found
+
+
+@kernel(ForeignKeyJoin)
+def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: Context) -> Rows:
+    """The changes of the joined table, in canonical order; the rows that name a key are kept."""
+    told, changes = inputs
+    results = []
+    if told is not None:
+        told = in_canonical_order(told)
+        results.append(_answers(operator, told, changes, context))
+    if changes is not None and changes.num_rows:
+        results.append(_fanned_out(operator, told, changes, context))
+    if told is not None:
+        _keep(operator, told, context)
+    return in_canonical_order(concatenate(results)) if results else None
+
+
+def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> pa.RecordBatch:
+    """The results of the left table's changes."""
+    right, found = as_of(context.table_store(operator.inputs[1]), told, operator.on, changes, context)
+    instruction = told[INSTRUCTION].to_numpy()
+    times = np.maximum(numbers(told, TIMESTAMP), times_found(right, found))
+    is_deleted = instruction == DELETE
+    if operator.how == "left":
+        times = np.where(is_deleted, numbers(told, TIMESTAMP), times)
+    else:
+        is_deleted |= (instruction == ANSWER) & (found < 0)
+    is_given = (instruction != DROP) & ((instruction != SUBSCRIBE) | (found >= 0))
+    result = _columns(operator, told, right, found, is_deleted)
+    record = {**_record(operator, told, told), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
+    return rows_of({**result, **record}).filter(pa.array(is_given))
+
+
+def _fanned_out(operator: ForeignKeyJoin, told: Rows, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The results of the right table's changes: one for each row that names the key as of the change's place."""
+    waiting = _waiting(operator, told, changes, context)
+    owner, change = waiting.met_by(changes, context.table_store(operator.inputs[1]).key.names)
+    left, right = waiting.rows.take(pa.array(owner)), changes.take(pa.array(change))
+    is_gone = deletions_of(right)
+    found = np.where(is_gone, -1, np.arange(right.num_rows))
+    is_deleted = is_gone if operator.how == "inner" else np.zeros(right.num_rows, bool)
+    result = _columns(operator, left, right, found, is_deleted)
+    return rows_of({**result, **_record(operator, right, left), DELETED: pa.array(is_deleted)})
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """
+    Rows of the left table by the foreign key that they name, `on`.
+
+    Each holds between two places, both not included: `since` and `until`, as ranks; `ranks` are those of the right table's changes.
+    """
+
+    rows: pa.RecordBatch
+    on: Sequence[str]
+    since: Indices
+    until: Indices
+    ranks: Indices
+
+    def met_by(self, changes: pa.RecordBatch, key: Sequence[str]) -> tuple[Indices, Indices]:
+        """The pairs of rows and changes that meet: positions of either."""
+        own = encode_keys([self.rows[name] for name in self.on])
+        codes = pa.concat_arrays([own, encode_keys([changes[name] for name in key])]).dictionary_encode().indices
+        own_codes, codes = np.split(codes.to_numpy().astype(np.int64), [len(own)])
+        span = int(max(self.ranks.max(initial=0), self.until.max(initial=0))) + 2
+        places = codes * span + self.ranks
+        order = np.argsort(places, kind="stable")
+        first = np.searchsorted(places[order], own_codes * span + self.since, side="right")
+        end = np.searchsorted(places[order], own_codes * span + self.until, side="left")
+        counts = np.maximum(end - first, 0)
+        owner = np.repeat(np.arange(len(counts)), counts)
+        within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+        return owner, order[first[owner] + within]
+
+
+def _waiting(operator: ForeignKeyJoin, told: Rows, changes: pa.RecordBatch, context: Context) -> Waiting:
+    """The rows that name one of the keys which changed: those of the store, and those of this epoch."""
+    store, right_key = context.store(operator.store), context.table_store(operator.inputs[1]).key.names
+    changed = last_of_each(encode_keys([changes[name] for name in right_key]))
+    stored = _stored(store, changes.take(pa.array(changed)), right_key, context)
+    if told is None:
+        (ranks,) = place_ranks(changes)
+        since, until = np.full(stored.num_rows, STORED), np.full(stored.num_rows, _end(ranks))
+        return Waiting(stored, operator.on, since, until, ranks)
+    told_ranks, ranks = place_ranks(told, changes)
+    names = (*store.key.names, *store.value.names)
+    columns = [pa.concat_arrays([stored[name], told[name].cast(stored[name].type)]) for name in names]
+    rows = pa.RecordBatch.from_arrays(columns, names=list(names))
+    since = np.concatenate([np.full(stored.num_rows, STORED), told_ranks])
+    until = _until(encode_keys([rows[name] for name in store.key.names]), since, _end(told_ranks, ranks))
+    is_kept = np.concatenate([np.ones(stored.num_rows, bool), _is_kept(told)]) & ~_is_null(rows, operator.on)
+    return Waiting(rows.filter(pa.array(is_kept)), operator.on, since[is_kept], until[is_kept], ranks)
+
+
+def _stored(store: Store, changed: pa.RecordBatch, key: Sequence[str], context: Context) -> pa.RecordBatch:
+    """The stored rows that name these keys, with the columns of the store."""
+    layout = layout_of(store)
+    number = context.store_number(store.name)
+    prefixes = layout.keys(number, numbers(changed, KEY_GROUP), [changed[name] for name in key])
+    ranges = [(prefix, prefix + BEHIND_PREFIX) for prefix in sorted(prefixes.to_pylist())]
+    keys, values = context.committed_state().scan(ranges)
+    _, _, key_columns = layout.split(keys, [column.type for column in store.key])
+    _, *columns = decode_rows(values, ["bigint", *(column.type for column in store.value)])
+    return pa.RecordBatch.from_arrays([*key_columns, *columns], names=[*store.key.names, *store.value.names])
+
+
+def _end(*ranks: Indices) -> int:
+    """A rank behind all of these."""
+    return int(max(one.max(initial=0) for one in ranks)) + 1
+
+
+def _until(keys: pa.BinaryArray, since: Indices, end: int) -> Indices:
+    """When the next row of the same key comes, for rows that come at `since`; `end` if none does."""
+    codes = keys.dictionary_encode().indices.to_numpy()
+    order = np.lexsort((since, codes))
+    until = np.full(len(codes), end, np.int64)
+    follows = np.flatnonzero(np.diff(codes[order]) == 0)
+    until[order[follows]] = since[order[follows + 1]]
+    return until
+
+
+def _keep(operator: ForeignKeyJoin, told: pa.RecordBatch, context: Context) -> None:
+    """Keep the newest row of each foreign key and left key; those that named another key last are deleted."""
+    store = context.store(operator.store)
+    told = told.filter(pa.array(~_is_null(told, operator.on)))
+    newest = told.take(pa.array(last_of_each(encode_keys([told[name] for name in store.key.names]))))
+    key_columns = [newest[name] for name in store.key.names]
+    keys = layout_of(store).keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns)
+    values = encode_rows([newest[TIMESTAMP], *(newest[name] for name in store.value.names)])
+    values = pc.if_else(pa.array(_is_kept(newest)), values, pa.scalar(None, pa.binary()))
+    order = pc.sort_indices(keys)
+    context.change(store.name, keys.take(order), values.take(order), numbers(newest, TIMESTAMP)[order.to_numpy()])
+
+
+def _is_kept(told: pa.RecordBatch) -> Mask:
+    instruction = told[INSTRUCTION].to_numpy()
+    found: Mask = (instruction == SUBSCRIBE) | (instruction == ANSWER)
+    return found
+
+
+def _columns(
+    operator: ForeignKeyJoin, left: pa.RecordBatch, right: pa.RecordBatch, found: Indices, is_deleted: Mask
+) -> Mapping[str, pa.Array]:
+    """The columns of the results: of either side, null where it has no row; of a deletion the key alone."""
+    own, other = pa.array(np.arange(len(found)), mask=is_deleted), pa.array(found, mask=(found < 0) | is_deleted)
+    result: dict[str, pa.Array] = {}
+    for name, source in operator.columns:
+        side, _, column = source.partition(".")
+        if side == "right":
+            result[name] = right[column].take(other)
+        else:
+            result[name] = left[column] if column in operator.left_key or not is_deleted.any() else left[column].take(own)
+    return result
+
+
+def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, left: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The record columns of results: the place of their cause, then the left key, in whose order the results of a cause stand."""
+    path = extended_by_key(cause, [left[name] for name in operator.left_key])
+    return {name: column for name, column in record_columns(cause).items() if name != INSTRUCTION} | {PATH: path}
