@@ -100,8 +100,9 @@ class Table(_StatelessVerbs):
         `on` names the columns: one name, a list, or {column of this table: column of the other}; without it the keys are joined as
         they are. On the other table's side it is the whole key. On this side it is the key too, or a foreign key: other columns,
         computed ones as well, by which many rows may name one row of the other table. `how` is "inner" (rows that both tables have),
-        "left" (all rows of this table) or, between two keys, "outer" (all keys). The result has this table's key. A column that both have is an error unless `suffix` is given, which is appended to the
-        other table's. `store` makes the result queryable under that name.
+        "left" (all rows of this table) or, between two keys, "outer" (all keys). The result has this table's key. A column that both
+        have is an error unless `suffix` is given, which is appended to the other table's. `store` makes the result queryable under
+        that name.
 
             customers.join(levels, how="left").to("customers_with_levels")
             orders.join(customers, on={"customer": "id"}).to("orders_with_customers")

@@ -76,9 +76,9 @@ def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
     return _extended(batch, paths_of(None, windows))
 
 
-def extended_by_key(batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The path of each row, extended by the bytes of key columns."""
-    return _extended(batch, paths_of(None, None, keys))
+def extended_by_key(batch: pa.RecordBatch, turn: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
+    """The path of each row, extended by a number that says whose turn it is, and the bytes of key columns."""
+    return _extended(batch, paths_of(turn, None, keys))
 
 
 def _extended(batch: pa.RecordBatch, own: pa.BinaryArray) -> pa.BinaryArray:

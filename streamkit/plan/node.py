@@ -164,6 +164,10 @@ class Node:
         """The step that gives every change of the table, for a join to keep; TopologyError if the node is not a table."""
         raise TopologyError(f"{type(self).__name__} ({self.kind}) gives no table to join with", self.at)
 
+    def tells_old_values(self, building: Building) -> bool:
+        """As `knows_old_values`, of what only the keys of its tables can tell."""
+        return self.knows_old_values
+
     def old_and_new(self, building: Building) -> Step | None:
         """The step that gives each change of a table's origin as two rows, the one it replaces and the new one; None if it has none."""
         return None

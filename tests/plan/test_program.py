@@ -12,12 +12,14 @@ from streamkit.plan import program as p
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator import KINDS
 from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.changes_by_key import ChangesByKey
 from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.final_table import FinalTable
 from streamkit.plan.operators.fold import Fold
+from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
@@ -130,6 +132,9 @@ OTHERS = (
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
+    Subscribe("u", 1, ("m",), "left", ("k",), ("f",)),
+    ForeignKeyJoin("f", 2, ("u", "m"), "inner", ("k",), ("f",), "s", (("k", "left.k"),)),
+    ChangesByKey("c", 3, ("f",), ("k",)),
     StreamStreamJoinRows("s", 1, ("a", "b"), "left", ("k",), ("l",), (("k", "left.k"),), JoinWindow(-1, 5, 2), 3, (0, 1)),
     Merge("u", 0, ("a", "b"), ("k",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),

@@ -11,7 +11,7 @@ A change on the left gives up to two rows. One goes to the foreign key that the 
 
 A row that travels looks the right table up as of its own place. A change of the right table goes to the rows that name it as of
 its place; a row that has come at that very place has had its result. So a place has one result of a left key, and its path ends
-with that key. The rules are those of Kafka Streams 4.3.
+with that key. Where one record changes both tables, the results of the right one come first. The rules are those of Kafka Streams 4.3.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamkit.engine.changes import replaced_rows
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, as_of, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended_by_key, in_canonical_order, place_ranks
+from streamkit.engine.place import extended_by_key, place_ranks
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -49,13 +49,14 @@ from streamkit.state.row import decode_rows, encode_rows
 Mask = npt.NDArray[np.bool_]
 
 DROP, DELETE, SUBSCRIBE, ANSWER = range(4)
+FANNED_OUT, OWN_RESULT = range(2)  # whose results come first where one record changes both tables
 BEHIND_PREFIX = b"\xff"  # greater than the first byte of any key column
 STORED = -1  # the rank of what was there before the epoch
 
 
 @kernel(Subscribe)
 def subscribe(operator: Subscribe, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """What each foreign key is told of the changes of the left table."""
+    """What each foreign key is told of the changes of the left table, in their order."""
     (changes,) = inputs
     assert changes is not None
     before, was_there = _before(operator, changes, context)
@@ -69,8 +70,9 @@ def subscribe(operator: Subscribe, inputs: Sequence[Rows], context: Context) -> 
         leaves, comes = moves, names
         told_before, told_after = np.where(names, DROP, DELETE), np.where(moves, ANSWER, SUBSCRIBE)
         context.count("null_key", operator.id, int((is_there & ~names).sum()))
-    rows = [_told(before, told_before, leaves), _told(after, told_after, comes)]
-    return in_canonical_order(concatenate(rows))
+    rows = concatenate([_told(before, told_before, leaves), _told(after, told_after, comes)])
+    turns = np.concatenate([2 * np.flatnonzero(leaves), 2 * np.flatnonzero(comes) + 1])
+    return rows.take(pa.array(np.argsort(turns)))
 
 
 def _before(operator: Subscribe, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Mask]:
@@ -99,17 +101,19 @@ def _is_same_key(one: pa.RecordBatch, other: pa.RecordBatch, key: Sequence[str])
 
 @kernel(ForeignKeyJoin)
 def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: Context) -> Rows:
-    """The changes of the joined table, in canonical order; the rows that name a key are kept."""
+    """
+    The changes of the joined table, and the rows that name a key are kept.
+
+    Those of one left key stand as they came, so nothing is sorted here: who takes the results puts them in order.
+    """
     told, changes = inputs
     results = []
     if told is not None:
-        told = in_canonical_order(told)
         results.append(_answers(operator, told, changes, context))
+        _keep(operator, told, context)
     if changes is not None and changes.num_rows:
         results.append(_fanned_out(operator, told, changes, context))
-    if told is not None:
-        _keep(operator, told, context)
-    return in_canonical_order(concatenate(results)) if results else None
+    return concatenate(results) if results else None
 
 
 def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> pa.RecordBatch:
@@ -124,7 +128,7 @@ def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, cont
         is_deleted |= (instruction == ANSWER) & (found < 0)
     is_given = (instruction != DROP) & ((instruction != SUBSCRIBE) | (found >= 0))
     result = _columns(operator, told, right, found, is_deleted)
-    record = {**_record(operator, told, told), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
+    record = {**_record(operator, told, OWN_RESULT, told), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
     return rows_of({**result, **record}).filter(pa.array(is_given))
 
 
@@ -137,7 +141,7 @@ def _fanned_out(operator: ForeignKeyJoin, told: Rows, changes: pa.RecordBatch, c
     found = np.where(is_gone, -1, np.arange(right.num_rows))
     is_deleted = is_gone if operator.how == "inner" else np.zeros(right.num_rows, bool)
     result = _columns(operator, left, right, found, is_deleted)
-    return rows_of({**result, **_record(operator, right, left), DELETED: pa.array(is_deleted)})
+    return rows_of({**result, **_record(operator, right, FANNED_OUT, left), DELETED: pa.array(is_deleted)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +189,7 @@ def _waiting(operator: ForeignKeyJoin, told: Rows, changes: pa.RecordBatch, cont
     rows = pa.RecordBatch.from_arrays(columns, names=list(names))
     since = np.concatenate([np.full(stored.num_rows, STORED), told_ranks])
     until = _until(encode_keys([rows[name] for name in store.key.names]), since, _end(told_ranks, ranks))
-    is_kept = np.concatenate([np.ones(stored.num_rows, bool), _is_kept(told)]) & ~_is_null(rows, operator.on)
+    is_kept = np.concatenate([np.ones(stored.num_rows, bool), _is_kept(told)])
     return Waiting(rows.filter(pa.array(is_kept)), operator.on, since[is_kept], until[is_kept], ranks)
 
 
@@ -250,7 +254,7 @@ def _columns(
     return result
 
 
-def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, left: pa.RecordBatch) -> dict[str, pa.Array]:
+def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, turn: int, left: pa.RecordBatch) -> dict[str, pa.Array]:
     """The record columns of results: the place of their cause, then the left key, in whose order the results of a cause stand."""
-    path = extended_by_key(cause, [left[name] for name in operator.left_key])
+    path = extended_by_key(cause, turn, [left[name] for name in operator.left_key])
     return {name: column for name, column in record_columns(cause).items() if name != INSTRUCTION} | {PATH: path}

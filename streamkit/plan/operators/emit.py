@@ -85,7 +85,8 @@ class EmitNode(Node):
         that had no row before, as in Kafka Streams. Newest rows may be deletions of what was not there, whatever else is asked for.
         """
         origin, steps = self.child.origin, steps_above_origin(self.child)
-        if self.mode == "every" and any(above.may_delete for above in steps) and OLD_AND_NEW in building.modes_of(origin):
+        may_delete = self.mode == "every" and any(above.may_delete for above in steps)
+        if may_delete and (OLD_AND_NEW in building.modes_of(origin) or origin.tells_old_values(building)):
             return net_changes(old_and_new(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(origin)
         emitted = f"{building.name(origin)}:emit-{self.mode}" if steps else building.name(self)

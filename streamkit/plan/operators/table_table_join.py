@@ -90,7 +90,11 @@ class TableTableJoin(Node):
 
     @property
     def knows_old_values(self) -> bool:
-        return True
+        """False with `on`, which may be a foreign key: that of a join without a store, whose results are not kept anywhere."""
+        return self.store is not None or self.on is None
+
+    def tells_old_values(self, building: Building) -> bool:
+        return self.knows_old_values or not self._is_by_foreign_key(building.changes(self.left).key)
 
     def short_text(self) -> str:
         return f"table {self.subject}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from typing import Any
 
 import pytest
 
@@ -166,9 +167,10 @@ def test_what_names_a_key_survives_a_crash():
         assert found == interpreted("inner", rows).final()
 
 
-def test_a_right_row_older_than_the_left_one_gives_its_own_time():
-    """A result has the later time of both rows if the left row changed, and the right row's own if that changed."""
-    app, table = joined_app("inner")
+@pytest.mark.parametrize(("how", "first", "last"), [("inner", [], 900), ("left", [500], 700)])
+def test_a_right_row_older_than_the_left_one_gives_its_own_time(how, first, last):
+    """A result has the later time of both rows if the left row changed, the right row's own if that changed; a left join's deletion its own."""
+    app, table = joined_app(how)
     table.emit("every").to("changes")
     with TopologyTestDriver(app) as driver:
         driver.pipe("left", {"k": "a", "f": "x", "v": 1}, timestamp=500)
@@ -176,7 +178,7 @@ def test_a_right_row_older_than_the_left_one_gives_its_own_time():
         driver.pipe("right", {"id": "x", "w": 2}, timestamp=900)
         driver.pipe("left", {"k": "a", "f": "x", "v": 2}, timestamp=600)
         driver.delete("left", {"k": "a"}, timestamp=700)
-        assert [time_of(row) for row in driver.read("changes")] == [100, 900, 900, 900]
+        assert [time_of(row) for row in driver.read("changes")] == [*first, 100, 900, 900, last]
 
 
 def test_rows_without_a_foreign_key_are_counted_by_an_inner_join():
@@ -195,11 +197,17 @@ def test_a_table_may_name_its_own_rows(options):
     app = sk.Topology("staff")
     staff = app.table("staff", schema="id string, boss string, name string", key="id")
     staff.join(staff.select("id", boss_name=F.col("name")), on={"boss": "id"}, how="left", store="joined")
-    rng, held = random.Random(1), {}
+    rng = random.Random(1)
+    held: dict[str, Any] = {}
     with TopologyTestDriver(app, **options) as driver:
         for number in range(60):
             key = rng.choice("abcde")
-            row = {"id": key, "boss": rng.choice(["a", "b", "c", "d", "e", None]), "name": f"{key}{number}", "_deleted": False}
+            row: dict[str, Any] = {
+                "id": key,
+                "boss": rng.choice(["a", "b", "c", "d", "e", None]),
+                "name": f"{key}{number}",
+                "_deleted": False,
+            }
             row = row if rng.random() < 0.8 else {"id": key, "boss": None, "name": None, "_deleted": True}
             held[key] = None if row["_deleted"] else row
             driver.pipe("staff", row | {"_timestamp": moment(1000 + number)})
@@ -218,10 +226,13 @@ def test_joins_follow_joins_and_aggregates(options):
     of_customers = orders.with_columns(who=F.lower("customer")).join(customers, on={"who": "customer_id"})
     of_customers.filter("cents > 10").join(visits, on={"city": "place"}, how="left", store="shown")
     rng = random.Random(2)
-    held, people, counted = {}, {}, defaultdict(int)
+    held: dict[int, Any] = {}
+    people: dict[str, str | None] = {}
+    counted: dict[str, int] = defaultdict(int)
     with TopologyTestDriver(app, **options) as driver:
         for number in range(90):
             time, kind = moment(1000 + number), rng.randrange(3)
+            row: dict[str, Any]
             if kind == 0:
                 row = {"number": rng.randrange(8), "customer": rng.choice(["Ann", "BOB", "cy", None]), "cents": rng.randrange(30)}
                 held[row["number"]] = row
@@ -235,12 +246,52 @@ def test_joins_follow_joins_and_aggregates(options):
                 counted[row["place"]] += row["n"]
                 driver.pipe("visits", row | {"_timestamp": time})
         found = {row["number"]: (row["city"], row["visits"]) for row in driver.store("shown").to_arrow().to_pylist()}
-    expected = {}
+    expected: dict[int, Any] = {}
     for number, row in held.items():
         who = row["customer"] and row["customer"].lower()
         if who in people and row["cents"] > 10:
-            expected[number] = (people[who], counted.get(people[who]))
+            expected[number] = (people[who], counted.get(str(people[who])))
     assert found == expected
+
+
+@pytest.mark.parametrize(("store", "expected"), [(None, ["a", "b", "a"]), ("joined", ["a"])])
+def test_a_filter_behind_it_knows_old_rows_only_of_a_store(store, expected):
+    """As in Kafka Streams: without a store each result that the filter drops is a deletion, with one only those of rows shown."""
+    app, table = joined_app("inner", store)
+    table.filter("w > 10").emit("every").to("changes", partitions=1)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("right", {"id": "x", "w": 20}, timestamp=1)
+        driver.pipe("left", {"k": "a", "f": "x", "v": 1}, timestamp=2)
+        assert len(driver.read("changes")) == 1
+        driver.pipe("right", {"id": "y", "w": 1}, timestamp=3)
+        driver.pipe("left", {"k": "a", "f": "y", "v": 1}, timestamp=4)
+        driver.pipe("left", {"k": "b", "f": "y", "v": 1}, timestamp=5)
+        driver.pipe("left", {"k": "a", "f": "y", "v": 2}, timestamp=6)
+        rows = driver.read("changes")
+    assert [row["k"] for row in rows] == expected
+    assert all(row["_deleted"] for row in rows)
+
+
+def test_one_record_that_changes_both_tables_gives_one_result_of_each_row():
+    """In a table that names its own rows: those that name the record first, then its own, each as of that record."""
+    app = sk.Topology("staff")
+    staff = app.table("staff", schema="id string, boss string, name string", key="id")
+    bosses = staff.select("id", boss_name=F.col("name"))
+    staff.join(bosses, on={"boss": "id"}).emit("every").to("changes", partitions=1)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("staff", {"id": "a", "boss": "a", "name": "a1"}, timestamp=1)
+        driver.pipe("staff", {"id": "b", "boss": "a", "name": "b1"}, timestamp=2)
+        driver.pipe("staff", {"id": "a", "boss": "b", "name": "a2"}, timestamp=3)
+        driver.delete("staff", {"id": "b"}, timestamp=4)
+        found = [(row["id"], row["name"], row["boss_name"]) for row in driver.read("changes")]
+    assert found == [
+        ("a", "a1", "a1"),
+        ("b", "b1", "a1"),
+        ("b", "b1", "a2"),
+        ("a", "a2", "b1"),
+        ("a", None, None),
+        ("b", None, None),
+    ]
 
 
 def test_keys_of_several_columns_and_wider_types():
@@ -266,6 +317,11 @@ def test_keys_of_several_columns_and_wider_types():
     }
 
 
+def windows(app):
+    stream = app.stream("s", schema="id string, x int", key="id")
+    return stream.group_by_key().windowed_by(sk.tumbling("1 s", grace="0 s")).count()
+
+
 def refused(join):
     app = sk.Topology("refused")
     left = app.table("left", schema="k string, f string, n int", key="k")
@@ -284,7 +340,4 @@ def test_what_cannot_be_joined_is_refused_with_words():
         lambda left, right, app: left.join(right, on={"f": "w"})
     )
     assert "there is no column 'g' in the left table" in refused(lambda left, right, app: left.join(right, on={"g": "id"}))
-    windows = lambda app: (  # noqa: E731
-        app.stream("s", schema="id string, x int", key="id").group_by_key().windowed_by(sk.tumbling("1 s", grace="0 s")).count()
-    )
     assert "keys have no windows" in refused(lambda left, right, app: left.join(windows(app), on={"f": "id"}))
