@@ -296,8 +296,8 @@ class Builder:
 
     def _foreign_key(self, node: Json, left: Place, right: Place) -> Any:
         foreign_key = F.udf(functions.foreign_key(node["fk_fn"]), right.key)("v")
-        table = right.handle.rename(k="other_k", v="other_v")
-        return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"])
+        table, store = right.handle.rename(k="other_k", v="other_v"), node["id"] if "store" in node else None
+        return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"], store=store)
 
 
 def sends_old(case: Json, output: Json) -> bool:
