@@ -8,7 +8,7 @@ The functions that a case names run as Python functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
 from tests.conformance import functions
 
-Json = Mapping[str, Any]
+Json = dict[str, Any]
 LONGEST_MS = 50 * 365 * 24 * 3600 * 1000  # a length of time may be shorter than a hundred years
 SQL_TYPES = {"int": "int", "long": "bigint", "string": "string"}
 
@@ -94,8 +94,8 @@ class Builder:
     def _table(self, node: Json) -> None:
         key, value = self._source(node)
         store = node.get("store", {})
-        history = {"versioned": f"{store['history_retention_ms']} ms"} if store.get("type") == "versioned" else {}
-        kept = {"store": f"kv-{node['id']}"} if store.get("type") == "kv" else {}
+        history: dict[str, Any] = {"versioned": f"{store['history_retention_ms']} ms"} if store.get("type") == "versioned" else {}
+        kept: dict[str, Any] = {"store": f"kv-{node['id']}"} if store.get("type") == "kv" else {}
         self._put(node, Place(self.app.table(node["topic"], **history, **kept), key, value))
 
     def _global_table(self, node: Json) -> None:

@@ -79,4 +79,5 @@ def _new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: J
 
 
 def _ms(moment: Any) -> int:
-    return round(moment.timestamp() * 1000)
+    milliseconds: int = round(moment.timestamp() * 1000)
+    return milliseconds
