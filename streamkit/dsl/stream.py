@@ -13,6 +13,7 @@ from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.split import Split
 from streamkit.errors import TopologyError
+from streamkit.plan.duration import duration_ms
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, words
@@ -230,13 +231,16 @@ class Stream(ForeignNames):
         how: str = "inner",
         *,
         within: JoinWindow | None = None,
+        grace: Duration | None = None,
         suffix: str | None = None,
         name: str | None = None,
     ) -> Stream:
         """
         Add the columns of a table's row, or of another stream's records, with the same key.
 
-        A table is joined as it is at the record's place in the order of time.
+        A table is joined as it is at the record's place in the order of time. A table with history (`app.table(versioned=…)`) is joined
+        as it was at the record's event time. With `grace` records wait for late changes of such a table, until stream time is so far past
+        them, and are then joined in the order of their times; a record that comes later than that is joined at once.
 
         `on` names the columns to look up by: one name, a list, or {stream column: table column}. They must be the table's whole key.
         Without it, the stream's key is looked up. `how` is "inner" (records without a row are dropped) or "left" (they are
@@ -252,6 +256,11 @@ class Stream(ForeignNames):
         """
         right = arguments.handle_node(other, self.topology, "join with", "a table, a global table or a stream of the topology")
         if isinstance(other, Stream):
+            if grace is not None:
+                raise TopologyError(
+                    "a join of two streams has its grace in its window; expected within=sk.within(…, grace=…), and no grace=",
+                    user_location(),
+                )
             window, pairs = arguments.join_window(within), arguments.joined(on)
             return self._step(StreamStreamJoin(self.node, right, window, how, pairs, suffix, name=name, at=user_location()))
         if within is not None:
@@ -260,7 +269,8 @@ class Stream(ForeignNames):
                 "expected no within=, or a stream",
                 user_location(),
             )
-        return self._step(Join(self.node, right, how, arguments.joined(on), suffix, name=name, at=user_location()))
+        grace_ms = None if grace is None else duration_ms(grace, "grace of the join")
+        return self._step(Join(self.node, right, how, arguments.joined(on), suffix, grace_ms, name=name, at=user_location()))
 
     def merge(self, *streams: Stream, name: str | None = None) -> Stream:
         """

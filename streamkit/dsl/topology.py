@@ -10,9 +10,11 @@ from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
+from streamkit.dsl.windows import Duration
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.describe import describe
+from streamkit.plan.duration import duration_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
@@ -70,6 +72,7 @@ class Topology(ForeignNames):
         key: str | Iterable[str] | None = None,
         bootstrap: bool = False,
         store: str | None = None,
+        versioned: Duration | None = None,
         name: str | None = None,
     ) -> Table:
         """
@@ -77,8 +80,17 @@ class Topology(ForeignNames):
 
         `bootstrap` (at the first start, read what is committed before any stream) is not supported yet: compiling refuses it. `store` makes the
         table queryable under that name. `schema` and `key` are as in `stream`.
+
+        With `versioned`, a length of time such as "1 day", the row of the largest event time is the newest, and the table remembers for so
+        long which rows it had. A stream that joins it meets the row that was valid at the record's event time. A record that is older than
+        its key's row becomes part of the history: joins of tables and groups do not see it. One that is older than the
+        history is dropped, and counted.
+
+            rates = app.table("rates", versioned="1 day")
+            payments.join(rates, on="currency", grace="10 minutes")
         """
-        node = TableSource(topic, _schema(schema), _key(key), bootstrap, store, name=name, at=user_location())
+        history_ms = None if versioned is None else duration_ms(versioned, "history of a versioned table")
+        node = TableSource(topic, _schema(schema), _key(key), bootstrap, store, history_ms, name=name, at=user_location())
         return self._table(node, store)
 
     def global_table(

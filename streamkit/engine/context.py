@@ -59,9 +59,8 @@ class Context:
         return self.program.store(name)
 
     def table_store(self, table: str) -> Store:
-        """The store of the table that an operator takes as an input of this name."""
-        (name,) = self.program.operator(table).stores
-        return self.store(name)
+        """The store with the newest rows of the table that an operator takes as an input of this name."""
+        return self.store(self.program.operator(table).stores[0])
 
     def store_number(self, name: str) -> int:
         return self.plan.application.stores[name].number

@@ -68,10 +68,10 @@ def committed_rows(
     position = np.full(len(encoded.dictionary) + 1, -1, np.int64)
     present = values.is_valid().to_numpy(zero_copy_only=False)
     position[order.to_numpy()[present]] = np.arange(int(present.sum()))
-    return _decode(store, values.drop_null()), position[codes]
+    return decoded_rows(store, values.drop_null()), position[codes]
 
 
-def _decode(store: Store, values: pa.BinaryArray) -> pa.RecordBatch:
+def decoded_rows(store: Store, values: pa.BinaryArray) -> pa.RecordBatch:
     """Stored rows: when each was written, then its value columns."""
     timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in store.value)])
     return pa.RecordBatch.from_arrays([timestamps, *columns], names=[TIMESTAMP, *store.value.names])

@@ -100,6 +100,11 @@ class Node:
         return False
 
     @property
+    def history_kept_ms(self) -> int | None:
+        """How long a table that keeps history knows which rows it had before; None if it keeps none."""
+        return None
+
+    @property
     def has_old_values(self) -> bool:
         """Whether the rows are changes that come with the values they replace, deletions too."""
         return False

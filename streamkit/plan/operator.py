@@ -40,13 +40,14 @@ class Operator:
 
     `stage_min` is the first stage in which it can run. `ends_place` says that its rows need no place in the canonical order.
     `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
-    columns nobody reads are left out in front of it.
+    columns nobody reads are left out in front of it. `store_fields` are the fields with the names of a table's stores.
     """
 
     kind: ClassVar[str] = ""
     stage_min: ClassVar[int] = 0
     ends_place: ClassVar[bool] = False
     is_looked_up: ClassVar[bool] = False
+    store_fields: ClassVar[tuple[str, ...]] = ()
     narrows_input: ClassVar[bool] = False
     id: str
     stage: int

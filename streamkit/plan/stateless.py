@@ -37,6 +37,10 @@ class StatelessStep(Node):
     def origin(self) -> Node:
         return self.child.origin
 
+    @property
+    def history_kept_ms(self) -> int | None:
+        return self.child.history_kept_ms
+
     def short_text(self) -> str:
         return self.origin.short_text()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
-from streamkit.plan.node import GLOBAL_TABLE, STREAM, TABLE, Node, check_distinct, shortened, words
+from streamkit.plan.duration import duration_text
+from streamkit.plan.node import GLOBAL_TABLE, LATER, STREAM, TABLE, Node, check_distinct, shortened, words
 from streamkit.plan.operators.global_join import global_join
 from streamkit.plan.operators.table_join import table_join
+from streamkit.plan.operators.versioned_join import versioned_join
 from streamkit.plan.steps import Step
+from streamkit.plan.windows import Window
 
 JOIN_KINDS = ("inner", "left")
 
@@ -22,7 +25,8 @@ class Join(Node):
     A stream with the row of a table that has its key.
 
     `on` are pairs of (stream column, table column); None joins the stream's key with the table's. `suffix` is
-    appended to those of the table's columns whose names the stream has too.
+    appended to those of the table's columns whose names the stream has too. `grace_ms` is how long a record waits for late
+    changes of a versioned table.
     """
 
     kind: ClassVar[str] = "join"
@@ -31,6 +35,7 @@ class Join(Node):
     how: str = "inner"
     on: tuple[tuple[str, str], ...] | None = None
     suffix: str | None = None
+    grace_ms: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,6 +54,26 @@ class Join(Node):
         if self.on == ():
             raise TopologyError(
                 "on= is empty; expected a column's name, a list of names, or {stream column: table column}", self.at
+            )
+
+        self._check_grace()
+
+    def _check_grace(self) -> None:
+        """TopologyError if records are to wait for a table that does not know what it was at their time."""
+        if self.grace_ms is None:
+            return
+        history_ms = self.right.history_kept_ms
+        if history_ms is None:
+            raise TopologyError(
+                f"grace={duration_text(self.grace_ms)!r} makes records wait for late changes of a table, and {self.right.short_text()} "
+                "keeps no history to look them up in; expected a versioned table: app.table(topic, versioned='1 day')",
+                self.at,
+            )
+        if self.grace_ms > history_ms:
+            raise TopologyError(
+                f"the grace of {duration_text(self.grace_ms)} is longer than the history of {self.right.short_text()}, "
+                f"{duration_text(history_ms)}; expected at most that, else rows would be gone before they are looked up",
+                self.at,
             )
 
     @property
@@ -73,8 +98,15 @@ class Join(Node):
 
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
-        return f"{self.how} join {self.right.short_text()} on {on}"
+        grace = "" if self.grace_ms is None else f", grace {duration_text(self.grace_ms)}"
+        return f"{self.how} join {self.right.short_text()} on {on}{grace}"
+
+    def delay_ms(self, window: Window) -> int:
+        """Records that waited stand behind stream time by the grace."""
+        return max(super().delay_ms(window), self.grace_ms or 0)
 
     def lower(self, building: Building) -> Step:
         left = building.lower(self.left)
-        return (global_join if self.right.relation == GLOBAL_TABLE else table_join)(self, left, building)
+        if self.right.relation == GLOBAL_TABLE:
+            return global_join(self, left, building)
+        return (table_join if self.right.history_kept_ms is None else versioned_join)(self, left, building)

@@ -11,6 +11,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.project import add_widened
+from streamkit.plan.operators.versioned_table import VersionedTable, history_store
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -70,6 +71,7 @@ class Materialize(Operator):
     kind: ClassVar[str] = "materialize"
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
+    store_fields: ClassVar[tuple[str, ...]] = ("store",)
     store: str
 
     @property
@@ -95,7 +97,12 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
     name = building.store_name(table) + variant
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)))
-    operator = Materialize(f"{building.name(table)}{variant}:materialize", UNSTAGED, (rows.id,), name)
+    step_id = f"{building.name(table)}{variant}:materialize"
+    operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name)
+    if (history_ms := table.history_kept_ms) is not None:
+        history = f"{name}-history"
+        building.add_store(history_store(history, rows.schema.select(rows.key), rows.schema.select(values), history_ms))
+        operator = VersionedTable(step_id, UNSTAGED, (rows.id,), name, history, history_ms, building.streams(table))
     return building.add(replace(rows, operator=operator, at=table.at))
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, ROUNDED, STREAM, TABLE, Node, words
+from streamkit.plan.duration import duration_text
+from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
 from streamkit.plan.operators.materialize import materialized
 from streamkit.plan.program import Program
@@ -69,15 +70,26 @@ class StreamSource(SourceNode):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableSource(SourceNode):
-    """A topic read as a table: the newest row per key; `store` makes it queryable under that name."""
+    """
+    A topic read as a table: the newest row per key; `store` makes it queryable under that name.
+
+    With `history_ms` the newest row is that of the largest event time, and the table knows which rows it had so long ago.
+    """
 
     kind: ClassVar[str] = "table"
     shape: ClassVar[str] = CYLINDER
     bootstrap: bool = False
     store: str | None = None
+    history_ms: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.history_ms == 0:
+            raise TopologyError(
+                f"the history of the table {self.topic!r} is 0 long; expected versioned= with how long former rows count, such as "
+                "'1 day', or no versioned=",
+                self.at,
+            )
         if self.store is not None:
             check_name(self.store, "store")
 
@@ -86,7 +98,8 @@ class TableSource(SourceNode):
         return TABLE
 
     def text(self) -> str:
-        return super().text() + (f", store {self.store}" if self.store else "")
+        history = "" if self.history_ms is None else f", history of {duration_text(self.history_ms)}"
+        return super().text() + history + (f", store {self.store}" if self.store else "")
 
     def lower(self, building: Building) -> Step:
         """The step that keeps a table whose store has a name, even if nothing else reads it."""
@@ -98,7 +111,12 @@ class TableSource(SourceNode):
 
     @property
     def knows_old_values(self) -> bool:
-        return self.store is not None
+        """Changes of former rows replace none of the newest, so a filter of a table with history gives all deletions."""
+        return self.store is not None and self.history_ms is None
+
+    @property
+    def history_kept_ms(self) -> int | None:
+        return self.history_ms
 
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""

@@ -66,7 +66,19 @@ class TableJoin(Operator):
 
 
 def table_join(node: Join, left: Step, building: Building) -> Step:
-    """The steps of a join with a kept table: both sides widened to common types of the key, the table kept in its store."""
+    """The steps of a join with a kept table."""
+    left, kept, on, columns = kept_sides(node, left, building)
+    operator = TableJoin(building.name(node), UNSTAGED, (left.id, kept.id), node.how, on, columns)
+    schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
+    return building.add(Step(operator, schema, on, on, False, node.at))
+
+
+def kept_sides(node: Join, left: Step, building: Building) -> tuple[Step, Step, Key, Sources]:
+    """
+    Both sides widened to common types of the key, the table kept in its store.
+
+    With them the stream's columns that are compared, in the order of the table's key, and the columns of the result.
+    """
     right = building.changes(node.right)
     if right.key != right.partition_by:
         raise TopologyError(
@@ -77,7 +89,4 @@ def table_join(node: Join, left: Step, building: Building) -> Step:
     types = common_key_types(node, left.schema, on, right.schema, right.key)
     left = add_widened(left, dict(zip(on, types, strict=True)), f"{building.name(node)}:widen-stream", building)
     kept = kept_table(node.right, right, types, building)
-    columns = joined_names(node, left.schema, kept.schema, kept.key)
-    operator = TableJoin(building.name(node), UNSTAGED, (left.id, kept.id), node.how, on, columns)
-    schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
-    return building.add(Step(operator, schema, on, on, False, node.at))
+    return left, kept, on, joined_names(node, left.schema, kept.schema, kept.key)

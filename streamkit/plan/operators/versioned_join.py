@@ -1,0 +1,117 @@
+"""A stream with the row that a versioned table had for its key at the record's event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from streamkit.errors import TopologyError
+from streamkit.names import TIMESTAMP
+from streamkit.plan.building import Building
+from streamkit.plan.duration import duration_text
+from streamkit.plan.joining import Sources, joined_schema, kept_columns, read_of, sources_text
+from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operators.table_join import kept_sides
+from streamkit.plan.operators.versioned_table import ACCEPTED
+from streamkit.plan.program import Program, Store
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.windows import Windowing
+from streamkit.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from streamkit.plan.operators.join import Join
+
+
+@dataclass(frozen=True)
+class VersionedJoin(Operator):
+    """
+    Join a stream (first input) with a versioned table (second input) as of each record's event time.
+
+    `on` are the stream's columns, in the order of the table's key columns; `columns` is what the result holds. With `grace_ms`
+    records wait in the store `waiting` until stream time, that of the inputs `streams`, is so far past them.
+    """
+
+    kind: ClassVar[str] = "versioned_join"
+    stage_min: ClassVar[int] = 1
+    how: str  # inner or left
+    on: Key
+    columns: Sources
+    grace_ms: int | None
+    waiting: str
+    streams: tuple[int, ...]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return () if self.grace_ms is None else (self.waiting,)
+
+    @property
+    def longest_wait_ms(self) -> int:
+        return self.grace_ms or 0
+
+    @property
+    def windowing(self) -> Windowing | None:
+        return None if self.grace_ms is None else Windowing(0, 1, self.grace_ms, self.streams, self.waiting)
+
+    @property
+    def closing(self) -> Windowing | None:
+        """Records are due at any millisecond."""
+        return None if self.grace_ms is None else Windowing(0, 1, 0, self.streams, self.waiting)
+
+    def exchange(self, place: int, rows: Step) -> Exchange | None:
+        return Exchange(self.on, self.how == "left") if place == 0 else None
+
+    def looks_up(self, place: int) -> bool:
+        return place == 1
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key:
+        return self.on
+
+    def rekeys(self, before: Key, after: Key) -> bool:
+        return before != after
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        """All columns if records wait: what a store holds must not depend on who reads the result today."""
+        if place or self.grace_ms is not None:
+            return frozenset(rows.names)
+        return read_of("left", self.columns, needed) | frozenset(self.on)
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        kept = kept_columns(self.columns, needed)
+        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+
+    def text(self) -> str:
+        inputs = ", ".join(map(str, self.streams))
+        grace = "" if self.grace_ms is None else f", grace {duration_text(self.grace_ms)}, stream time of input {inputs}"
+        return f"versioned join: {self.how}, on {listed(self.on)}{grace}, gives {sources_text(self.columns)}"
+
+    def faults(self, program: Program) -> list[str]:
+        kept = {store.name for store in program.stores if store.stage == self.stage}
+        return [f"{self.id} has no store {name!r} in its stage" for name in self.stores if name not in kept]
+
+
+def versioned_join(node: Join, left: Step, building: Building) -> Step:
+    """The steps of a join with a versioned table, and the store of the records that wait."""
+    if node.grace_ms is not None and node.left.depends_on_cut:
+        raise TopologyError(
+            "which records of emit('latest') wait for a table would depend on how the input is cut into epochs; "
+            "expected emit('every') or emit('final') before join, or a join without grace=",
+            node.at,
+        )
+    left, kept, on, columns = kept_sides(node, left, building)
+    name = building.name(node)
+    operator = VersionedJoin(
+        name, UNSTAGED, (left.id, f"{kept.id}{PORT}{ACCEPTED}"), node.how, on, columns,
+        node.grace_ms, f"{name}-waiting", building.streams(node.left),
+    )  # fmt: skip
+    if node.grace_ms is not None:
+        building.add_store(_waiting_store(operator, left.schema, node.grace_ms))
+    schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
+    return building.add(Step(operator, schema, on, on, False, node.at))
+
+
+def _waiting_store(operator: VersionedJoin, schema: Schema, grace_ms: int) -> Store:
+    """The store of the records that wait: lists by their time and key."""
+    values = [Column(one.name, f"array<{one.type}>", False) for one in schema if one.name not in operator.on]
+    columns = (Column(TIMESTAMP, "array<bigint>", False), *values)
+    return Store(operator.waiting, 0, UNSTAGED, schema.select(operator.on), Schema(columns), 1, max(grace_ms, 1), "window")
