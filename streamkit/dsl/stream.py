@@ -12,6 +12,7 @@ from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.split import Split
+from streamkit.dsl.windows import Duration
 from streamkit.errors import TopologyError
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.expression import Call, Expression, Literal

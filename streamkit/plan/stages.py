@@ -86,7 +86,7 @@ def _with_own_tables(plan: Plan, stages: dict[str, int]) -> Plan:
 def _with_copy(plan: Plan, table: Step, joins: list[Step]) -> Plan:
     names = {store: f"{store}-for-{joins[0].id}" for store in table.operator.stores}
     fields = {field: names[getattr(table.operator, field)] for field in table.operator.store_fields}
-    copy = with_operator(table, id=f"{table.id}-for-{joins[0].id}", **fields)
+    copy = with_operator(with_operator(table, None, **fields), id=f"{table.id}-for-{joins[0].id}")
     copies = [replace(one, name=names[one.name]) for one in plan.stores if one.name in names]
     changed = {join.id: with_operator(join, inputs=_with_input(join, table.id, copy.id)) for join in joins}
     steps = [changed.get(step.id, step) for step in plan.steps]
