@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices, committed_rows, with_changes
+from streamkit.engine.joining import Indices, committed_rows, newest_at, with_changes
+from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
@@ -30,6 +31,21 @@ def replaced_rows(store: Store, changes: pa.RecordBatch, context: Context) -> tu
     keys = encode_keys([changes[name] for name in store.key.names])
     committed, found = committed_rows(store, changes, store.key.names, keys, context)
     return with_changes(store, committed, found, changes, previous_of_key(keys))
+
+
+def rows_before(
+    store: Store, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
+) -> tuple[pa.RecordBatch, Indices]:
+    """As `replaced_rows`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
+    keys = encode_keys([rows[name] for name in store.key.names])
+    committed, found = committed_rows(store, rows, store.key.names, keys, context)
+    if changes is None or not changes.num_rows:
+        return committed, found
+    changed_keys = encode_keys([changes[name] for name in store.key.names])
+    newest = newest_at(rows, keys, changes, changed_keys)
+    own, others = place_ranks(rows, changes)
+    is_itself = (newest >= 0) & (others[newest] == own)
+    return with_changes(store, committed, found, changes, np.where(is_itself, previous_of_key(changed_keys)[newest], newest))
 
 
 def previous_of_key(keys: pa.BinaryArray) -> Indices:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.changes import old_and_new, replaced_rows
+from streamkit.engine.changes import old_and_new, replaced_rows, rows_before
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.plan.operators.old_values import OldValues
@@ -15,8 +15,8 @@ from streamkit.plan.operators.old_values import OldValues
 @kernel(OldValues)
 def old_values(operator: OldValues, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
     """Two rows for each change, in the order of the changes."""
-    (changes,) = inputs
+    changes, *newer = inputs
     assert changes is not None
     store = context.table_store(operator.inputs[0])
-    table, replaced = replaced_rows(store, changes, context)
+    table, replaced = rows_before(store, changes, newer[0], context) if newer else replaced_rows(store, changes, context)
     return old_and_new(changes, {name: table[name] for name in store.value.names if name in changes.schema.names}, replaced)

@@ -130,8 +130,9 @@ class EmitOldNode(EmitNode):
         return f"emit {self.mode}, with old values"
 
     def lower(self, building: Building) -> Step:
-        rows = old_and_new(self.child, building)
-        skips = any(step.may_delete for step in steps_above_origin(self.child))
+        """As in Kafka Streams, changes of a table with history that replace no row come too, filtered ones as deletions."""
+        rows = old_and_new(self.child, building, with_former=self.mode == "every")
+        skips = self.child.history_kept_ms is None and any(step.may_delete for step in steps_above_origin(self.child))
         values = tuple(name for name in rows.schema.names if name not in rows.key)
         return net_changes(rows, building.name(self), self.mode, skips, values, self.at, building)
 

@@ -8,11 +8,14 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.node import Node
-from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operator import PORT, Names, Operator
 from streamkit.plan.operators.materialize import kept_table
+from streamkit.plan.operators.versioned_table import ACCEPTED
 from streamkit.plan.stateless import steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
+
+WITH_FORMER = "-with-former"
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class OldValues(Operator):
     """
     Each change of a kept table as two rows at its place: the row it replaces, then the new one.
 
-    A row that is not there is a deletion. So stateless steps work on both alike, and no row loses its partner.
+    A row that is not there is a deletion. So stateless steps work on both alike, and no row loses its partner. Of a table with history the
+    first input may be all its changes, those out of order too; the second is then those that came in order, which replace rows.
     """
 
     kind: ClassVar[str] = "old_values"
@@ -41,15 +45,21 @@ class OldValues(Operator):
         return "old values: each change as the row it replaces and the new one"
 
 
-def old_and_new(table: Node, building: Building) -> Step:
-    """The step that gives each change of a table as two rows; the stateless steps above its origin take both."""
-    rows = table.origin.old_and_new(building) or _of_kept_table(table.origin, building)
+def old_and_new(table: Node, building: Building, with_former: bool = False) -> Step:
+    """
+    The step that gives each change of a table as two rows; the stateless steps above its origin take both.
+
+    `with_former` asks for changes of former rows, too, if the table has history.
+    """
+    with_former = with_former and table.history_kept_ms is not None
+    rows = table.origin.old_and_new(building) or _of_kept_table(table.origin, building, with_former)
     for above in steps_above_origin(table):
-        rows = building.add(above.step(rows, f"{building.name(above)}:old-and-new", building.analyzer))
+        step_id = f"{building.name(above)}:old-and-new{WITH_FORMER if with_former else ''}"
+        rows = building.add(above.step(rows, step_id, building.analyzer))
     return rows
 
 
-def _of_kept_table(table: Node, building: Building) -> Step:
+def _of_kept_table(table: Node, building: Building, with_former: bool) -> Step:
     changes = building.changes(table)
     if changes.key != changes.partition_by:
         raise TopologyError(
@@ -57,5 +67,8 @@ def _of_kept_table(table: Node, building: Building) -> Step:
             table.at,
         )
     kept = kept_table(table, changes, tuple(changes.schema[name].type for name in changes.key), building)
-    operator = OldValues(f"{building.name(table)}:old-values", UNSTAGED, (kept.id,), kept.key)
+    step_id, inputs = f"{building.name(table)}:old-values", (kept.id,)
+    if with_former:
+        step_id, inputs = f"{step_id}{WITH_FORMER}", (f"{kept.id}{PORT}{ACCEPTED}", kept.id)
+    operator = OldValues(step_id, UNSTAGED, inputs, kept.key)
     return building.add(replace(kept, operator=operator))

@@ -1,0 +1,230 @@
+"""Tables with history: which row is the newest, what a stream meets as of its records' times, who ignores what came out of order."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.compile import compile
+from streamkit.errors import ConfigError, TopologyError
+from streamkit.log.log import Log
+from streamkit.plan.program import Program
+from streamkit.testing import TopologyTestDriver
+from tests.engine.engine_run import Run, append, execute, fresh_log, metric, stored, table_rows, waiting, written
+from tests.engine.operators.versioned_by_hand import JoinByHand, Result
+from tests.engine.reference import canonical_order
+
+HISTORY = 24
+CUTS = [
+    Run(tasks=1),
+    Run(tasks=1, records_max=1),
+    Run(tasks=2, records_max=17, splits=3),
+    Run(tasks=3, records_max=3, splits=2),
+    Run(tasks=7, splits=3),
+    Run(tasks=7, records_max=31, drain=False),
+]
+NAMES = [f"{run.tasks}-{run.records_max}" for run in CUTS]
+
+
+@pytest.mark.parametrize("run", CUTS, ids=NAMES)
+@pytest.mark.parametrize(("how", "grace"), [("left", None), ("inner", 9), ("left", HISTORY), ("left", 0)])
+def test_results_are_those_of_the_rules(how: str, grace: int | None, run: Run) -> None:
+    """On random data the results of each key, in order, and the newest rows are those by hand, whatever the tasks and cuts."""
+    for seed in range(2 if run.records_max == 1 else 4):
+        with fresh_log() as log:
+            fill(log, seed, 8 if run.records_max == 1 else 40)
+            program = compile(joined(how, grace), log)
+            execute(log, program, run)
+            expected = by_hand(log, program, how, grace)
+            if run.drain:
+                expected.advance(expected.now + (grace or 0))
+            assert by_key(results(log)) == by_key(expected.results)
+            assert {row["k"]: row["v"] for row in stored(log, "app", "kept")} == expected.table.newest()
+            assert metric(log, "app", "late") == expected.table.late
+            changes = [(e.row["k"], None if e.deleted else e.row["v"], e.timestamp) for e in written(log, "changes")]
+            assert by_key(changes) == by_key(expected.changes)
+
+
+@pytest.mark.parametrize("run", CUTS, ids=NAMES)
+def test_joins_of_tables_and_groups_take_what_came_in_order(run: Run) -> None:
+    """A joined table and the counts of groups are those of the newest rows; what came out of order has no part in them."""
+    with fresh_log() as log:
+        fill(log, 5, 10 if run.records_max == 1 else 40)
+        app = sk.Topology("app")
+        table = app.table("t", versioned=f"{HISTORY} ms")
+        other = app.table("s", store="other")
+        table.join(other, how="outer", store="both")
+        table.group_by(rest=F.col("v") % 3).count().to("counts")
+        program = compile(app, log)
+        execute(log, program, run)
+        newest = by_hand(log, program, "left", None).table.newest()
+        others = {row["k"]: row["w"] for row in stored(log, "app", "other")}
+        expected = {key: (newest.get(key), others.get(key)) for key in {*newest, *others}}
+        assert {row["k"]: (row["v"], row["w"]) for row in stored(log, "app", "both")} == expected
+        counts = {key[0]: row["count"] for key, row in table_rows(log, "counts").items() if row["count"]}
+        assert counts == {rest: sum(v % 3 == rest for v in newest.values()) for rest in {v % 3 for v in newest.values()}}
+
+
+@pytest.mark.parametrize("run", CUTS, ids=NAMES)
+def test_a_filter_of_the_table_has_history_too(run: Run) -> None:
+    """A record meets the filtered row as of its time: where the row of that time is not kept, it meets none."""
+    with fresh_log() as log:
+        fill(log, 7, 8 if run.records_max == 1 else 40)
+        app = sk.Topology("app")
+        table = app.table("t", versioned=f"{HISTORY} ms").filter("v % 2 = 0").with_columns(v=F.col("v") * 10)
+        app.stream("s").join(table, how="left").to("out")
+        program = compile(app, log)
+        execute(log, program, run)
+        met = by_hand(log, program, "left", None).results
+        expected = [(k, w, None if v is None or v % 2 else v * 10, ts) for k, w, v, ts in met]
+        assert by_key(results(log)) == by_key(expected)
+
+
+@pytest.mark.parametrize("grace", [None, 9])
+def test_other_tasks_take_over(grace: int | None) -> None:
+    """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
+    with fresh_log() as log:
+        fill(log, 11, 10)
+        program = compile(joined("left", grace), log)
+        topics = topics_of(program)
+        expected = JoinByHand("left", HISTORY, grace, topics.index("t"))
+        since: dict[str, dict[int, int]] = {}
+        reached: dict[int, int] = {}
+        random = np.random.default_rng(3)
+        for generation, tasks in enumerate((2, 5, 1, 7)):
+            if generation == 2:
+                shutil.rmtree(f"{log.root}/stores")
+            execute(log, program, Run(tasks=tasks, records_max=9, drain=False))
+            records = canonical_order(waiting(log, topics, since), reached)
+            expected.run(records)
+            for record in records:
+                reached[record.input] = max(reached.get(record.input, record.order), record.order)
+            since = {topic: dict(log.end_offsets(topic)) for topic in topics}
+            for topic in topics:
+                append(log, topic, rows(random, topic, 10, max(reached.values()) - 10))
+        assert by_key(results(log)) == by_key(expected.results)
+        assert {row["k"]: row["v"] for row in stored(log, "app", "kept")} == expected.table.newest()
+
+
+def test_what_is_older_than_the_history_leaves_the_store() -> None:
+    """Former rows and records that waited are gone once time has moved on, from the changelog too; the newest row stays."""
+    with fresh_log() as log:
+        fill(log, 1, 40)
+        program = compile(joined("left", 9), log)
+        execute(log, program, Run(drain=False))
+        assert stored(log, "app", "kept-history")
+        assert stored(log, "app", "join-waiting")
+        kept = {row["k"]: row["v"] for row in stored(log, "app", "kept")}
+        append(log, "t", [{"k": "z", "v": 1, "ts": 1_000_000}])
+        append(log, "s", [{"k": "z", "w": 1, "ts": 1_000_000}])
+        execute(log, program, Run())
+
+        shutil.rmtree(f"{log.root}/stores")
+        assert stored(log, "app", "kept-history") == stored(log, "app", "join-waiting") == []
+        assert {row["k"]: row["v"] for row in stored(log, "app", "kept")} == {**kept, "z": 1}
+
+
+@pytest.mark.parametrize("options", [{"batching": "one"}, {"batching": "all", "tasks": 3}])
+def test_one_key_at_a_glance(options: dict[str, Any]) -> None:
+    """A late change counts for the records that wait; one that came at once has met what was known."""
+    app = sk.Topology("app")
+    rates = app.table("rates", schema="c string, rate int", key="c", versioned="1 second")
+    app.stream("paid", schema="c string, n int", key="c").join(rates, grace="10 ms").to("out")
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("rates", {"c": "e", "rate": 1}, timestamp=0)
+        driver.pipe("paid", {"c": "e", "n": 1}, timestamp=5)
+        driver.pipe("rates", {"c": "e", "rate": 2}, timestamp=4)
+        driver.pipe("paid", {"c": "e", "n": 2}, timestamp=15)
+        assert [(row["n"], row["rate"]) for row in driver.read("out")] == [(1, 2)]
+        driver.drain()
+        assert [(row["n"], row["rate"]) for row in driver.read("out")] == [(2, 2)]
+
+
+def test_what_is_refused_points_at_the_line() -> None:
+    """A grace needs a table with history that is as long; two streams have theirs in the window; a history has a length."""
+    app = sk.Topology("app")
+    stream, plain = app.stream("s", schema="k string, w int", key="k"), app.table("p", schema="k string, v int", key="k")
+    versioned = app.table("t", schema="k string, v int", key="k", versioned="1 minute")
+    with pytest.raises(
+        TopologyError, match=r"keeps no history .*expected a versioned table: app\.table\(topic, versioned="
+    ) as caught:
+        stream.join(plain, grace="1 second")
+    assert caught.value.at is not None and caught.value.at.file.endswith("test_versioned_table.py")
+    with pytest.raises(TopologyError, match="the grace of 2 minutes is longer than the history of table t, 1 minute"):
+        stream.join(versioned.filter("v > 1"), grace="2 minutes")
+    with pytest.raises(TopologyError, match=r"expected within=sk\.within\(…, grace=…\), and no grace="):
+        stream.join(stream, within=sk.within("1 s", grace="0 s"), grace="1 second")
+    with pytest.raises(TopologyError, match="the history of the table 't' is 0 long"):
+        app.table("t", versioned="0 s")
+    with pytest.raises(ConfigError, match="history of a versioned table"):
+        app.table("t", versioned="-1 day")
+
+
+def test_newest_results_do_not_wait() -> None:
+    """Which rows emit('latest') gives depends on the cut, so a join with grace refuses them."""
+    app = sk.Topology("app")
+    stream = app.stream("s", schema="k string, w int", key="k")
+    table = app.table("t", schema="k string, v int", key="k", versioned="1 minute")
+    stream.group_by_key().count().emit("latest").join(table, grace="1 second").to("out")
+    with pytest.raises(TopologyError, match=r"emit\('latest'\) wait for a table would depend on how the input is cut"):
+        compile(app)
+
+
+def joined(how: str, grace: int | None) -> sk.Topology:
+    """The stream joined with the table, and the table's changes."""
+    app = sk.Topology("app")
+    table = app.table("t", versioned=f"{HISTORY} ms", store="kept")
+    more = {} if grace is None else {"grace": f"{grace} ms"}
+    app.stream("s").join(table, how=how, name="join", **more).to("out")
+    table.to_stream().to("changes")
+    return app
+
+
+def fill(log: Log, seed: int, count: int) -> None:
+    """The topics of the stream and of the table, with random rows."""
+    random = np.random.default_rng(seed)
+    for topic, value, partitions in (("s", "w", 2), ("t", "v", 3)):
+        log.create_topic(topic, f"k string, {value} bigint", key="k", partitions=partitions)
+        for _ in range(3):
+            append(log, topic, rows(random, topic, count, int(random.integers(-10, 60))))
+
+
+def rows(random: np.random.Generator, topic: str, count: int, first_ms: int) -> list[dict[str, Any]]:
+    """Rows of few keys, with ties, late ones, nulls and tombstones."""
+    times = first_ms + np.cumsum(random.choice([0, 0, 1, 2, 5], count)) - random.choice([0, 0, 0, 1, 4, 20, 40], count)
+    keys = random.choice(np.array(["a", "b", "c", None], object), count, p=[0.4, 0.3, 0.25, 0.05])
+    name = {"s": "w", "t": "v"}[topic]
+    return [
+        {"k": key, name: int(random.integers(1000)), "ts": int(time), "deleted": key is not None and random.random() < 0.15}
+        for key, time in zip(keys, times, strict=True)
+    ]
+
+
+def by_hand(log: Log, program: Program, how: str, grace: int | None) -> JoinByHand:
+    topics = topics_of(program)
+    expected = JoinByHand(how, HISTORY, grace, topics.index("t"))
+    expected.run(canonical_order(waiting(log, topics)))
+    return expected
+
+
+def topics_of(program: Program) -> list[str]:
+    """The topics in the order of the inputs, which is that of records whose order keys are equal."""
+    return [source.topic for source in program.inputs]
+
+
+def results(log: Log) -> list[Result]:
+    return [(e.row["k"], e.row["w"], e.row["v"], e.timestamp) for e in written(log, "out")]
+
+
+def by_key(found: Sequence[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
+    """The rows of each key in their order; those without a key have none."""
+    lists: dict[Any, list[tuple[Any, ...]]] = {}
+    for row in found:
+        lists.setdefault(row[0], []).append(row)
+    return {key: sorted(some) if key is None else some for key, some in lists.items()}
