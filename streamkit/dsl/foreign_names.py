@@ -31,6 +31,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "transform": 'process(processor, schema="column type")', "flat_transform": 'process(processor, schema="column type")',
         "flat_transform_values": 'process_values(processor, schema="column type")',
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
+        **dict.fromkeys(("temporal_join", "asof_join", "as_of_join"), 'join(table), of a table(topic, versioned="1 day")'),
         **dict.fromkeys(("interval_join", "window_join"), 'join(stream, within=sk.within("5 s", grace="0 s"))'),
     },
     "Table": _OF_BOTH | {
@@ -59,6 +60,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "to": "aggregate(initial, schema), and then to(topic)",
     },
     "Topology": {
+        **dict.fromkeys(("versioned_table", "temporal_table"), 'table("topic", versioned="1 day")'),
         "topic": 'stream("topic")', "source": 'stream("topic")', "read_stream": 'stream("topic")', "add_source": 'stream("topic")', "agent": 'stream("topic")',
         "run": "sk.run(topology)", "start": "sk.run(topology)", "main": "sk.main(topology)", "build": "sk.compile(topology)", "show": "describe()",
         "to_string": "describe()", "add_state_store": "add_store(sk.key_value_store(…))", "add_processor": "stream(topic).process(…)",

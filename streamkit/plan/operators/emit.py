@@ -82,10 +82,11 @@ class EmitNode(Node):
         The port of the table's operator, then the stateless steps above the table.
 
         A filter gives a deletion for every row that it does not keep. Where the old values of its table are known it gives none for a key
-        that had no row before, as in Kafka Streams. Newest rows may be deletions of what was not there, whatever else is asked for.
+        that had no row before, as in Kafka Streams, unless the table has history. Newest rows may be deletions of what was not there,
+        whatever else is asked for.
         """
         origin, steps = self.child.origin, steps_above_origin(self.child)
-        may_delete = self.mode == "every" and any(above.may_delete for above in steps)
+        may_delete = self.mode == "every" and origin.history_kept_ms is None and any(above.may_delete for above in steps)
         if may_delete and (OLD_AND_NEW in building.modes_of(origin) or origin.tells_old_values(building)):
             return net_changes(old_and_new(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(origin)

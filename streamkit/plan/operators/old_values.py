@@ -67,8 +67,8 @@ def _of_kept_table(table: Node, building: Building, with_former: bool) -> Step:
             table.at,
         )
     kept = kept_table(table, changes, tuple(changes.schema[name].type for name in changes.key), building)
-    step_id, inputs = f"{building.name(table)}:old-values", (kept.id,)
+    step_id = f"{building.name(table)}:old-values"
+    operator = OldValues(step_id, UNSTAGED, (kept.id,), kept.key)
     if with_former:
-        step_id, inputs = f"{step_id}{WITH_FORMER}", (f"{kept.id}{PORT}{ACCEPTED}", kept.id)
-    operator = OldValues(step_id, UNSTAGED, inputs, kept.key)
+        operator = OldValues(f"{step_id}{WITH_FORMER}", UNSTAGED, (f"{kept.id}{PORT}{ACCEPTED}", kept.id), kept.key)
     return building.add(replace(kept, operator=operator))
