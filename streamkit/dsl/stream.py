@@ -305,15 +305,17 @@ class Stream(ForeignNames):
         """
         return self._step(RepartitionNode(self.node, partitions, name=name, at=user_location()))
 
-    def to_table(self, store: str | None = None, *, name: str | None = None) -> Table:
+    def to_table(self, store: str | None = None, *, versioned: Duration | None = None, name: str | None = None) -> Table:
         """
         Read the stream as a table: the newest record per key, in the order of the stream; a tombstone deletes its key.
 
-        Records with a null key are dropped, and counted. `store` makes the table queryable under that name.
+        Records with a null key are dropped, and counted. `store` makes the table queryable under that name. With `versioned`, a length of
+        time, the table has history, as that of a topic has (`Topology.table`).
 
             orders.select_key("customer").to_table(store="last_orders")
         """
-        return self.topology._table(ToTable(self.node, store, name=name, at=user_location()), store)
+        history_ms = None if versioned is None else duration_ms(versioned, "history of a versioned table")
+        return self.topology._table(ToTable(self.node, store, history_ms, name=name, at=user_location()), store)
 
     def process(
         self,

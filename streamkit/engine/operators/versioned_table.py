@@ -80,7 +80,7 @@ def _record(history: History, keys: Keys, versions: Versions) -> None:
     """
     Write what the epoch's versions change, among all versions of their keys.
 
-    A version moves when its validity ends earlier or later than before. Every list that one comes to or goes from is written anew.
+    A version moves when its validity ends earlier or later than before. Every list that one comes to or goes from is written again.
     """
     last = np.append((versions.codes[1:] != versions.codes[:-1]) | (versions.times[1:] != versions.times[:-1]), True)[
         : len(versions)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
+from streamkit.plan.duration import duration_text
+from streamkit.plan.node import CYLINDER, LATER, TABLE, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.versioned_table import VersionedTable, history_store
@@ -19,15 +20,21 @@ from streamkit.schema import Schema
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ToTable(Node):
-    """A stream read as a table: the newest record per key, in the order of the stream; a tombstone deletes."""
+    """
+    A stream read as a table: the newest record per key, in the order of the stream; a tombstone deletes.
+
+    With `history_ms` the newest record is that of the largest event time, and the table knows which rows it had so long ago.
+    """
 
     kind: ClassVar[str] = "to_table"
     shape: ClassVar[str] = CYLINDER
     child: Node
     store: str | None = None
+    history_ms: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_history(self.history_ms, self)
         if self.store is not None:
             check_name(self.store, "store")
 
@@ -47,8 +54,12 @@ class ToTable(Node):
     def keeps_store(self) -> bool:
         return True
 
+    @property
+    def history_kept_ms(self) -> int | None:
+        return self.history_ms
+
     def text(self) -> str:
-        return "to table" + (f", store {self.store}" if self.store else "")
+        return "to table" + history_text(self.history_ms) + (f", store {self.store}" if self.store else "")
 
     def lower(self, building: Building) -> Step:
         """The step that keeps the records."""
@@ -62,6 +73,21 @@ class ToTable(Node):
                 "to_table() keeps the newest record per key, and the stream has none; expected select_key(…) before", self.at
             )
         return replace(rows, table=True)
+
+
+def check_history(history_ms: int | None, table: Node) -> None:
+    """TopologyError if a table is to keep a history that has no length."""
+    if history_ms == 0:
+        raise TopologyError(
+            f"the history of the table {table.subject!r} is 0 long; expected versioned= with how long former rows count, such as "
+            "'1 day', or no versioned=",
+            table.at,
+        )
+
+
+def history_text(history_ms: int | None) -> str:
+    """How much history a table keeps, as a part of what it is."""
+    return "" if history_ms is None else f", history of {duration_text(history_ms)}"
 
 
 @dataclass(frozen=True)

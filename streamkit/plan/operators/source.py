@@ -9,10 +9,9 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
-from streamkit.plan.operators.materialize import materialized
+from streamkit.plan.operators.materialize import check_history, history_text, materialized
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Schema
@@ -84,12 +83,7 @@ class TableSource(SourceNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.history_ms == 0:
-            raise TopologyError(
-                f"the history of the table {self.topic!r} is 0 long; expected versioned= with how long former rows count, such as "
-                "'1 day', or no versioned=",
-                self.at,
-            )
+        check_history(self.history_ms, self)
         if self.store is not None:
             check_name(self.store, "store")
 
@@ -98,8 +92,7 @@ class TableSource(SourceNode):
         return TABLE
 
     def text(self) -> str:
-        history = "" if self.history_ms is None else f", history of {duration_text(self.history_ms)}"
-        return super().text() + history + (f", store {self.store}" if self.store else "")
+        return super().text() + history_text(self.history_ms) + (f", store {self.store}" if self.store else "")
 
     def lower(self, building: Building) -> Step:
         """The step that keeps a table whose store has a name, even if nothing else reads it."""

@@ -166,6 +166,22 @@ def test_changes_out_of_order_come_with_the_row_that_stays() -> None:
             assert not [row for row in driver.read("latest") if row["v"] is not None]
 
 
+@pytest.mark.parametrize("run", [Run(), Run(tasks=3, records_max=40)], ids=["1", "3"])
+def test_a_stream_becomes_a_table_with_history(run: Run) -> None:
+    """Behind to_table all is as with the table of a topic: computed rows have versions, too."""
+    with fresh_log() as log:
+        fill(log, 9, 30)
+        app = sk.Topology("app")
+        table = app.stream("t").repartition().to_table("kept", versioned=f"{HISTORY} ms")
+        app.stream("s").join(table, how="left", grace="5 ms").to("out")
+        program = compile(app, log)
+        execute(log, program, run)
+        expected = by_hand(log, program, "left", 5)
+        expected.advance(expected.now + 5)
+        assert by_key(results(log)) == by_key(expected.results)
+        assert {row["k"]: row["v"] for row in stored(log, "app", "kept")} == expected.table.newest()
+
+
 def test_a_grace_of_zero_is_none() -> None:
     """No record waits longer than until it is there, so all is as without a grace."""
     found = []
