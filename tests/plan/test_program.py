@@ -45,6 +45,8 @@ from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
+from streamkit.plan.operators.versioned_join import VersionedJoin
+from streamkit.plan.operators.versioned_table import VersionedTable
 from streamkit.plan.operators.write import Write
 from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
@@ -131,6 +133,8 @@ OTHERS = (
     FunctionSlidingAggregate("fw", 1, ("x",), (("k",),), "s", CALL, (CALL,), None, ("final",), WINDOW),
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
+    VersionedTable("v", 1, ("x",), "s", "h", 5, (0,)),
+    VersionedJoin("vj", 1, ("a", "v#every"), "left", ("k",), (("k", "left.k"),), None, "w", (0, 1)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
     Subscribe("u", 1, ("m",), "left", ("k",), ("f",)),
     ForeignKeyJoin("f", 2, ("u", "m"), "inner", ("k",), ("f",), "s", (("k", "left.k"),)),
