@@ -77,6 +77,18 @@ def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replace
     return pa.RecordBatch.from_arrays(both, names=list(old)).take(pa.array(turns))
 
 
+def old_and_new_of_windows(changes: pa.RecordBatch, stored: Mapping[str, pa.Array], windows: Indices) -> pa.RecordBatch:
+    """
+    Changes of windows as `old_and_new`: each replaces the one of its window before it, else what was stored.
+
+    `stored` has the values of stored windows; `windows` numbers the windows, those of the stored values first, then those of the changes.
+    """
+    replaced = previous_of_code(windows)[len(windows) - changes.num_rows :]
+    is_gone = np.concatenate([np.zeros(len(windows) - changes.num_rows, bool), deletions_of(changes)])
+    values = {name: pa.concat_arrays([column, changes[name].cast(column.type)]) for name, column in stored.items()}
+    return old_and_new(changes, values, np.where(is_gone[replaced], -1, replaced))
+
+
 def old_of(pairs: pa.RecordBatch) -> pa.RecordBatch:
     """The old rows of changes that are two rows each."""
     return pairs.take(pa.array(np.arange(0, pairs.num_rows, 2)))

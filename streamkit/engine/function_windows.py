@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place
+from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.sequential import Functions, State, StateRows, Value, is_deleted, timestamps_of
@@ -23,6 +24,7 @@ from streamkit.engine.window_state import Changes, Keys, Numbers, WindowState, k
 from streamkit.engine.windows import stream_times
 from streamkit.errors import EvaluationError
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.state.layout import Listed, encode_lists
 
@@ -66,7 +68,7 @@ class Changed:
     groups: pa.RecordBatch
     keys: Keys
     listed: Listed
-    stored: frozenset[Window]
+    stored: Mapping[Window, State]
     changes: list[Change]
     newest: dict[Window, State] = field(default_factory=dict)
 
@@ -114,7 +116,7 @@ def given_rows(epoch: Epoch, groups: pa.RecordBatch, meets: Callable[[Listed, Nu
 
 def changed(given: Given, changes: list[Change]) -> Changed:
     """What rows changed."""
-    return Changed(given.groups, given.keys, given.listed, frozenset(given.stored), changes)
+    return Changed(given.groups, given.keys, given.listed, given.stored, changes)
 
 
 def blaming(
@@ -139,6 +141,8 @@ def emitted(epoch: Epoch, made: Changed | None) -> dict[str, pa.RecordBatch | No
     results: dict[str, pa.RecordBatch | None] = dict.fromkeys(modes)
     if made is not None and "every" in modes:
         results["every"] = _every(epoch, made)
+    if made is not None and OLD_AND_NEW in modes:
+        results[OLD_AND_NEW] = _old_and_new(epoch, made)
     if made is not None and "latest" in modes:
         results["latest"] = _latest(epoch, made)
     if "final" in modes:
@@ -153,6 +157,15 @@ def _every(epoch: Epoch, made: Changed) -> pa.RecordBatch:
     at = made.groups.take(pa.array(causes)).select(list(place_columns(made.groups)))
     place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
     return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
+
+
+def _old_and_new(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+    """Each change as two rows: what its window was before it, then itself."""
+    numbers_of: dict[Window, int] = {}
+    windows = (*made.stored, *(change.window for change in made.changes))
+    codes = np.array([numbers_of.setdefault(window, len(numbers_of)) for window in windows], np.int64)
+    before = epoch.state_rows.arrays(list(made.stored.values()))
+    return old_and_new_of_windows(_every(epoch, made), before, codes)
 
 
 def _latest(epoch: Epoch, made: Changed) -> pa.RecordBatch:

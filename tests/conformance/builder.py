@@ -65,7 +65,8 @@ class Builder:
         place, topic = self.places[output["node"]], f"out-{output['name']}"
         handle = place.handle
         if isinstance(handle, Table):
-            handle = handle.emit("every", old=True) if sends_old(self.case, output) else handle.to_stream()
+            with_old = sends_old(self.case, output) or _is_kept_filter(self.case, output["node"])
+            handle = handle.emit("every", old=True) if with_old else handle.to_stream()
         handle.to(topic)
         return topic
 
@@ -298,6 +299,13 @@ class Builder:
         foreign_key = F.udf(functions.foreign_key(node["fk_fn"]), right.key)("v")
         table, store = right.handle.rename(k="other_k", v="other_v"), node["id"] if "store" in node else None
         return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"], store=store)
+
+
+def _is_kept_filter(case: Json, name: str) -> bool:
+    """Whether a node is a filter with a store: Kafka Streams then deletes only what was there."""
+    return any(
+        "store" in node for node in case["topology"]["nodes"] if node["id"] == name and node["op"] in ("filter", "filter_not")
+    )
 
 
 def sends_old(case: Json, output: Json) -> bool:

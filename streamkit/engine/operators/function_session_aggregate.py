@@ -39,7 +39,7 @@ def function_session_aggregate(
     if arrived is not None:
         before, _ = epoch.times
         horizon = before if before == NO_TIME else before - epoch.wait_ms + 1
-        given = given_rows(epoch, arrived.groups, lambda listed, codes, times: listed.ends > horizon)
+        given = given_rows(epoch, arrived.groups, lambda listed, codes, times: listed.ends >= horizon)
         made = changed(given, _changes(epoch, arrived, given))
     keep(epoch, made)
     return emitted(epoch, made)

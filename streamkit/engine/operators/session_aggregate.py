@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place, moves_time
+from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.lineage import NONE, Numbers
@@ -29,6 +30,7 @@ from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, k
 from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.state.layout import Listed, encode_lists
 from streamkit.state.row import encode_rows
@@ -46,8 +48,8 @@ def session_aggregate(operator: SessionAggregate, inputs: Sequence[Rows], contex
         made = _made(epoch, batch) if batch.num_rows else None
     if made is not None:
         context.count("late", operator.id, int(made.sessions.is_late.sum()))
-        if "every" in operator.modes:
-            results["every"] = _every(epoch, made)
+        if epoch.gives_each:
+            results |= _each(epoch, made)
         if "latest" in operator.modes:
             results["latest"] = _latest(epoch, made)
     if "final" in operator.modes:
@@ -63,9 +65,14 @@ class _Epoch(WindowState):
     operator: SessionAggregate
 
     @property
+    def gives_each(self) -> bool:
+        """Whether the sessions after each row are given."""
+        return "every" in self.operator.modes or OLD_AND_NEW in self.operator.modes
+
+    @property
     def is_each_needed(self) -> bool:
         """Whether the sessions after each row are needed: if they are given, or their values depend on the order of the rows."""
-        return "every" in self.operator.modes or any(one.ordered for one in self.operator.aggregates)
+        return self.gives_each or any(one.ordered for one in self.operator.aggregates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +113,8 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     listed = epoch.listed(keys)
     before, _ = epoch.times
     horizon = before if before == NO_TIME else before - epoch.length_ms - operator.window.grace_ms
-    can_grow = listed.take(listed.ends > horizon)
-    values = epoch.read(epoch.keys(keys, can_grow.keys, (can_grow.ends, can_grow.starts)))
+    met = listed.take(listed.ends >= horizon)  # one that ends at the horizon takes no rows, but another may take its place
+    values = epoch.read(epoch.keys(keys, met.keys, (met.ends, met.starts)))
     states = lifted(operator.aggregates, batch)
     rows = [
         pa.concat_arrays([old, new.cast(old.type)])
@@ -117,13 +124,13 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     if operator.closing is not None and operator.window.grace_ms == 0:
         moves = moves_time(operator, batch, before, context.advances())
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
-    stored = Stored(can_grow.keys, can_grow.starts, can_grow.ends)
+    stored = Stored(met.keys, met.starts, met.ends)
     sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
     return _Made(batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
 
 
-def _every(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
-    """After each row the deletions of the sessions that it merged, then the session that it made."""
+def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
+    """After each row the deletions of the sessions that it merged, then the session that it made; by mode."""
     sessions, stored = made.sessions, made.stored
     states = sessions.lineage.states(epoch.operator.aggregates, made.rows)
     results = stored + np.flatnonzero(~sessions.is_late)
@@ -136,7 +143,14 @@ def _every(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
     place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
-    return _results(epoch, made, shown, states, shown, ~is_result, place, failing)
+    every = _results(epoch, made, shown, states, shown, ~is_result, place, failing)
+    if OLD_AND_NEW not in epoch.operator.modes:
+        return {"every": every}
+    before = finished(epoch.operator.aggregates, [column.slice(0, stored) for column in made.rows], None, failing)
+    nodes = np.concatenate([np.arange(stored), shown])
+    windows = encode_keys([pa.array(column[nodes]) for column in (made.codes, sessions.starts, sessions.ends)])
+    numbered = windows.dictionary_encode().indices.to_numpy()
+    return {"every": every, OLD_AND_NEW: old_and_new_of_windows(every, before, numbered)}
 
 
 def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:

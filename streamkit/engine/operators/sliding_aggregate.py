@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place
+from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.lineage import Numbers
@@ -26,7 +27,9 @@ from streamkit.engine.sliding import Slid, Windows, slid_windows
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
 from streamkit.engine.windows import stream_times
+from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.state.layout import Listed, encode_lists
 from streamkit.state.row import encode_rows
@@ -44,8 +47,8 @@ def sliding_aggregate(operator: SlidingAggregate, inputs: Sequence[Rows], contex
         made = _made(epoch, batch) if batch.num_rows else None
     if made is not None:
         context.count("late", operator.id, int(made.slid.is_late.sum()) + made.slid.skipped)
-        if "every" in operator.modes:
-            results["every"] = _every(epoch, made)
+        if "every" in operator.modes or OLD_AND_NEW in operator.modes:
+            results |= _each(epoch, made)
         if "latest" in operator.modes:
             results["latest"] = _latest(epoch, made)
     if "final" in operator.modes:
@@ -63,11 +66,17 @@ class _Epoch(WindowState):
 
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """What the rows of an epoch made of the windows of their keys; `states` has the state of each node of the lineage."""
+    """
+    What the rows of an epoch made of the windows of their keys.
+
+    `stored` are the windows that the rows could meet, with their states; `states` has the state of each node of the lineage.
+    """
 
     batch: pa.RecordBatch
     keys: Keys
     listed: Listed
+    stored: Windows
+    stored_states: list[pa.Array]
     slid: Slid
     states: list[pa.Array]
 
@@ -92,16 +101,22 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
     taken = SlidingRows(codes, times, stream_times(operator.windowing, batch, epoch.context))
     slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms)
-    return _Made(batch, keys, listed, slid, slid.lineage.states(operator.aggregates, rows))
+    return _Made(batch, keys, listed, stored, stored_states, slid, slid.lineage.states(operator.aggregates, rows))
 
 
-def _every(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
-    """After each row the windows that it changed."""
+def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
+    """After each row the windows that it changed, by mode."""
     given, causes = made.slid.given, made.slid.causes
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
     place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
-    return _results(epoch, made, given, place, failing)
+    every = _results(epoch, made, given, place, failing)
+    if OLD_AND_NEW not in epoch.operator.modes:
+        return {"every": every}
+    before = finished(epoch.operator.aggregates, made.stored_states, None, failing)
+    columns = [np.concatenate(pair) for pair in ((made.stored.keys, given.keys), (made.stored.starts, given.starts))]
+    windows = encode_keys([pa.array(column) for column in columns]).dictionary_encode().indices.to_numpy()
+    return {"every": every, OLD_AND_NEW: old_and_new_of_windows(every, before, windows)}
 
 
 def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:

@@ -177,11 +177,9 @@ class AggregateNode(Grouping):
 
     @property
     def knows_old_values(self) -> bool:
-        return not isinstance(self.window, SessionWindow | SlidingWindow)
+        return True
 
-    def old_and_new(self, building: Building) -> Step | None:
-        if not self.knows_old_values:
-            return None
+    def old_and_new(self, building: Building) -> Step:
         kept = building.lower(self)
         return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
 

@@ -98,11 +98,9 @@ class FunctionAggregateNode(Grouping):
 
     @property
     def knows_old_values(self) -> bool:
-        return not isinstance(self.window, SessionWindow | SlidingWindow)
+        return True
 
-    def old_and_new(self, building: Building) -> Step | None:
-        if not self.knows_old_values:
-            return None
+    def old_and_new(self, building: Building) -> Step:
         kept = building.lower(self)
         return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
 
@@ -198,7 +196,7 @@ class FunctionAggregate(Operator):
     initial: TypedExpression | None
     updates: tuple[TypedExpression, ...]
     merge: TypedExpression | None
-    modes: tuple[str, ...]  # of latest, every, final
+    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
     window: Windowing | None = None
     tombstones: bool = False
 

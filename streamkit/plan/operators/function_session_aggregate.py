@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.session_aggregate import session_closing
 from streamkit.plan.windows import Windowing
@@ -23,8 +24,8 @@ class FunctionSessionAggregate(FunctionAggregate):
 
     @property
     def rows_per_record(self) -> int:
-        """A row that connects two sessions gives two deletions and a result."""
-        return 3 if "every" in self.modes else 1
+        """A row that connects two sessions gives two deletions and a result; with old values each is two rows."""
+        return 6 if OLD_AND_NEW in self.modes else 3 if "every" in self.modes else 1
 
     @property
     def closing(self) -> Windowing | None:

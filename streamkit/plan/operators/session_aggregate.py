@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import aggregates_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
@@ -26,7 +27,7 @@ class SessionAggregate(Operator):
     key: Key
     store: str
     aggregates: tuple[TypedAggregate, ...]
-    modes: tuple[str, ...]  # of latest, every, final
+    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
     window: Windowing
 
     @property
@@ -47,8 +48,8 @@ class SessionAggregate(Operator):
 
     @property
     def rows_per_record(self) -> int:
-        """A row that connects two sessions gives two deletions and a result."""
-        return 3 if "every" in self.modes else 1
+        """A row that connects two sessions gives two deletions and a result; with old values each is two rows."""
+        return 6 if OLD_AND_NEW in self.modes else 3 if "every" in self.modes else 1
 
     @property
     def closing(self) -> Windowing | None:

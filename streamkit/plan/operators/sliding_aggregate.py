@@ -26,7 +26,7 @@ class SlidingAggregate(Operator):
     key: Key
     store: str
     aggregates: tuple[TypedAggregate, ...]
-    modes: tuple[str, ...]  # of latest, every, final
+    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
     window: Windowing
 
     @property

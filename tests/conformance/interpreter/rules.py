@@ -26,7 +26,9 @@ class Rules:
     old_is_last_emitted: bool = False
     """The old value that a suppress sends is the one it sent last, not the one that it held back last."""
     first_result_replaces_nothing: bool = False
-    """The first result of an aggregate has no old value; in Kafka Streams that is the initial one."""
+    """The first result of an aggregate has no old value; in Kafka Streams that is the initial one, or that of the window it is a copy of."""
+    sessions_replace: bool = False
+    """A session of one moment that takes a record of that moment replaces what it was; in Kafka Streams its change has no old value."""
     changes_have_old: bool = False
     """Who reads the changes of a table gets old values, also where no operator asks for them."""
     partners_are_kept_by_stream_time: bool = False

@@ -40,13 +40,16 @@ class SessionWindowTable(WindowedTable):
             merged = Windowed(record.key, min(merged.start, session.start), max(merged.end, session.end))
         if merged.end < close:
             return True
-        if (merged.start, merged.end) != (moment, moment):
+        old = None
+        if (merged.start, merged.end) == (moment, moment):
+            old = self.store.get(merged) if self.rules.sessions_replace else None
+        else:
             for session, part in found:
                 self.store.put(session, None)
                 self._update(session, None, part, session.end)
         value = add(record.value, value)
         self.store.put(merged, value)
-        self._update(merged, value, None, merged.end)
+        self._update(merged, value, old, merged.end)
         return True
 
     def _send_closed(self, now: int) -> None:

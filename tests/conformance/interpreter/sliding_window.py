@@ -67,7 +67,9 @@ class SlidingWindowTable(WindowedTable):
             self._put(record, add, now, previous + 1, None)
         if not has_left:
             reaches = left is not None and previous is not None and moment - difference <= previous
-            self._put(record, add, now, moment - difference, Stored(left.value, moment) if left and reaches else None)
+            self._put(
+                record, add, now, moment - difference, Stored(left.value, moment) if left and reaches else None, is_new=True
+            )
         if not has_right:
             self._start_right(record, right)
 
@@ -94,7 +96,7 @@ class SlidingWindowTable(WindowedTable):
             self._put(record, add, now, previous + 1, None)
         self._put(record, add, now, 0, shared)
 
-    def _put(self, record: Record, add: Adder, now: int, start: int, row: Stored | None) -> None:
+    def _put(self, record: Record, add: Adder, now: int, start: int, row: Stored | None, *, is_new: bool = False) -> None:
         """Add the record to a window, unless this has closed."""
         end = start + self.difference_ms
         if end < now - self.grace_ms:
@@ -103,7 +105,7 @@ class SlidingWindowTable(WindowedTable):
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
         value = add(record.value, old)
         self.store.put(record.key, start, value, timestamp)
-        self._update(Windowed(record.key, start, end), value, self._replaced(row, old), timestamp)
+        self._update(Windowed(record.key, start, end), value, self._replaced(None if is_new else row, old), timestamp)
 
     def _start_right(self, record: Record, right: Stored | None) -> None:
         """Start the window behind a record, if later records are in it: with what they have come to already."""
