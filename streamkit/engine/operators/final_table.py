@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from streamkit.engine.changes import old_and_new
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import with_columns
+from streamkit.engine.rows import own_columns, with_columns
 from streamkit.names import DELETED
+from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.final_table import FinalTable
 
 
@@ -20,4 +22,6 @@ def final_table(operator: FinalTable, inputs: Sequence[Rows], context: Context) 
     (batch,) = inputs
     assert batch is not None
     rows = with_columns(batch, {DELETED: pa.array(np.zeros(batch.num_rows, bool))})
-    return {"": rows, "every": rows, "latest": rows, "final": rows}
+    values = {name: rows[name] for name in own_columns(rows) if name not in operator.key}
+    pairs = old_and_new(rows, values, np.full(rows.num_rows, -1, np.int64))
+    return {"": rows, "every": rows, "latest": rows, "final": rows, OLD_AND_NEW: pairs}

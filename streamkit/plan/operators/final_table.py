@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from streamkit.plan.building import Building
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
-from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operator import Key, Names, Operator
 from streamkit.plan.operators.emit import EmitNode, port_step
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Window
@@ -37,12 +37,22 @@ class FinalTableNode(Node):
     def short_text(self) -> str:
         return f"table {self.subject}"
 
+    @property
+    def knows_old_values(self) -> bool:
+        """A final result replaces nothing."""
+        return True
+
+    def old_and_new(self, building: Building) -> Step:
+        results = building.lower(self)
+        return port_step(results, OLD_AND_NEW, f"{results.id}:old-and-new", building)
+
     def final_delay_ms(self, window: Window | None) -> int | None:
         return self.child.child.origin.final_delay_ms(window)
 
     def lower(self, building: Building) -> Step:
         rows = building.lower(self.child)
-        return building.add(replace(rows, operator=FinalTable(building.name(self), UNSTAGED, (rows.id,)), table=True, at=self.at))
+        operator = FinalTable(building.name(self), UNSTAGED, (rows.id,), rows.key)
+        return building.add(replace(rows, operator=operator, table=True, at=self.at))
 
     def changes(self, building: Building) -> Step:
         results = building.lower(self)
@@ -51,10 +61,11 @@ class FinalTableNode(Node):
 
 @dataclass(frozen=True)
 class FinalTable(Operator):
-    """Final results as the changes of a table; each key has one, so that `every`, `latest` and `final` give the same."""
+    """Final results as the changes of a table; each key has one, so that all emissions give the same, and none replaces a row."""
 
     kind: ClassVar[str] = "final_table"
     stage_min: ClassVar[int] = 1
+    key: Key
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

@@ -22,6 +22,7 @@ from streamkit.plan.node import CYLINDER, TABLE, Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import kept_table, materialized
+from streamkit.plan.stateless import mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Schema
 
@@ -76,6 +77,10 @@ class TableTableJoin(Node):
     @property
     def tables(self) -> tuple[Node, ...]:
         return (self.left, self.right)
+
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        return tuple((table, mode_of_changes(table)) for table in self.tables)
 
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
