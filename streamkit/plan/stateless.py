@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import Building
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.node import Node
 from streamkit.plan.steps import Step
 from streamkit.schema import Schema
@@ -62,6 +62,12 @@ def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
         steps.append(node)
         node = node.child
     return tuple(reversed(steps))
+
+
+def mode_of_changes(table: Node) -> str:
+    """The emission that gives every change of a table. Behind a filter that is with old values, if the table's origin knows them."""
+    may_delete = any(step.may_delete for step in steps_above_origin(table))
+    return OLD_AND_NEW if may_delete and table.origin.knows_old_values else "every"
 
 
 def passed(step: Step, rows: Schema | None) -> Step:

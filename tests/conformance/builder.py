@@ -234,6 +234,8 @@ class Builder:
             self._aggregated(node, place.of(table), "w")
             return
         table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"))
+        if place.window is not None and place.window.get("emit") == "on_close":
+            table = table.filter(F.col("v").isNotNull())  # Kafka Streams has no such window
         self._aggregated(node, place.of(table), "v")
 
     def _aggregate(self, node: Json) -> None:

@@ -107,6 +107,7 @@ def aggregator(name: str) -> Function:
         "append": lambda value, aggregate: text(aggregate) + argument + text(value),
         "inc": lambda value, aggregate: aggregate + 1,
         "null_if": lambda value, aggregate: None if value == argument else text(aggregate) + "+" + text(value),
+        "newest": lambda value, aggregate: value,
         "remove_all": lambda value, aggregate: aggregate.replace(value, ""),
     }
     return _known(known, word, "aggregator")

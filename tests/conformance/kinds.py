@@ -10,8 +10,18 @@ from tests.conformance import stores
 from tests.conformance.builder import Json
 from tests.conformance.interpreter import explained
 from tests.conformance.running import FailedStepError, results
+from tests.conformance.suppressed import as_topology
 
-KINDS = ("topology", "windows_for", "window_store", "session_store", "versioned_store", "key_value_store", "punctuation")
+KINDS = (
+    "topology",
+    "windows_for",
+    "window_store",
+    "session_store",
+    "versioned_store",
+    "key_value_store",
+    "punctuation",
+    "suppress_processor",
+)
 
 
 def difference(case: Json) -> str | None:
@@ -21,6 +31,8 @@ def difference(case: Json) -> str | None:
     try:
         if case["kind"] == "topology":
             return _topology(case)
+        if case["kind"] == "suppress_processor":
+            return _topology(as_topology(case))
         return _windows_for(case) if case["kind"] == "windows_for" else stores.difference(case)
     except Exception as error:  # whatever stops a case is its difference, and the other cases run
         first_line = (str(error).splitlines() or [""])[0]

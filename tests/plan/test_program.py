@@ -175,7 +175,7 @@ OTHERS = (
         (0,),
     ),
     Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
-    FinalTable("y", 1, ("x",), ()),
+    FinalTable("y", 1, ("x",), ("k",)),
     Late("z", 0, ("x",), ("k",), WINDOW),
 )
 

@@ -12,7 +12,7 @@ from streamkit.plan.node import STREAM, Node
 from streamkit.plan.operator import PORT, Names, Operator, port_of
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
-from streamkit.plan.stateless import steps_above_origin
+from streamkit.plan.stateless import mode_of_changes, steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Window
 from streamkit.schema import Schema
@@ -56,11 +56,7 @@ class EmitNode(Node):
     @property
     def asked(self) -> tuple[tuple[Node, str], ...]:
         """Every change behind a filter is asked for with its old value, if the table knows it; newest rows would be unfolded by that."""
-        origin = self.child.origin
-        with_old = (
-            self.mode == "every" and origin.knows_old_values and any(one.may_delete for one in steps_above_origin(self.child))
-        )
-        return ((self.child, OLD_AND_NEW if with_old else self.mode),)
+        return ((self.child, mode_of_changes(self.child) if self.mode == "every" else self.mode),)
 
     def text(self) -> str:
         return f"emit {self.mode}"

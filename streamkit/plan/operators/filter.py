@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.plan.analysis import Analyzer
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.node import STREAM
 from streamkit.plan.operator import Key, Names, Operator, referenced
+from streamkit.plan.operators.net_change import net_changes
+from streamkit.plan.operators.old_values import old_and_new
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -28,6 +31,12 @@ class FilterNode(StatelessStep):
 
     def text(self) -> str:
         return f"filter {expression_text(self.predicate)}"
+
+    def changes(self, building: Building) -> Step:
+        """Every change; no deletion of what was not there, if the old values of the table are known."""
+        if OLD_AND_NEW not in building.modes_of(self.origin):
+            return super().changes(building)
+        return net_changes(old_and_new(self, building), f"{building.name(self)}:changes", "every", True, (), self.at, building)
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         predicate = analyzer.predicate(rows.schema, self.predicate, self.at)

@@ -61,7 +61,7 @@ class FinalTableNode(Node):
 
 @dataclass(frozen=True)
 class FinalTable(Operator):
-    """Final results as the changes of a table; each key has one, so that `every`, `latest` and `final` give the same."""
+    """Final results as the changes of a table; each key has one, so that all emissions give the same, and none replaces a row."""
 
     kind: ClassVar[str] = "final_table"
     stage_min: ClassVar[int] = 1

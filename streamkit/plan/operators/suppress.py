@@ -15,7 +15,9 @@ from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program, Store
+from streamkit.plan.stateless import mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.tree import walk
 from streamkit.plan.windows import Window, Windowing
 from streamkit.schema import Column, Schema
 
@@ -79,8 +81,17 @@ class SuppressNode(Node):
         return True
 
     @property
+    def knows_old_values(self) -> bool:
+        """What was given last can be kept, unless the keys may have windows."""
+        return all(node.final_delay_ms(None) is None for node in walk([self.child]))
+
+    @property
     def tables(self) -> tuple[Node, ...]:
         return (self.child,)
+
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        return ((self.child, mode_of_changes(self.child)),)
 
     def text(self) -> str:
         bound = "" if self.rows_max is None else f", at most {self.rows_max:,} rows a key group, then {self.when_full}"

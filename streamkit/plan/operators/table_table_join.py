@@ -24,6 +24,7 @@ from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
 from streamkit.plan.operators.materialize import kept_table, materialized
+from streamkit.plan.stateless import mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Schema
 
@@ -79,6 +80,10 @@ class TableTableJoin(Node):
     @property
     def tables(self) -> tuple[Node, ...]:
         return (self.left, self.right)
+
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        return tuple((table, mode_of_changes(table)) for table in self.tables)
 
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"

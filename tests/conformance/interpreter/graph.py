@@ -360,6 +360,7 @@ class Graph:
     def _table_table(self, node: Json) -> Table:
         left, right = self.nodes[node["left"]], self.nodes[node["right"]]
         table = TableTableJoin(left, right, self._pair_joiner(node), node["type"], self._named_store(node))
+        table.replaces_what_it_gave = self.rules.joins_replace_what_they_gave
         left.feed(table.receiver_left())
         right.feed(table.receiver_right())
         return table

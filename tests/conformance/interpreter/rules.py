@@ -19,8 +19,6 @@ class Rules:
     """A window is not lost because the retention of a store ended; a session takes records until stream time has passed it."""
     limits_when_time_passes: bool = False
     """A suppress lets rows go with the record that moves stream time past their limit, behind what this record causes."""
-    bounds_of_key_groups: bool = False
-    """The bound of a suppress counts for a key group; each key is taken to be in a group of its own."""
     suppress_waits_for_closed_windows: bool = False
     """A suppress lets a window go when it takes no record any more, also one that contains its end."""
     old_is_last_emitted: bool = False
@@ -31,6 +29,8 @@ class Rules:
     """A session of one moment that takes a record of that moment replaces what it was; in Kafka Streams its change has no old value."""
     changes_have_old: bool = False
     """Who reads the changes of a table gets old values, also where no operator asks for them."""
+    joins_replace_what_they_gave: bool = False
+    """The old value of a join of tables is what it gave last; in Kafka Streams it is the old value of one side with the other as it is now."""
     partners_are_kept_by_stream_time: bool = False
     """A join of streams keeps records by its stream time, as long as one in time may meet them; Kafka Streams by that of their side."""
     self_joins_are_joins: bool = False

@@ -19,8 +19,8 @@ class Inputs:
 
     @property
     def moving(self) -> frozenset[str]:
-        """The topics whose records move the stream time: the tables only if there is no stream."""
-        return self.streams or self.tables
+        """The topics whose records move the stream time. A table that a stream looks up does not feed the join."""
+        return self.streams | self.tables
 
 
 @dataclass

@@ -35,7 +35,7 @@ class SuppressedTable(Table):
         self.is_final = node["until"] == "window_closes"
         self.delay_ms: int = parent.wait_ms or 0 if self.is_final else node["ms"]
         buffer = node.get("buffer", {})
-        self.max_records: int | None = None if times.rules.bounds_of_key_groups else buffer.get("max_records")
+        self.max_records: int | None = buffer.get("max_records")
         self.stops = buffer.get("when_full") == "shut_down"
         self.clock = times.of(self.inputs)
         self.rules = times.rules

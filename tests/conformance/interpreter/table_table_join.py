@@ -15,6 +15,8 @@ Joiner = Callable[[Any, Any], Any]
 class TableTableJoin(Table):
     """A change of either side is joined with the row of the other side as it is now."""
 
+    replaces_what_it_gave = False
+
     def __init__(self, left: Table, right: Table, joiner: Joiner, how: str, store: Store | None) -> None:
         skips_older = store is not None and store.is_versioned
         super().__init__(left.inputs | right.inputs, skips_older=skips_older, wait_ms=left.wait_ms)
@@ -23,6 +25,7 @@ class TableTableJoin(Table):
         self.joiner = joiner
         self.keeps_left, self.keeps_right = how in ("left", "outer"), how == "outer"
         self.store = store
+        self.given: dict[Any, Any] = {}
         self.reads_history = skips_older
         if self.keeps_left:
             left.enable_old(True)
@@ -76,5 +79,9 @@ class TableTableJoin(Table):
         is_latest: bool | None = record.is_latest
         if self.store is not None:
             is_latest = self.store.put(record.key, record.value, record.timestamp)
-        if is_latest is not None:
-            self.send(record._replace(is_latest=is_latest))
+        if is_latest is None:
+            return
+        if self.replaces_what_it_gave:
+            record = record._replace(old=self.given.get(record.key))
+        self.given[record.key] = record.value
+        self.send(record._replace(is_latest=is_latest))
