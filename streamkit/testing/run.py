@@ -38,7 +38,7 @@ class SteppedRun:
         self._stores = MemoryStores()
         self._end: EpochEnd | None = None  # of the last epoch of this generation
         self._point: str | None = None
-        self._is_counted = _is_counted(program)
+        self.is_counted = _is_counted(program)
 
     @property
     def is_alive(self) -> bool:
@@ -80,7 +80,7 @@ class SteppedRun:
                 break
             taken += claim.end.records
             epochs = None if epochs is None else epochs - 1
-            if taken == waiting and self._is_counted:
+            if taken == waiting and self.is_counted:
                 break
         return taken
 

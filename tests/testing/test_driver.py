@@ -172,6 +172,18 @@ def test_the_clock_stands_until_it_is_moved():
         assert driver.now == later
 
 
+def test_no_row_of_a_topic_that_is_read_twice_is_left_behind():
+    """With random batching all rows that were piped are processed before something is read, also if each counts twice."""
+    app = sk.Topology("twice")
+    stream, table = (read("in", schema="k int, v int", key="k") for read in (app.stream, app.table))
+    stream.merge(table.to_stream()).to("out")
+    for seed in range(6):
+        with TopologyTestDriver(app, batching=seed) as driver:
+            for number in range(8):
+                driver.pipe("in", {"k": number, "v": 1})
+            assert len(driver.read("out")) == 16
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_results_depend_neither_on_batching_nor_on_tasks(seed):
     """One by one, all at once or cut at random, by one task or several: the same records and the same final state."""

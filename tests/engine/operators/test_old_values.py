@@ -105,6 +105,48 @@ def test_a_filter_of_kept_rows_knows_old_values(tasks: int, batching: Any) -> No
     assert all(key != "c" for key in joined)
 
 
+@pytest.mark.parametrize(("tasks", "batching"), CUTS)
+def test_a_filter_below_a_join_knows_what_was_kept(tasks: int, batching: Any) -> None:
+    """A join of a filtered table deletes no row of a key that never matched, if the rows below the filter are kept."""
+    app = sk.Topology("joined")
+    even = app.table("in", schema="k string, v int", key="k", store="kept").filter("v % 2 = 0")
+    counts = app.stream("in", schema="k string, v int", key="k").group_by_key().agg(n=F.count("*"))
+    even.join(counts).to_stream().to("joined")
+    (joined,) = found(app, "joined", tasks=tasks, batching=batching)
+
+    assert joined == {
+        "a": [(2, 1, 15, False), (2, 2, 15, False), (None, None, 20, True), (4, 3, 21, False), (4, 4, 21, False)],
+        "b": [(2, 1, 10, False), (2, 2, 10, False), (None, None, 20, True)],
+    }
+
+
+@pytest.mark.parametrize(("tasks", "batching"), CUTS)
+def test_a_filter_of_held_back_rows_knows_what_was_given(tasks: int, batching: Any) -> None:
+    """Behind a suppress a filter deletes only what came before; behind final results it deletes nothing."""
+    app = sk.Topology("held")
+    table(app).suppress(until=sk.time_limit("0 ms")).filter("v % 2 = 0").to_stream().to("given")
+    events = app.stream("in", schema="k string, v int", key="k").group_by_key()
+    counts = events.windowed_by(sk.tumbling("10 ms", grace="0 ms")).agg(v=F.count("*"))
+    counts.suppress(until=sk.window_closes()).filter("v % 2 = 0").to_stream().to("finals")
+    given, finals = found(app, "given", "finals", tasks=tasks, batching=batching)
+
+    assert given == {"a": [(2, 15, False), (None, 20, True), (4, 21, False)], "b": [(2, 8, False), (None, 20, True)]}
+    assert finals == {}
+
+
+def test_final_results_replace_nothing() -> None:
+    """With old values, a final result comes as the first of its window, and a grouping behind it adds it once."""
+    app = sk.Topology("finals")
+    events = app.stream("in", schema="k string, v int", key="k").group_by_key()
+    finals = events.windowed_by(sk.tumbling("10 ms", grace="0 ms")).agg(v=F.sum("v")).suppress(until=sk.window_closes())
+    finals.emit("every", old=True).select("v", "old_v").to("changes")
+    finals.group_by("k").agg(total=F.sum("v")).to_stream().to("totals")
+    changes, totals = found(app, "changes", "totals")
+
+    assert {key: [row[-4:-2] for row in rows] for key, rows in changes.items()} == {"a": [(1, None), (2, None)], "b": [(1, None)]}
+    assert {key: rows[-1][0] for key, rows in totals.items()} == {"a": 3, "b": 1}
+
+
 def test_newest_changes_replace_what_was_there_before_the_epoch() -> None:
     """The changes of a key within an epoch are one change, from the row before the epoch to the newest."""
     app = sk.Topology("newest")
