@@ -175,8 +175,8 @@ def test_the_clock_stands_until_it_is_moved():
 def test_no_row_of_a_topic_that_is_read_twice_is_left_behind():
     """With random batching all rows that were piped are processed before something is read, also if each counts twice."""
     app = sk.Topology("twice")
-    stream, table = (read("in", schema="k int, v int", key="k") for read in (app.stream, app.table))
-    stream.merge(table.to_stream()).to("out")
+    table = app.table("in", schema="k int, v int", key="k")
+    app.stream("in", schema="k int, v int", key="k").merge(table.to_stream()).to("out")
     for seed in range(6):
         with TopologyTestDriver(app, batching=seed) as driver:
             for number in range(8):
