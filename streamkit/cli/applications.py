@@ -108,6 +108,12 @@ def reset_application(
         print(f"{app} starts from scratch; its output topics keep their records.")
 
 
+def is_running(log: Log, state: ApplicationState) -> bool:
+    """Whether a driver of the application has been heard of lately."""
+    heartbeat = application_heartbeat(state.id, state.generation)
+    return log.heartbeats.ages_ms(heartbeat).get(heartbeat, LAPSE_MS) < LAPSE_MS
+
+
 def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
     """An application as plain values; topics that were deleted since are left out."""
     names = {topic.id: topic.name for topic in log.catalog.topics()}
@@ -119,7 +125,6 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         for partition, offset in sorted(offsets.items())
     ]
     stores = [_store(log, store, names[store.changelog_topic_id]) for store in state.stores.values()]
-    heartbeat = application_heartbeat(state.id, state.generation)
     return {
         "name": state.name,
         "epochs": state.epoch,
@@ -127,7 +132,7 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "tasks": state.tasks,
         "key_groups": state.key_groups,
         "generation": state.generation,
-        "running": log.heartbeats.ages_ms(heartbeat).get(heartbeat, LAPSE_MS) < LAPSE_MS,
+        "running": is_running(log, state),
         "first_commit_ms": _first_commit_ms(log, state),
         "late": sum(state.metrics.get("late", {}).values()),
         "null_key": sum(state.metrics.get("null_key", {}).values()),

@@ -18,6 +18,7 @@ from streamkit.cli import (
     groups,
     init,
     offsets,
+    plan,
     produce,
     run,
     stats,
@@ -45,6 +46,7 @@ program.command("offsets")(offsets.offsets)
 program.add_typer(groups.program, name="groups")
 program.command("run")(run.run)
 program.command("explain")(run.explain)
+program.command("plan")(plan.plan)
 program.command("stats")(stats.stats)
 program.command("maintain")(stats.maintain)
 program.add_typer(applications.program, name="apps")

@@ -2,15 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from streamkit.engine.definition import definition, differences, in_stored_order, original_of
+from streamkit.engine.definition import Difference, definition, differences, in_stored_order, original_of
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """
+    The stores of a program beside those that its application has: what goes on, and what cannot.
+
+    `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none.
+    """
+
+    program: Program
+    known: ApplicationState | None = None
+    before: Program | None = None
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The names of the stores that the application has."""
+        return frozenset(self.known.stores) if self.known is not None else frozenset()
+
+    @cached_property
+    def dropped(self) -> tuple[str, ...]:
+        """The stores that the program no longer needs, which are copies of others."""
+        before = self.before
+        return tuple(name for name in self._left if before is not None and _is_needless(before, self.program, name))
+
+    @cached_property
+    def orphaned(self) -> tuple[str, ...]:
+        """The stores with state that the program no longer names."""
+        return tuple(name for name in self._left if name not in self.dropped)
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The stores that both programs have, in the program's order."""
+        stored = {store.name for store in self.before.stores} & self.kept if self.before is not None else ()
+        return tuple(store.name for store in self.program.stores if store.name in stored)
+
+    @cached_property
+    def differing(self) -> Mapping[str, Sequence[Difference]]:
+        """The stores that would be read as something else than they hold, with what differs."""
+        found = {name: differences(self._held(name), self._made(name)) for name in self.compared}
+        return {name: different for name, different in found.items() if different}
+
+    @cached_property
+    def reordered(self) -> tuple[str, ...]:
+        """The stores that go on with the same parts in another order, that in which they are stored."""
+        return tuple(name for name in self._fitting if list(self._held(name)) != list(self._made(name)))
+
+    def namesakes(self, orphan: str) -> list[str]:
+        """The new stores that hold what an orphaned one does: it may have been renamed."""
+        if self.before is None or all(store.name != orphan for store in self.before.stores):
+            return []
+        added = [store.name for store in self.program.stores if store.name not in self.kept]
+        return [name for name in added if not differences(self._held(orphan), self._made(name))]
+
+    def refusals(self) -> Iterator[OrphanedStateError]:
+        """Why the program cannot go on, an error for each reason."""
+        if self.orphaned:
+            yield _orphans(self.program, self.orphaned)
+        for name, different in self.differing.items():
+            yield _other_store(self.program, name, different)
+
+    def program_in_stored_order(self) -> Program:
+        """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
+        return self.program if self.before is None else in_stored_order(self.program, self.before, self._fitting)
+
+    @property
+    def _left(self) -> list[str]:
+        return sorted(self.kept - {store.name for store in self.program.stores})
+
+    @property
+    def _fitting(self) -> list[str]:
+        return [name for name in self.compared if name not in self.differing]
+
+    def _held(self, store: str) -> dict[str, str]:
+        """What a store holds."""
+        assert self.before is not None
+        return definition(self.before, self.before.store(store), self._is_earlier)
+
+    def _made(self, store: str) -> dict[str, str]:
+        """What the program makes of a store."""
+        return definition(self.program, self.program.store(store), self._is_earlier)
+
+    @property
+    def _is_earlier(self) -> bool:
+        return self.known is not None and is_earlier(self.known)
+
+
+def continuation(catalog: Catalog, program: Program) -> Continuation:
+    """What the application's state is to the program; FormatVersionError if a newer version left it."""
+    known = {state.name: state for state in catalog.applications()}.get(program.application)
+    if known is None:
+        return Continuation(program)
+    text = catalog.program(known.name) if known.stores else None
+    return Continuation(program, known, read_program(text) if text else None)
 
 
 def continued(catalog: Catalog, program: Program) -> tuple[Program, tuple[str, ...]]:
@@ -20,21 +116,10 @@ def continued(catalog: Catalog, program: Program) -> tuple[Program, tuple[str, .
     It has aggregates and columns of each store in the order in which they are stored. OrphanedStateError, which names what differs and
     what to do, if a store holds something else than the program makes of it, or has gone.
     """
-    known = {state.name: state for state in catalog.applications()}.get(program.application)
-    if known is None or not known.stores:
-        return program, ()
-    text = catalog.program(known.name)
-    before = read_program(text) if text else None
-    left = sorted(set(known.stores) - {store.name for store in program.stores})
-    dropped = [name for name in left if before is not None and _is_needless(before, program, name)]
-    if len(dropped) < len(left):
-        _refuse_orphans(program, [name for name in left if name not in dropped])
-    if before is None:
-        return program, ()
-    stored = {store.name for store in before.stores} & set(known.stores)
-    compared = [store.name for store in program.stores if store.name in stored]
-    _check_definitions(program, before, known, compared)
-    return in_stored_order(program, before, compared), tuple(dropped)
+    found = continuation(catalog, program)
+    for refusal in found.refusals():
+        raise refusal
+    return found.program_in_stored_order(), found.dropped
 
 
 def _is_needless(before: Program, program: Program, store: str) -> bool:
@@ -43,24 +128,18 @@ def _is_needless(before: Program, program: Program, store: str) -> bool:
     return original is not None and any(one.name == original for one in program.stores)
 
 
-def _refuse_orphans(program: Program, left: Sequence[str]) -> None:
-    raise OrphanedStateError(
+def _orphans(program: Program, left: Sequence[str]) -> OrphanedStateError:
+    return OrphanedStateError(
         f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
         f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
         f"with `streamkit apps reset {program.application}`"
     )
 
 
-def _check_definitions(program: Program, before: Program, known: ApplicationState, stores: Sequence[str]) -> None:
-    """OrphanedStateError if a store would be read as something else than it holds."""
-    with_argument_types = is_earlier(known)
-    for name in stores:
-        held = definition(before, before.store(name), with_argument_types)
-        made = definition(program, program.store(name), with_argument_types)
-        if found := differences(held, made):
-            raise OrphanedStateError(
-                f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-                f"{'; '.join(map(str, found))}. Declare it as before, with columns of the types as before; or run the changed "
-                "topology under another application name; or start from scratch with "
-                f"`streamkit apps reset {program.application}`"
-            )
+def _other_store(program: Program, name: str, different: Sequence[Difference]) -> OrphanedStateError:
+    return OrphanedStateError(
+        f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
+        f"{'; '.join(map(str, different))}. Declare it as before, with columns of the types as before; or run the changed "
+        "topology under another application name; or start from scratch with "
+        f"`streamkit apps reset {program.application}`"
+    )

@@ -50,10 +50,10 @@ def start(
     planner's program is this one with the parts of stores in the order in which they are stored. Raises ConfigError for options
     out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread.
     """
-    _check_options(tasks, records_max, program)
+    check_options(tasks, records_max, program)
     inputs = [catalog.topic(source.topic) for source in program.inputs]
-    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
     program, dropped = continued(catalog, program)
+    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
     reach("start.before_commit")
     state = catalog.start_application(
         program.application,
@@ -63,7 +63,7 @@ def start(
         program_hash=program.fingerprint,
         program=json.dumps(program.to_json(), sort_keys=True),
         inputs=_input_ids(program, inputs),
-        stores=[StoreDeclaration(store.name, _changelog(program, store.name)) for store in program.stores],
+        stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
         dropped=dropped,
     )
     reach("start.after_commit")
@@ -111,7 +111,8 @@ def _records_per_epoch(program: Program, records_max: int, settings: Settings) -
     return min(records_max, max(1, settings.max_rows_per_epoch // rows_per_record))
 
 
-def _check_options(tasks: int | None, records_max: int | None, program: Program) -> None:
+def check_options(tasks: int | None, records_max: int | None, program: Program) -> None:
+    """ConfigError for options out of range."""
     if tasks is not None and not 1 <= tasks <= program.key_groups:
         raise ConfigError(f"tasks={tasks}; expected 1 to {program.key_groups}, the number of key groups")
     if records_max is not None and records_max < 1:
@@ -127,18 +128,18 @@ def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
 
 
 def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
-    found = catalog.find_topic(output.topic)
-    if found is not None:
-        return found
+    return catalog.find_topic(output.topic) or catalog.create_topic(declared_output(output, inputs))
+
+
+def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
+    """The topic that a start creates for an output that has none."""
     partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
     # Event times may lie far in the past: with a retention, a backlog's results would be deleted at once.
     config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
-    return catalog.create_topic(
-        declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
-    )
+    return declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
 
 
-def _changelog(program: Program, store: str) -> Topic:
+def declared_changelog(program: Program, store: str) -> Topic:
     """The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon."""
     name = changelog_topic(program.application, store)
     config: dict[str, Scalar] = {

@@ -50,6 +50,7 @@ ARGUMENTS = {
     ("groups", "reset"): ["billing", "--to", "earliest"],
     ("groups", "delete"): ["billing", "--yes"],
     ("explain",): ["{folder}/flow.py"],
+    ("plan",): ["{folder}/flow.py"],
     ("stats",): [],
     ("maintain",): [],
     ("apps", "list"): [],

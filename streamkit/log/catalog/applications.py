@@ -85,7 +85,7 @@ def start(
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
         _create(transaction, name, default_tasks, key_groups, program_hash)
     before = get(transaction, name)
-    _check_keys(transaction, before, key_groups)
+    _keep_keys(transaction, before, key_groups)
     chosen = before.tasks if tasks is None else _check_tasks(tasks)
     transaction.execute(
         "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = ? WHERE id = ?",
@@ -114,11 +114,16 @@ def _check_tasks(tasks: int) -> int:
     return tasks
 
 
-def _check_keys(transaction: Transaction, state: ApplicationState, key_groups: int) -> None:
+def _keep_keys(transaction: Transaction, state: ApplicationState, key_groups: int) -> None:
     if state.key_groups == UNSET:
         transaction.execute("UPDATE application SET key_groups = ?, key_hash = ? WHERE id = ?", (key_groups, KEY_HASH, state.id))
+    check_keys(transaction, state, key_groups)
+
+
+def check_keys(transaction: Transaction, state: ApplicationState, key_groups: int) -> None:
+    """ConfigError if an application keeps its state in another number of key groups, or by another hash."""
     ((found_groups, found_hash),) = transaction.execute("SELECT key_groups, key_hash FROM application WHERE id = ?", (state.id,))
-    if (found_groups, found_hash) != (key_groups, KEY_HASH):
+    if found_groups != UNSET and (found_groups, found_hash) != (key_groups, KEY_HASH):
         raise ConfigError(
             f"application {state.name} keeps its state in {found_groups} key groups by {found_hash}; this start asks for {key_groups} by {KEY_HASH}: "
             "they are fixed at the first start, so keep them or reset the application"

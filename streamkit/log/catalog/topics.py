@@ -28,10 +28,8 @@ def create(transaction: Transaction, topic: Topic, now_ms: int) -> Topic:
     An application declares its changelogs at each start, and nobody else does: their settings are those of the last start.
     """
     existing = find(transaction, topic.name)
-    if existing is not None and existing.internal and topic.internal:
-        existing = _with_settings(transaction, existing, topic)
     if existing is not None:
-        return _same(existing, topic)
+        return _declared_again(transaction, existing, topic)
     declaration = json.dumps(topic.to_json())
     ((topic_id,),) = transaction.execute(
         "INSERT INTO topic (name, declaration, created_ms) VALUES (?, ?, ?) RETURNING id", (topic.name, declaration, now_ms)
@@ -42,11 +40,11 @@ def create(transaction: Transaction, topic: Topic, now_ms: int) -> Topic:
     return created
 
 
-def _with_settings(transaction: Transaction, existing: Topic, declared: Topic) -> Topic:
-    changed = replace(existing, config=declared.config)
-    if changed != existing:
-        transaction.execute("UPDATE topic SET declaration = ? WHERE id = ?", (json.dumps(changed.to_json()), existing.id))
-    return changed
+def _declared_again(transaction: Transaction, existing: Topic, declared: Topic) -> Topic:
+    fitting = fitted(existing, declared)
+    if fitting != existing:
+        transaction.execute("UPDATE topic SET declaration = ? WHERE id = ?", (json.dumps(fitting.to_json()), existing.id))
+    return fitting
 
 
 def _add_partitions(transaction: Transaction, topic: Topic, first: int) -> None:
@@ -61,7 +59,10 @@ def _add_schema(transaction: Transaction, topic: Topic, now_ms: int) -> None:
     )
 
 
-def _same(existing: Topic, topic: Topic) -> Topic:
+def fitted(existing: Topic, topic: Topic) -> Topic:
+    """The existing topic as it is once it is declared again; TopicExistsError if that is another one."""
+    if existing.internal and topic.internal:
+        existing = replace(existing, config=topic.config)
     if existing.declaration == topic.declaration:
         return existing
     raise TopicExistsError(f"topic {topic.name} exists and differs: found {_described(existing)}; asked for {_described(topic)}")

@@ -1,0 +1,245 @@
+"""What a start of a program would change, and whether it would go on: found by the checks of a start, which only read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.engine.continuation import Continuation, continuation
+from streamkit.engine.definition import original_of
+from streamkit.engine.planner import STREAM_KINDS
+from streamkit.engine.start import check_options, declared_changelog, declared_output
+from streamkit.errors import StreamKitError
+from streamkit.log.catalog import applications, topics
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.topic.topic import Topic
+from streamkit.names import changelog_topic
+from streamkit.plan.earlier_program import read_program
+from streamkit.plan.operator import Operator
+from streamkit.plan.plain import to_plain
+from streamkit.plan.program import Input, Program
+from streamkit.state.format import is_earlier
+
+SAME, ADDED, GONE, CHANGED, REFUSED = "same", "added", "gone", "changed", "refused"
+INPUTS, OUTPUTS, STORES, TASKS, STEPS = "inputs", "outputs", "stores", "tasks", "steps"
+SUBJECTS = (INPUTS, OUTPUTS, STORES, TASKS, STEPS)
+_SHOWN_ELSEWHERE = (
+    "source",
+    "write",
+    "send",
+    "receive",
+    "fold",
+)  # kinds of operators that are inputs, outputs, or the way between kernels
+_PLACES = ("id", "stage", "inputs", "streams", "window")  # fields of an operator that say where it stands, or stand in its text
+_STREAMS = re.compile(r"(?<=stream time of input )\d+(?:, \d+)*")
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    What becomes of one input, output, store or step, or of the tasks.
+
+    `fate` is one of the words above, `text` says more; `before` is the text of what was there and has changed.
+    """
+
+    subject: str
+    name: str
+    fate: str
+    text: str = ""
+    before: str = ""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a start would change, and why it would be refused; `known` is the application as it stands, None if it has never started."""
+
+    application: str
+    known: ApplicationState | None
+    changes: tuple[Change, ...]
+    refusals: tuple[str, ...]
+
+    def of(self, subject: str) -> list[Change]:
+        """The changes of one subject."""
+        return [change for change in self.changes if change.subject == subject]
+
+
+def preview(catalog: Catalog, program: Program, tasks: int | None = None) -> Preview:
+    """
+    Compare a program with what its application last ran, and with the state that this left; nothing is written.
+
+    `tasks` is the number of tasks that the start would ask for. TopicNotFoundError for a missing input, as at a start;
+    FormatVersionError if a newer version ran the application.
+    """
+    found = continuation(catalog, program)
+    before = _program_before(catalog, found.known)
+    inputs = {source.topic: catalog.topic(source.topic) for source in program.inputs}
+    changes = (
+        *_inputs(program, before, found.known, inputs),
+        *_outputs(catalog, program, before, list(inputs.values())),
+        *_stores(found),
+        _tasks(found.known, tasks),
+        *_steps(found.program_in_stored_order(), before),
+    )
+    return Preview(program.application, found.known, changes, tuple(_refusals(catalog, found, tasks)))
+
+
+def _program_before(catalog: Catalog, known: ApplicationState | None) -> Program | None:
+    """The program of the last start; None if there was none."""
+    text = catalog.program(known.name) if known is not None else ""
+    return read_program(text) if text else None
+
+
+def _refusals(catalog: Catalog, found: Continuation, tasks: int | None) -> Iterator[str]:
+    """Why the start would be refused, by the checks of a start."""
+    program = found.program
+    yield from _failure(check_options, tasks, None, program)
+    if found.known is not None:
+        yield from _failure(_check_keys, catalog, found.known, program)
+    for store in program.stores:
+        yield from _failure(_check_changelog, catalog, declared_changelog(program, store.name))
+    yield from map(str, found.refusals())
+
+
+def _failure(check: Callable[..., None], *arguments: object) -> Iterator[str]:
+    try:
+        check(*arguments)
+    except StreamKitError as error:
+        yield str(error)
+
+
+def _check_keys(catalog: Catalog, known: ApplicationState, program: Program) -> None:
+    catalog.read(lambda transaction: applications.check_keys(transaction, known, program.key_groups))
+
+
+def _check_changelog(catalog: Catalog, declared: Topic) -> None:
+    if (existing := catalog.find_topic(declared.name)) is not None:
+        topics.fitted(existing, declared)
+
+
+def _inputs(
+    program: Program, before: Program | None, known: ApplicationState | None, found: dict[str, Topic]
+) -> Iterator[Change]:
+    earlier = {source.topic: source for source in before.inputs} if before is not None else {}
+    for source in {one.topic: one for one in program.inputs}.values():
+        has_position = known is not None and found[source.topic].id in known.positions
+        was = earlier.get(source.topic)
+        if was is None:
+            yield Change(INPUTS, source.topic, ADDED, _reading(source, has_position))
+        elif was.kind != source.kind:
+            yield Change(INPUTS, source.topic, CHANGED, _reading(source, has_position), _kind(was))
+        else:
+            yield Change(INPUTS, source.topic, SAME, _reading(source, has_position))
+    for topic in sorted(set(earlier) - set(found)):
+        yield Change(INPUTS, topic, GONE, "no longer read")
+
+
+def _reading(source: Input, has_position: bool) -> str:
+    if source.kind not in STREAM_KINDS:
+        return f"{_kind(source)}, read whole"
+    return f"{_kind(source)}, {'goes on where it was read to' if has_position else 'read from its beginning'}"
+
+
+def _kind(source: Input) -> str:
+    return source.kind.replace("_", " ")
+
+
+def _outputs(catalog: Catalog, program: Program, before: Program | None, inputs: Sequence[Topic]) -> Iterator[Change]:
+    earlier = {output.topic for output in before.outputs} if before is not None else set()
+    for output in program.outputs:
+        existing = catalog.find_topic(output.topic)
+        fate = SAME if output.topic in earlier else ADDED
+        if existing is None:
+            created = declared_output(output, inputs)
+            policy = dict(created.config)["cleanup.policy"]
+            yield Change(
+                OUTPUTS, output.topic, fate, f"topic is created: partitions={created.partitions}, cleanup.policy={policy}"
+            )
+        else:
+            yield Change(OUTPUTS, output.topic, fate, "topic exists, results are appended" if fate == ADDED else "")
+    for topic in sorted(earlier - {output.topic for output in program.outputs}):
+        yield Change(OUTPUTS, topic, GONE, "no longer written; the topic stays")
+
+
+def _stores(found: Continuation) -> Iterator[Change]:
+    program, known = found.program, found.known
+    for store in program.stores:
+        if store.name not in found.kept:
+            yield Change(STORES, store.name, ADDED, _filling(found, store.name))
+        elif store.name in found.differing:
+            yield Change(STORES, store.name, REFUSED, "; ".join(map(str, found.differing[store.name])))
+        elif store.name in found.reordered:
+            yield Change(STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored")
+        else:
+            converted = known is not None and is_earlier(known)
+            yield Change(STORES, store.name, SAME, "read in the format of an earlier version" if converted else "")
+    for name in found.dropped:
+        yield Change(STORES, name, GONE, "a copy that no join looks up any more; deleted with its changelog")
+    for name in found.orphaned:
+        yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
+
+
+def _renaming(found: Continuation, orphan: str) -> str:
+    """What the topology has instead of an orphaned store, if it may be the same under another name."""
+    if names := found.namesakes(orphan):
+        return f"{', '.join(names)} would hold the same; store={orphan!r} there goes on with it"
+    return "the topology no longer names it"
+
+
+def _filling(found: Continuation, store: str) -> str:
+    """With what a new store begins."""
+    original = original_of(found.program, store)
+    if original in found.kept:
+        return f"filled from {original}"
+    is_late = found.known is not None and found.known.epoch > 0
+    changelog = f"changelog {changelog_topic(found.program.application, store)}"
+    return f"begins empty, without the records read before; {changelog}" if is_late else f"begins empty; {changelog}"
+
+
+def _tasks(known: ApplicationState | None, tasks: int | None) -> Change:
+    before = None if known is None else known.tasks
+    if before is None:
+        return Change(TASKS, "tasks", ADDED, "as many as the run has cores" if tasks is None else str(tasks))
+    if tasks is None or tasks == before:
+        return Change(TASKS, "tasks", SAME, str(before))
+    return Change(TASKS, "tasks", CHANGED, str(tasks), str(before))
+
+
+def _steps(program: Program, before: Program | None) -> Iterator[Change]:
+    """What records go through, without what the other subjects show; nothing if only the keepers of stores are known of before."""
+    if before is not None and all(operator.kind != "source" for operator in before.operators):
+        return
+    now, earlier = _shown(program), _shown(before)
+    for name, operator in now.items():
+        text = _text(program, operator)
+        if name not in earlier or before is None:
+            yield Change(STEPS, name, ADDED, text)
+        elif (was := _text(before, earlier[name])) != text:
+            yield Change(STEPS, name, CHANGED, text, was)
+        elif fields := _differing_fields(earlier[name], operator):
+            yield Change(STEPS, name, CHANGED, f"{text}; what has changed: {', '.join(fields)}")
+        else:
+            yield Change(STEPS, name, SAME, text)
+    for name in earlier:
+        if before is not None and name not in now:
+            yield Change(STEPS, name, GONE, _text(before, earlier[name]))
+
+
+def _shown(program: Program | None) -> dict[str, Operator]:
+    operators = program.operators if program is not None else ()
+    return {operator.id: operator for operator in operators if operator.kind not in _SHOWN_ELSEWHERE}
+
+
+def _text(program: Program, operator: Operator) -> str:
+    """What an operator does, with topics instead of the numbers of inputs, which move when another input comes."""
+    return _STREAMS.sub(lambda found: ", ".join(program.inputs[int(one)].topic for one in found[0].split(", ")), operator.text())
+
+
+def _differing_fields(before: Operator, now: Operator) -> list[str]:
+    """The fields in which two operators of the same text differ, as a function does whose code has changed."""
+    was: dict[str, Any] = to_plain(before)
+    made: dict[str, Any] = to_plain(now)
+    fields = dict.fromkeys([*was, *made])
+    return [name.replace("_", " ") for name in fields if name not in _PLACES and was.get(name) != made.get(name)]
