@@ -27,7 +27,7 @@ def test_orders_get_their_customer_and_product():
     """
     An order has the city that its customer had when it came, and what its product costs.
 
-    An unknown or deleted customer leaves the city null; an order of an unknown product is dropped.
+    An unknown or deleted customer leaves the city null; an order of an unknown product is dropped. Orders keep their key.
     """
     with TopologyTestDriver(app) as driver:
         play(driver)
@@ -38,3 +38,4 @@ def test_orders_get_their_customer_and_product():
             {"order": 3, "customer": "bob", "city": None, "amount": 3.0},
             {"order": 5, "customer": "ann", "city": None, "amount": 8.0},
         ]
+        assert driver.newest("full_orders").keys() == {1, 2, 3, 5}

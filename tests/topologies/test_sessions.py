@@ -44,9 +44,10 @@ def test_a_click_between_two_visits_makes_them_one():
         click(driver, "ann", "home", "10:00")
         click(driver, "ann", "cart", "10:34")
         click(driver, "ann", "shop", "10:17")
+        click(driver, "ann", "news", "09:50")
         driver.drain()
 
-        assert visits(driver) == [("ann", "10:00", "10:34", 3, "home", "cart")]
+        assert visits(driver) == [("ann", "09:50", "10:34", 4, "news", "cart")]
 
 
 def test_a_click_after_the_grace_is_late():
