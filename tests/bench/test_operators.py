@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow.compute as pc
 import pytest
 
@@ -25,8 +27,9 @@ def test_every_operator_has_its_row():
     expected = {"word_count", "table_join", "stream_join", "session_windows", "emissions", "hopping_memory"}
     assert set(OPERATORS) == expected
     chosen = chosen_works(["operators", "word_count", "--fraction", "0.02"])
-    assert [work.func for work in chosen] == list(OPERATORS.values())
-    assert {work.keywords["fraction"] for work in chosen} == {0.02}
+    sized = [work for work in chosen if isinstance(work, partial)]
+    assert [work.func for work in sized] == list(OPERATORS.values())
+    assert [work.keywords for work in sized] == [{"fraction": 0.02}] * len(chosen)
 
 
 @pytest.mark.parametrize("arguments", [["windowed", "--fraction", "0.5"], ["operators", "--fraction", "0"], ["no_such_work"]])
