@@ -3,10 +3,12 @@ The benchmark: StreamKit against Spark on the same rows, in turn, in one run; me
 
     make bench            everything; writes build/bench.json
     python -m tests.bench windowed latency memory compaction     some of it
+    python -m tests.bench operators --fraction 0.02              the operators, on a fiftieth of their records: to see that all work
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -14,8 +16,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -37,6 +40,7 @@ from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
 from tests.bench.one_key import seconds as one_key_seconds  # noqa: E402
+from tests.bench.operators import OPERATORS  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
 from tests.bench.start import start_rows  # noqa: E402
@@ -148,7 +152,8 @@ def start(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from start_rows(folder)
 
 
-WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
+Work = Callable[[SparkSession, Path], Iterator[Row]]
+WORKS: dict[str, Work] = {
     "windowed": windowed,
     "one_key": one_key,
     "latency": latency,
@@ -161,7 +166,8 @@ WORKS: dict[str, Callable[[SparkSession, Path], Iterator[Row]]] = {
 }
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    works = chosen_works(arguments)
     folder = Path(os.environ.get("STREAMKIT_BENCH_FOLDER") or tempfile.mkdtemp(prefix="streamkit-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
     console = Console(width=160)
@@ -169,8 +175,8 @@ def main(names: list[str]) -> None:
     session = _session()
     rows = []
     try:
-        for name in names or WORKS:
-            for row in WORKS[name](session, folder):
+        for work in works:
+            for row in work(session, folder):
                 rows.append(row)
                 console.print(
                     f"{row.work}: {row.value:,.2f} {row.unit} against {_number(row.against_value)}, ratio {_number(row.ratio)}"
@@ -182,6 +188,25 @@ def main(names: list[str]) -> None:
     BUILD.mkdir(exist_ok=True)
     (BUILD / "bench.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     _print(console, rows, file_system)
+
+
+def chosen_works(arguments: list[str]) -> list[Work]:
+    """The works of a command line: those named, else all. `operators` stands for theirs, the only ones that take a fraction."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure StreamKit against Spark.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*WORKS, "operators", *OPERATORS)))
+    parser.add_argument(
+        "--fraction", type=float, default=1, help="of the records of operators, above 0 to 1; below 1 no measurement"
+    )
+    options = parser.parse_args(arguments)
+    given: list[Iterable[str]] = [OPERATORS if name == "operators" else (name,) for name in options.names] or [WORKS, OPERATORS]
+    names = list(dict.fromkeys(chain.from_iterable(given)))
+    if unknown := [name for name in names if name not in {**WORKS, **OPERATORS}]:
+        parser.error(f"there is no work named {', '.join(unknown)}; expected {', '.join((*WORKS, 'operators', *OPERATORS))}")
+    if not 0 < options.fraction <= 1:
+        parser.error(f"--fraction {options.fraction}; expected more than 0, and at most 1")
+    if options.fraction < 1 and (whole := [name for name in names if name not in OPERATORS]):
+        parser.error(f"--fraction goes with operators, and found {', '.join(whole)}; expected {', '.join(OPERATORS)}")
+    return [partial(OPERATORS[name], fraction=options.fraction) if name in OPERATORS else WORKS[name] for name in names]
 
 
 def _file_system(folder: Path) -> str:

@@ -19,15 +19,19 @@ MEGABYTE = 1 << 20
 
 def peak_megabytes(records: int, folder: Path) -> float:
     """The largest sum of private memory (USS) of a run's processes, in MiB."""
-    command = [sys.executable, "-m", "tests.bench.memory", str(records), str(folder)]
-    output = (folder / f"memory-{records}.log").open("w")
-    with output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+    return peak_megabytes_of(folder / f"memory-{records}.log", "tests.bench.memory", str(records), str(folder))
+
+
+def peak_megabytes_of(log: Path, module: str, *arguments: str) -> float:
+    """The same of a module that Python runs; `log` gets its output. RuntimeError if it fails."""
+    command = [sys.executable, "-m", module, *arguments]
+    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
         peak = 0
         while process.poll() is None:
             peak = max(peak, _private_bytes(psutil.Process(process.pid)))
             time.sleep(POLL_SECONDS)
     if process.returncode:
-        raise RuntimeError(f"the run over {records} records failed; see {output.name}")
+        raise RuntimeError(f"{module} {' '.join(arguments)} failed; see {log}")
     return peak / MEGABYTE
 
 

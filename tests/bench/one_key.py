@@ -36,14 +36,15 @@ def seconds(session: SparkSession, rows: Rows, folder: Path, epoch_records: int,
     with open_log(str(log_of(rows, folder))) as log:
         for table in TABLES:
             if table not in log.topics():
-                _fill_table(log, table, rows.keys)
+                fill_table(log, table, rows.keys)
         app = topology(name, is_shared=is_shared)
         running = sk.run(app, session, log, tasks=2, trigger="available_now", max_records_per_epoch=epoch_records)
         running.wait()
         return steady_seconds(running.query)
 
 
-def _fill_table(log: Log, table: str, keys: int) -> None:
+def fill_table(log: Log, table: str, keys: int) -> None:
+    """A table with a row for each user, before all payments."""
     log.create_topic(table, f"user string, {table}_name string", key="user", partitions=2)
     with log.producer() as producer:
         rows = [{"user": f"user{key:07d}", f"{table}_name": f"{table}{key % 9}"} for key in range(keys)]

@@ -23,7 +23,7 @@ from tests.bench.rows import BATCH_ROWS, SCHEMA, TOPIC, Rows, log_of, parquet_of
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def topology(name: str) -> sk.Topology:
+def topology(name: str, emission: str = "latest") -> sk.Topology:
     app = sk.Topology(name)
     (
         app.stream(TOPIC)
@@ -31,7 +31,7 @@ def topology(name: str) -> sk.Topology:
         .group_by("user")
         .windowed_by(sk.tumbling("1 minute", grace="0 seconds"))
         .agg(payments=sf.count("*"), total=sf.sum("amount"))
-        .emit("latest")
+        .emit(emission)
         .to(f"{name}-totals")
     )
     return app
