@@ -151,6 +151,15 @@ def test_the_first_result_of_an_aggregate_replaces_nothing() -> None:
     assert results(case, replace(KAFKA, first_result_replaces_nothing=True))[0][0]["old"] is None
 
 
+def test_a_session_of_one_moment_replaces_what_it_was() -> None:
+    """In Kafka Streams its change has no old value, though the session was there."""
+    count = {**COUNT, "in": "W", "send_old_values": True}
+    case = case_of([STREAM, GROUP, SESSION, count], [("in", "a", "x", 0), ("in", "a", "y", 0)])
+    case["topology"]["outputs"][0]["as"] = "changes"
+    assert results(case, KAFKA)[1][0]["old"] is None
+    assert results(case, replace(KAFKA, sessions_replace=True))[1][0]["old"] == 1
+
+
 def test_who_reads_changes_gets_old_values() -> None:
     """In Kafka Streams only where an operator asks for them."""
     case = case_of([STREAM, GROUP, {**COUNT, "in": "G"}], [("in", "a", "x", 0), ("in", "a", "x", 1)])
