@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import streamkit as sk
 from streamkit.cli.main import program
 from streamkit.testing import TopologyTestDriver
-from tests.topologies import test_change_data_capture, test_clicks_and_impressions, test_deduplication
-from topologies import change_data_capture, clicks_and_impressions, deduplication
+from tests.topologies import test_change_data_capture, test_clicks_and_impressions
+from topologies import change_data_capture, clicks_and_impressions
 
 ROOT = Path(__file__).parents[2]
 DEMO = {"flight_data", "flight_delays"}  # they need a package with data
@@ -22,7 +22,6 @@ EXAMPLES = sorted(file.stem for file in (ROOT / "topologies").glob("*.py") if fi
 ON_SPARK = {
     "change_data_capture": (change_data_capture.app, test_change_data_capture.play),
     "clicks_and_impressions": (clicks_and_impressions.app, test_clicks_and_impressions.play),
-    "deduplication": (deduplication.app, test_deduplication.play),
 }
 
 
