@@ -34,7 +34,7 @@ def plan(
     log: LogOption = None,
 ) -> None:
     """
-    Show what a start of the topology in a file would change, and change nothing.
+    Show what a start would change, and change nothing.
 
     It is compared with what the application of that name last ran in the log, and with the state that this left. Signs: = stays,
     + new, - gone, ~ changed, ! refused. The exit status is 0 if a start would go on, 2 if it would be refused, 1 if there is no telling.

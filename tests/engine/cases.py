@@ -490,7 +490,9 @@ class TableJoins(Interpreter):
         if (left := self.left.update(side, key, row, timestamp)) is not None:
             self.left_latest[key] = left
         many = None if side == 1 and row is not None and row["orders"] <= 1 else row
-        outer = self.outer.update(side, key, many, timestamp)
+        # A filter of a table whose old rows are known passes no deletion of a row that it never kept.
+        is_nothing = side == 1 and many is None and key not in self.outer.sides[1]
+        outer = None if is_nothing else self.outer.update(side, key, many, timestamp)
         self._write("outer_every", outer)
         if outer is not None:
             self._again(0, key, None if outer.deleted else self._whole(outer).row, outer.timestamp)
