@@ -14,7 +14,6 @@ from streamkit.engine.nearby import Axis, Line
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.plan.windows import JoinWindow
 from streamkit.testing import TopologyTestDriver
-from tests.engine.operators.stream_join_cases import in_milliseconds
 
 NEAR = sk.within("10 ms", grace="0 s")
 within: Any = sk.within  # tests also pass what its types forbid
@@ -33,7 +32,7 @@ def piped(app: sk.Topology, *rows: tuple[str, int, dict[str, Any]], drain: bool 
         if drain:
             driver.drain()
         names = driver.log.topic("out").schema.names
-        return [(*(row[name] for name in names), in_milliseconds(row["_timestamp"])) for row in driver.read("out")]
+        return [(*(row[name] for name in names), round(row["_timestamp"].timestamp() * 1000)) for row in driver.read("out")]
 
 
 def test_a_join_by_other_columns_re_keys_both_streams():
