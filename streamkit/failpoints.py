@@ -50,6 +50,11 @@ POINTS = (
     "trash.files_deleted",
     "backup.between_slabs",
     "backup.before_catalog",  # every slab is there, the catalog not yet
+    "connect.polled",  # by a connector's task, from the foreign system or from the log
+    "connect.staged",  # in a source's transaction, not yet committed
+    "connect.committed",  # a source's transaction, and the foreign system not yet told
+    "connect.in_target",  # written within the target's transaction, not yet committed
+    "connect.target_committed",  # and the group in the log not yet
     "rebuild.executed",  # the new catalog is complete, beside the old one
     "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
 )

@@ -6,11 +6,13 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.errors import SchemaError
 from streamkit.log.produce.receipt import Places
 from streamkit.log.slab.frame import LOG_TYPES
 from streamkit.log.topic.topic import Topic
@@ -36,6 +38,11 @@ def split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Split:
         return Split(((keyless % topic.partitions, batch),))
     chosen = partitions_of_rows(batch, topic.key, topic.partition_by, topic.partitions)
     chosen[chosen < 0] = keyless % topic.partitions
+    return split_as(topic, batch, chosen)
+
+
+def split_as(topic: Topic, batch: pa.RecordBatch, chosen: npt.NDArray[np.int32]) -> Split:
+    """Spread rows over the partitions chosen for them, in their order."""
     counts = np.bincount(chosen, minlength=topic.partitions)
     if counts.max() == batch.num_rows:
         return Split(((int(counts.argmax()), batch),))
@@ -43,6 +50,23 @@ def split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Split:
     ends = np.cumsum(counts)
     found = [int(partition) for partition in np.flatnonzero(counts)]
     return Split(tuple((at, ordered.slice(int(ends[at] - counts[at]), int(counts[at]))) for at in found), chosen)
+
+
+def chosen_partitions(topic: Topic, partitions: Any, rows: int) -> npt.NDArray[np.int32]:
+    """The partition of each row, as a caller names them; SchemaError if one does not exist, or if they are not as many as the rows."""
+    found = np.asarray(partitions.to_numpy() if isinstance(partitions, pa.Array | pa.ChunkedArray) else partitions)
+    if len(found) != rows or (rows and found.dtype.kind not in "iu"):
+        raise SchemaError(
+            f"topic {topic.name}: found {len(found)} partitions of type {found.dtype} for {rows} rows; expected an integer for each"
+        )
+    wrong = np.flatnonzero((found < 0) | (found >= topic.partitions))
+    if len(wrong):
+        row = int(wrong[0])
+        raise SchemaError(
+            f"topic {topic.name}, row {row}: there is no partition {found[row]}; it has 0 to {topic.partitions - 1}",
+            tuple(int(one) for one in wrong[:100]),
+        )
+    return found.astype(np.int32)
 
 
 class Buffer:

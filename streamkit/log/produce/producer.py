@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, final
 
+import numpy as np
+import numpy.typing as npt
+
 from streamkit.clock import Clock
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.groups import GroupCommit
-from streamkit.log.produce.buffer import split
+from streamkit.log.produce.buffer import chosen_partitions, split, split_as
 from streamkit.log.produce.offset_source import OffsetSource
 from streamkit.log.produce.outbox import Outbox
 from streamkit.log.produce.producer_session import ProducerSession
@@ -107,13 +110,14 @@ class Producer:
         sequence: int | None = None,
         timestamp_ms: int | None = None,
         callback: Callback | None = None,
+        partitions: Any = None,
     ) -> Receipt:
         """
         Buffer all rows of a RecordBatch, Table, DataFrame or list of dicts, or none of them.
 
         Columns are those of the topic, in any order, and maybe `_timestamp`, `_deleted`, `_headers`; see `records_of` for
         event times. A `sequence` must grow from batch to batch of a topic; one that was committed before writes nothing, one that was left
-        out is a ConfigError.
+        out is a ConfigError. `partitions` names the partition of each row, in place of the key's.
         SchemaError names the row and the column that do not fit, RecordTooLargeError the row and the limit; both list the rows
         in `rows`. A full buffer is flushed first, except in a transaction, which stages it; with `linger_ms`, when it stays
         full for `max_block_ms`, BufferFullError says so, and nothing was taken.
@@ -127,7 +131,8 @@ class Producer:
         if timestamp_ms is not None:
             timestamp_ms = event_time_ms(reader.topic, timestamp_ms)
         batches = records_of(reader.topic, data, self._clock.now_ms(), timestamp_ms)
-        return self._append(reader, batches, sequence, callback)
+        chosen = None if partitions is None else chosen_partitions(reader.topic, partitions, sum(map(len, batches)))
+        return self._append(reader, batches, sequence, callback, chosen)
 
     def delete(
         self, topic: str, key: Mapping[str, Any], timestamp_ms: int | None = None, callback: Callback | None = None
@@ -243,10 +248,21 @@ class Producer:
         placement.known = self._session.sequence_offsets(reader.topic, sequence)
         return Receipt(placement)
 
-    def _append(self, reader: RowReader, batches: list[Any], sequence: int | None, callback: Callback | None) -> Receipt:
+    def _append(
+        self,
+        reader: RowReader,
+        batches: list[Any],
+        sequence: int | None,
+        callback: Callback | None,
+        chosen: npt.NDArray[np.int32] | None = None,
+    ) -> Receipt:
         topic = reader.topic
         keyless = next(self._outbox.keyless)
-        splits = [split(topic, batch, keyless) for batch in batches]
+        if chosen is None:
+            splits = [split(topic, batch, keyless) for batch in batches]
+        else:
+            ends = np.cumsum([len(batch) for batch in batches])
+            splits = [split_as(topic, batch, part) for batch, part in zip(batches, np.split(chosen, ends[:-1]), strict=True)]
         size = sum(batch.nbytes for batch in batches)
         now_ms = self._clock.now_ms()
         return self._outbox.add(size, lambda draft: draft.add(topic, splits, size, sequence, now_ms), callback)

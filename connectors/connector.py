@@ -1,0 +1,95 @@
+"""A connector: its name, its configuration, and the settings that every one of its kind has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from streamkit.connectors.placeholders import filled
+from streamkit.connectors.setting import HIDDEN, Setting, read_settings, secrets_of
+from streamkit.errors import ConfigError, StreamKitError
+from streamkit.names import check_name
+
+COMMON = (
+    Setting("tasks.max", "how many tasks share the work", "integer", 1, least=1),
+    Setting("value.format", "how the bytes of a value are read or written, such as json or avro", default=None),
+    Setting("value.", "settings of the value's format, such as value.schema", default=None),
+    Setting("key.format", "how the bytes of a key are read or written", default=None),
+    Setting("key", "the key columns, with commas between", "list", ()),
+    Setting("schema.registry.", "where the schema registry is (schema.registry.url), and how to reach it", is_secret=True),
+    Setting(
+        "errors.tolerance",
+        "what a record that fails does: none stops the task, all goes on",
+        default="none",
+        choices=("none", "all"),
+    ),
+    Setting("errors.retry.timeout", "how long, in ms, an operation is tried again; -1 is for ever", "integer", 0, least=-1),
+    Setting("errors.retry.delay.max.ms", "the longest wait between two tries, in ms", "integer", 60_000, least=1),
+    Setting("errors.log.enable", "whether failed records are logged", "boolean", False),
+    Setting("errors.log.include.messages", "whether the log says topic, partition and offset", "boolean", False),
+    Setting("errors.deadletterqueue.topic.name", "the topic of the log that takes records which fail", default=""),
+    Setting("errors.deadletterqueue.context.headers.enable", "whether they say in headers what failed", "boolean", True),
+    Setting("transforms", "the aliases of the transforms, in their order", "list", ()),
+    Setting("transforms.", "settings of the transforms, by alias", default=None),
+    Setting("predicates", "the aliases of the predicates", "list", ()),
+    Setting("predicates.", "settings of the predicates, by alias", default=None),
+)
+
+
+class Connector:
+    """
+    Data of a foreign system into the log, or out of it; `Source` and `Sink` are the two kinds.
+
+    A subclass lists its own `SETTINGS`. In Python a setting is given by its name with underscores for dots
+    (`bootstrap_servers=`), or within `config`. `config` is kept as it was written, placeholders such as `${env:X}` too;
+    `settings` has the values. ConfigError for an unknown setting, a missing one, or a value of another kind.
+    """
+
+    KIND: ClassVar[tuple[Setting, ...]] = ()  # what a source or a sink has
+    SETTINGS: ClassVar[tuple[Setting, ...]] = ()
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        self.name = check_name(name, "connector")
+        self.config = dict(config or {}) | {key.replace("_", "."): value for key, value in settings.items()}
+        declared = self.declared()
+        values = filled(self.config)
+        self._secrets = sorted({*secrets_of(declared, values), *_filled_in(self.config, values)} - {""}, key=len, reverse=True)
+        self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
+        self.check()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @classmethod
+    def declared(cls) -> tuple[Setting, ...]:
+        """All settings that the connector takes; a class's own stand for a common one of the same name."""
+        return tuple({one.name: one for one in (*COMMON, *cls.KIND, *cls.SETTINGS)}.values())
+
+    def check(self) -> None:
+        """Raise ConfigError for settings that do not go together; a subclass says which. It opens nothing."""
+
+    def again(self) -> Connector:
+        """A connector of the same name and configuration: each task has its own."""
+        return type(self)(self.name, self.config)
+
+    def is_retryable(self, error: Exception) -> bool:
+        """Whether an error may go away by itself, so that the task is started again after a while; a subclass knows its library's."""
+        return isinstance(error, ConnectionError | TimeoutError) or (isinstance(error, StreamKitError) and error.is_retryable)
+
+    def redacted(self, text: str) -> str:
+        """A text without the secrets of this connector."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def _filled_in(config: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
+    """What placeholders stand for: who keeps a value elsewhere does not want to see it."""
+    return {str(values[name]) for name, written in config.items() if values[name] != written}
+
+
+def needed(module: str, extra: str) -> ConfigError:
+    """The error for a library that is not installed, and belongs to an extra."""
+    return ConfigError(
+        f"this connector needs the package {module}, which is not installed; run: pip install 'streamkit[{extra}]'"
+    )

@@ -1,0 +1,1 @@
+"""What runs connectors: tasks, their restarts, positions, and who shares the work."""

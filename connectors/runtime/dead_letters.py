@@ -1,0 +1,84 @@
+"""Dead letters of connectors: the record as it was, with Connect's headers that say what failed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.connectors.files.record_lines import json_text, plain
+from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.log.log import Log
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, PARTITION, TIMESTAMP, TOPIC
+
+PREFIX = "__connect.errors."
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose records failed; `is_raw` if they are `key binary, value binary`."""
+
+    connector: str
+    task: int
+    class_name: str
+    has_headers: bool
+    redacted: Any  # takes secrets out of a text
+
+
+def declare_dead_letters(log: Log, topic: str) -> None:
+    """Create the topic unless it is there."""
+    if topic not in log.topics():
+        log.create_topic(topic, format="bytes")
+
+
+def dead_letters(
+    origin: Origin, topic: str, rows: pa.Table, key: Sequence[str], failures: Sequence[Failure]
+) -> list[dict[str, Any]]:
+    """The rows to write for failed records: `rows` are those that came in, `topic` where they came from or were bound for."""
+    return [_letter(origin, topic, rows.slice(failure.row, 1).to_pylist()[0], key, failure) for failure in failures]
+
+
+def _letter(origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure) -> dict[str, Any]:
+    letter = {**_payload(row, key), HEADERS: [*(_pairs(row.get(HEADERS))), *_context(origin, topic, row, failure)]}
+    return letter if row.get(TIMESTAMP) is None else letter | {TIMESTAMP: row[TIMESTAMP]}
+
+
+def _payload(row: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
+    own = {name: value for name, value in row.items() if name not in (*LOG_COLUMNS, TOPIC)}
+    if set(own) == {KEY, VALUE}:
+        return {KEY: own[KEY], VALUE: own[VALUE], **({DELETED: True} if own[VALUE] is None and own[KEY] is not None else {})}
+    keys = {name: own[name] for name in key if name in own}
+    value = None if row.get(DELETED) else _json(own)
+    return {KEY: _json(keys) if keys else None, VALUE: value, **({DELETED: True} if value is None and keys else {})}
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return json_text({name: value if isinstance(value, dict | list) else plain(value) for name, value in values.items()}).encode()
+
+
+def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
+    return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in headers or ()]
+
+
+def _context(origin: Origin, topic: str, row: Mapping[str, Any], failure: Failure) -> list[tuple[str, bytes]]:
+    if not origin.has_headers:
+        return []
+    error = failure.error
+    trace = "".join(traceback.format_exception(error))
+    said = {
+        "topic": row.get(TOPIC) or topic,
+        "partition": row.get(PARTITION, -1),
+        "offset": row.get(OFFSET, -1),
+        "connector.name": origin.connector,
+        "task.id": origin.task,
+        "stage": failure.stage,
+        "class.name": origin.class_name,
+        "exception.class.name": type(error).__name__,
+        "exception.message": origin.redacted(str(error)),
+        "exception.stacktrace": origin.redacted(trace),
+    }
+    return [(PREFIX + name, str(value).encode()) for name, value in said.items()]

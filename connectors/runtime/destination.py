@@ -1,0 +1,94 @@
+"""The topics that a source writes to: created when they are missing, widened when rows have new columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from streamkit.connectors.source import Source
+from streamkit.errors import ConfigError
+from streamkit.log.log import Log
+from streamkit.log.produce.producer import Producer
+from streamkit.log.rows.records import records_of
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.topic import Topic
+from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
+from streamkit.schema import Column, Schema
+
+_OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
+_SENT = (TIMESTAMP, DELETED, HEADERS)
+
+
+class Destination:
+    """Topics as the rows of one source need them."""
+
+    def __init__(self, log: Log, source: Source) -> None:
+        self._log = log
+        self._source = source
+        self._topics: dict[str, Topic] = {}
+
+    def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
+        """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
+        topic = self._topic(name, rows)
+        records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
+        return {name: rows}
+
+    def send(self, producer: Producer, name: str, rows: pa.Table) -> None:
+        """Send rows that were fitted; those with a `_partition` go there."""
+        topic = self._topics[name]
+        found = _columns_of(topic, rows)
+        partitions = rows[PARTITION] if PARTITION in rows.column_names and not _has_places(rows) else None
+        producer.send_batch(name, found, partitions=partitions)
+
+    def _topic(self, name: str, rows: pa.Table) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._log.topic(name) if name in self._log.topics() else self._created(name, rows)
+        missing = [field for field in rows.schema if field.name not in _OWN and field.name not in topic.schema]
+        if missing and topic.format is None:
+            added = tuple(Column(column.name, column.type) for column in Schema.parse(pa.schema(missing)))
+            topic = self._log.alter_topic(name, schema=Schema((*topic.schema.columns, *added)))
+        self._topics[name] = topic
+        return topic
+
+    def _created(self, name: str, rows: pa.Table) -> Topic:
+        source = self._source
+        config = source.settings["topic.config."]
+        partitions = source.partitions_of(name)
+        if source.IS_RAW and set(rows.column_names) - set(_OWN) == {KEY, VALUE}:
+            return self._log.create_topic(
+                name, format=source.settings["value.format"] or "bytes", partitions=partitions, config=config
+            )
+        key = tuple(source.key_of(name))
+        missing = sorted(set(key) - set(rows.column_names))
+        if missing:
+            raise ConfigError(
+                f"connector {source.name}: the key column {missing[0]!r} of topic {name} is not among the rows' columns "
+                f"{', '.join(_named(rows))}"
+            )
+        return self._log.create_topic(name, _schema_of(rows, key), key=key or None, partitions=partitions, config=config)
+
+
+def _schema_of(rows: pa.Table, key: Sequence[str]) -> Schema:
+    """The topic's columns: keys first, as Kafka has them apart; all others may be null, since a deletion has none."""
+    parsed = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
+    return Schema(tuple(Column(column.name, column.type, column.name not in key) for column in parsed))
+
+
+def _named(rows: pa.Table) -> list[str]:
+    return [name for name in rows.column_names if name not in _OWN]
+
+
+def _has_places(rows: pa.Table) -> bool:
+    """Whether `_partition` says where a row came from, beside its offset there, and not where it shall lie."""
+    return OFFSET in rows.column_names
+
+
+def _columns_of(topic: Topic, rows: pa.Table) -> pa.Table:
+    """The columns that the producer takes; those of the topic that the rows lack are null."""
+    kept = rows.select([name for name in rows.column_names if name in topic.schema or name in _SENT or name not in _OWN])
+    for column in topic.schema:
+        if column.name not in kept.column_names:
+            kept = kept.append_column(column.arrow.with_nullable(True), pa.nulls(kept.num_rows, column.arrow.type))
+    return kept

@@ -1,0 +1,217 @@
+"""A task of a sink: rows of its partitions, from the positions in the foreign system on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit import failpoints
+from streamkit.connectors.runtime import positions
+from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
+from streamkit.connectors.runtime.pipeline import Failure, Step, pass_through
+from streamkit.connectors.runtime.shares import partitions_of
+from streamkit.connectors.runtime.source_task import producer_name
+from streamkit.connectors.runtime.steps import steps_of_sink
+from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, origin_of, refuse
+from streamkit.connectors.sink import Sink
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.consume.consumer import Consumer, TopicPartition
+from streamkit.log.log import Log
+from streamkit.log.produce.producer import Producer
+from streamkit.log.topic.topic import Topic
+from streamkit.names import HEADERS, OFFSET, PARTITION, ROW_NUMBER, TOPIC
+
+Ends = dict[TopicPartition, int]
+
+
+def group_name(connector: str) -> str:
+    """The group whose offsets show how far a sink has come, as Kafka Connect names it."""
+    return f"connect-{connector}"
+
+
+class SinkTask:
+    """Runs a sink from the positions that it finds in the foreign system."""
+
+    def __init__(self, sink: Sink, task: int, tasks: int, log: Log, *, is_once: bool = False) -> None:
+        self.progress = Progress()
+        self._sink = sink
+        self._task = task
+        self._tasks = tasks
+        self._log = log
+        self._is_once = is_once
+        self._steps: dict[str, Sequence[Step]] = {}
+        self._dead_letters: str = sink.settings["errors.deadletterqueue.topic.name"]
+        self._lettered: dict[
+            str, set[int]
+        ] = {}  # offsets of a partition whose dead letters are written, the target's position or not
+        self._producer: Producer | None = None
+
+    def run(self, orders: Orders) -> None:
+        """Work until the orders say stop, or `--once` has reached the end; raises what the sink or the log raises."""
+        sink = self._sink
+        mine = partitions_of(self._task, self._tasks, sink.settings["topics"], self._log)
+        self._prepare_dead_letters()
+        with ExitStack() as stack:
+            generation = self._log.catalog.open_producer(group_name(sink.name)).epoch
+            stack.callback(sink.close)
+            topics = [self._log.topic(name) for name in sink.settings["topics"]]
+            for topic in topics:
+                sink.topic(topic)
+            kept = sink.open(generation, mine)
+            consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
+            for consumer in consumers:
+                self._seek(consumer, kept)
+            self._follow(consumers, self._ends(mine) if self._is_once else None, orders)
+
+    def _consumer(self, topic: Topic, mine: Sequence[TopicPartition]) -> Consumer:
+        consumer = self._log.consumer(
+            group=group_name(self._sink.name),
+            columns=[*topic.schema.names, HEADERS],
+            max_poll_records=self._sink.settings["batch.rows"],
+        )
+        consumer.assign([place for place in mine if place.topic == topic.name])
+        return consumer
+
+    def _prepare_dead_letters(self) -> None:
+        if self._dead_letters:
+            positions.declare_positions(self._log)
+            declare_dead_letters(self._log, self._dead_letters)
+            self._producer = self._log.producer(producer_name(self._sink.name, self._task))
+            known = positions.read_positions(self._log, self._sink.name)
+            self._lettered = {split: set(position["offsets"]) for split, position in known.items()}
+
+    def _seek(self, consumer: Consumer, kept: Mapping[TopicPartition, int] | None) -> None:
+        """Begin at the target's positions, if it keeps any, else at the group's; ConfigError where the two contradict each other."""
+        if kept is None:
+            return
+        committed, ends = consumer.committed(), self._ends(consumer.assignment())
+        for place in consumer.assignment():
+            offset, group = kept.get(place, 0), committed[place]
+            where = f"connector {self._sink.name}: the target has topic {place.topic}, partition {place.partition} up to offset {offset}"
+            if group is not None and group > offset:
+                raise ConfigError(
+                    f"{where}, but {group} was committed: it has lost rows, as when it was restored from a backup. To write them again: "
+                    f"streamkit connect offsets reset {self._sink.name}"
+                )
+            if offset > ends[place]:
+                raise ConfigError(f"{where}, but the topic ends at {ends[place]}: it is another topic, or it has lost rows")
+            if place in kept:
+                consumer.seek(place.topic, place.partition, offset)
+            else:
+                consumer.seek_to_beginning([place])
+
+    def _ends(self, places: Sequence[TopicPartition]) -> Ends:
+        ends = {name: self._log.end_offsets(name) for name in {place.topic for place in places}}
+        return {place: ends[place.topic][place.partition] for place in places}
+
+    def _follow(self, consumers: Sequence[Consumer], until: Ends | None, orders: Orders) -> None:
+        while not orders.stop.is_set():
+            if orders.wait_if_paused():
+                continue
+            if until is not None and all(_has_reached(consumer, until) for consumer in consumers):
+                return
+            self._linger(consumers, orders)
+            polled = [self._step(consumer) for consumer in consumers]
+            if not any(polled) and until is None:
+                orders.stop.wait(IDLE_SECONDS)
+
+    def _step(self, consumer: Consumer) -> bool:
+        rows = consumer.poll(0.0)
+        if rows is None:
+            return False
+        failpoints.reach("connect.polled")
+        self._put(rows, consumer)
+        return True
+
+    def _linger(self, consumers: Sequence[Consumer], orders: Orders) -> None:
+        """Wait until a batch is full, or has waited long enough."""
+        linger_ms = self._sink.settings["batch.linger.ms"]
+        if not linger_ms or self._is_once:
+            return
+        until = time.monotonic() + linger_ms / 1_000
+        while _lag(consumers) < self._sink.settings["batch.rows"] and time.monotonic() < until:
+            if orders.stop.wait(min(IDLE_SECONDS, max(0.0, until - time.monotonic()))):
+                return
+
+    def _put(self, rows: pa.Table, consumer: Consumer) -> None:
+        topic = rows[TOPIC][0].as_py()
+        ends = consumer.position()
+        if topic not in self._steps:
+            self._steps[topic] = steps_of_sink(self._sink, self._log)
+        passed = pass_through(self._steps[topic], topic, rows)
+        ready = list(passed.parts.values())
+        failures = list(passed.failures)
+        self._letter(topic, rows, failures)
+        self._written(topic, rows, ready, ends)
+        failpoints.reach("connect.target_committed")
+        consumer.commit()
+        self.progress.rows += rows.num_rows
+        self.progress.commits += 1
+        self.progress.lag = sum(consumer.lag().values())
+
+    def _written(self, topic: str, rows: pa.Table, ready: Sequence[pa.Table], ends: Ends) -> None:
+        """Put the rows; those that the sink refuses one by one are dead letters, and the others are put again."""
+        part = ready[0] if ready else rows.slice(0, 0).append_column(ROW_NUMBER, pa.nulls(0, pa.int64()))
+        while True:
+            try:
+                self._sink.put(part.drop_columns([ROW_NUMBER]), ends)
+            except SchemaError as error:
+                if not error.rows:
+                    raise
+                failures = [Failure(part[ROW_NUMBER][row].as_py(), "TASK_PUT", error) for row in error.rows]
+                self._letter(topic, rows, failures)
+                part = part.filter(pa.array([row not in set(error.rows) for row in range(part.num_rows)]))
+            else:
+                return
+
+    def _letter(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> None:
+        if not failures:
+            return
+        places = [f"topic {topic}, partition {rows[PARTITION][one.row]}, offset {rows[OFFSET][one.row]}" for one in failures]
+        refuse(self._sink, topic, places, failures)
+        self.progress.failed_rows += len(failures)
+        if self._producer is None:
+            return
+        fresh = [one for one in failures if rows[OFFSET][one.row].as_py() not in self._lettered.get(_split(topic, rows, one), ())]
+        if fresh:
+            self._write_letters(topic, rows, fresh)
+
+    def _write_letters(self, topic: str, rows: pa.Table, fresh: Sequence[Failure]) -> None:
+        """Write dead letters, and which they are: a batch that is read again after a failure does not write them twice."""
+        assert self._producer is not None
+        letters = dead_letters(origin_of(self._sink, self._task), topic, rows, self._log.topic(topic).key, fresh)
+        known = {split: set(offsets) for split, offsets in self._lettered.items()}
+        for one in fresh:
+            known.setdefault(_split(topic, rows, one), set()).add(rows[OFFSET][one.row].as_py())
+        touched = {_split(topic, rows, one) for one in fresh}
+        for split in touched:
+            first = _first_offset(rows, int(split.rpartition("-")[2]))
+            known[split] = {offset for offset in known[split] if offset >= first}
+        with self._producer.transaction():
+            self._producer.send_batch(self._dead_letters, letters)
+            positions.send_positions(
+                self._producer, self._sink.name, {split: {"offsets": sorted(known[split])} for split in touched}
+            )
+        self._lettered = known
+
+
+def _first_offset(rows: pa.Table, partition: int) -> int:
+    """The lowest offset of a partition among the rows."""
+    found: int = pc.min(rows.filter(pc.equal(rows[PARTITION], partition))[OFFSET]).as_py()
+    return found
+
+
+def _has_reached(consumer: Consumer, until: Ends) -> bool:
+    return all(offset >= until[place] for place, offset in consumer.position().items())
+
+
+def _lag(consumers: Sequence[Consumer]) -> int:
+    return sum(sum(consumer.lag().values()) for consumer in consumers)
+
+
+def _split(topic: str, rows: pa.Table, failure: Failure) -> str:
+    return f"{topic}-{rows[PARTITION][failure.row].as_py()}"

@@ -1,0 +1,133 @@
+"""A task of a source: each poll, and the positions after it, in one transaction of the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from streamkit import failpoints
+from streamkit.connectors.runtime import positions
+from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
+from streamkit.connectors.runtime.destination import Destination
+from streamkit.connectors.runtime.pipeline import Failure, Passed, Step, pass_through
+from streamkit.connectors.runtime.shares import splits_of
+from streamkit.connectors.runtime.steps import steps_of_source
+from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, origin_of, refuse
+from streamkit.connectors.source import Polled, Source
+from streamkit.errors import OutcomeUnknownError
+from streamkit.log.log import Log
+from streamkit.log.produce.producer import Producer
+from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
+
+_LOGGER = logging.getLogger(__name__)
+_SETTLE_TRIES = 20
+
+
+def producer_name(connector: str, task: int) -> str:
+    """The producer whose opening fences an older instance of the task."""
+    return f"connect-{connector}-{task}"
+
+
+class SourceTask:
+    """Runs a source from its committed positions on."""
+
+    def __init__(self, source: Source, task: int, tasks: int, log: Log, *, is_once: bool = False) -> None:
+        self.progress = Progress()
+        self._source = source
+        self._task = task
+        self._tasks = tasks
+        self._log = log
+        self._is_once = is_once
+        self._destination = Destination(log, source)
+        self._steps: Sequence[Step] = ()
+        self._dead_letters: str = source.settings["errors.deadletterqueue.topic.name"]
+
+    def run(self, orders: Orders) -> None:
+        """Work until the orders say stop, or `--once` has reached the end; raises what the source or the log raises."""
+        positions.declare_positions(self._log)
+        if self._dead_letters:
+            declare_dead_letters(self._log, self._dead_letters)
+        with ExitStack() as stack:
+            producer = self._log.producer(producer_name(self._source.name, self._task))  # before positions are read: it fences
+            stack.callback(self._source.close)
+            known = positions.read_positions(self._log, self._source.name)
+            mine = splits_of(self._task, self._tasks, self._source.splits())
+            self._steps = steps_of_source(self._source, self._log)
+            self._source.open({split: known.get(split) for split in mine})
+            self._follow(producer, orders)
+
+    def _follow(self, producer: Producer, orders: Orders) -> None:
+        while not orders.stop.is_set():
+            if orders.wait_if_paused():
+                continue
+            polled = self._source.poll(0.0 if self._is_once else POLL_SECONDS)
+            failpoints.reach("connect.polled")
+            if polled is not None:
+                self._write(producer, polled)
+            elif self._is_once and self._source.is_at_end():
+                return
+
+    def _write(self, producer: Producer, polled: Polled) -> None:
+        sends: list[tuple[str, pa.Table]] = []
+        letters = []
+        for topic, rows in polled.tables.items():
+            passed = self._passed(topic, rows)
+            sends += passed.parts.items()
+            letters += self._letters(topic, rows, passed.failures)
+            self.progress.rows += rows.num_rows
+        if sends or letters or polled.positions:
+            self._commit(producer, sends, letters, polled)
+        self._source.committed(polled.positions)
+        self.progress.commits += 1
+
+    def _passed(self, topic: str, rows: pa.Table) -> Passed:
+        """The rows by topic as the topics take them; those that fail apart."""
+        return pass_through([*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows)
+
+    def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> list[dict[str, object]]:
+        if not failures:
+            return []
+        refuse(self._source, topic, [_place(rows, failure) for failure in failures], failures)
+        self.progress.failed_rows += len(failures)
+        if self._source.settings["errors.log.enable"]:
+            for failure in failures:
+                _LOGGER.error("connector %s: %s", self._source.name, self._source.redacted(str(failure.error)))
+        if not self._dead_letters:
+            return []
+        return dead_letters(origin_of(self._source, self._task), topic, rows, self._source.settings["key"], failures)
+
+    def _commit(
+        self, producer: Producer, sends: Sequence[tuple[str, pa.Table]], letters: list[dict[str, object]], polled: Polled
+    ) -> None:
+        try:
+            with producer.transaction():
+                for topic, rows in sends:
+                    self._destination.send(producer, topic, rows.drop_columns([ROW_NUMBER]))
+                if letters:
+                    producer.send_batch(self._dead_letters, letters)
+                positions.send_positions(producer, self._source.name, polled.positions)
+                failpoints.reach("connect.staged")
+        except OutcomeUnknownError:
+            _settle(producer)
+        failpoints.reach("connect.committed")
+
+
+def _settle(producer: Producer) -> None:
+    """Find out whether a commit took effect, or make it take effect."""
+    for attempt in range(_SETTLE_TRIES):
+        try:
+            producer.flush()
+        except OutcomeUnknownError:
+            if attempt == _SETTLE_TRIES - 1:
+                raise
+        else:
+            return
+
+
+def _place(rows: pa.Table, failure: Failure) -> str:
+    """Where a record came from, if the source says so."""
+    names = [name for name in (TOPIC, PARTITION, OFFSET) if name in rows.column_names]
+    return ", ".join(f"{name.removeprefix('_')} {rows[name][failure.row].as_py()}" for name in names)

@@ -1,0 +1,96 @@
+"""The state of each task, as every worker and the command line see it: a compacted topic, and what is asked of it in another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamkit.log.log import Log
+
+STATUS, REQUESTS = "__connect_status", "__connect_requests"
+RUNNING, PAUSED, FAILED, RESTARTING, STOPPED, UNASSIGNED, DONE = (
+    "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED", "UNASSIGNED", "DONE",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """A task as its worker saw it last; `trace` is why it failed."""
+
+    connector: str
+    task: int
+    state: str
+    worker: str
+    class_name: str
+    trace: str = ""
+    progress: str = "{}"
+    at_ms: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "connector": self.connector, "task": self.task, "state": self.state, "worker": self.worker, "class": self.class_name,
+            "trace": self.trace, **json.loads(self.progress), "at_ms": self.at_ms,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of a connector last: to be paused or not, and how often its tasks were told to restart."""
+
+    connector: str
+    is_paused: bool = False
+    restarts: int = 0
+
+
+def declare_status(log: Log) -> None:
+    """Create the topics of states and requests unless they are there."""
+    compacted = {"cleanup.policy": "compact"}
+    log.create_topic(
+        STATUS,
+        "connector string NOT NULL, task int NOT NULL, state string, worker string, class_name string, trace string, progress string, at_ms bigint",
+        key=["connector", "task"], partitions=1, config=compacted,
+    )  # fmt: skip
+    log.create_topic(
+        REQUESTS, "connector string NOT NULL, is_paused boolean, restarts bigint", key="connector", partitions=1, config=compacted
+    )
+
+
+def write_status(log: Log, found: Iterable[TaskStatus]) -> None:
+    """Publish states."""
+    rows = [vars(replace(one, at_ms=log.clock.now_ms())) for one in found]
+    if rows:
+        with log.producer() as producer:
+            producer.send_batch(STATUS, rows)
+
+
+def read_status(log: Log) -> list[TaskStatus]:
+    """The newest state of every task, by connector and task."""
+    newest = {(row["connector"], row["task"]): row for row in _rows(log, STATUS)}
+    names = TaskStatus.__dataclass_fields__
+    return [TaskStatus(**{name: row[name] for name in names}) for _, row in sorted(newest.items()) if not row.get("_deleted")]
+
+
+def read_requests(log: Log) -> dict[str, Request]:
+    """What was asked of each connector."""
+    names = Request.__dataclass_fields__
+    return {
+        row["connector"]: Request(**{name: row[name] for name in names})
+        for row in _rows(log, REQUESTS)
+        if not row.get("_deleted")
+    }
+
+
+def ask(log: Log, connector: str, *, pause: bool | None = None, restart: bool = False) -> Request:
+    """Ask the workers of a connector for something; they look every moment."""
+    declare_status(log)
+    known = read_requests(log).get(connector, Request(connector))
+    asked = replace(known, is_paused=known.is_paused if pause is None else pause, restarts=known.restarts + restart)
+    with log.producer() as producer:
+        producer.send(REQUESTS, vars(asked))
+    return asked
+
+
+def _rows(log: Log, topic: str) -> list[dict[str, Any]]:
+    return log.read(topic).to_pylist() if topic in log.topics() else []

@@ -1,0 +1,74 @@
+"""A task of a connector, as the worker sees it; and what tasks of both kinds share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streamkit.connectors.connector import Connector
+from streamkit.connectors.runtime.dead_letters import Origin
+from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.errors import SchemaError
+
+POLL_SECONDS = 0.5
+IDLE_SECONDS = 0.05  # between two looks at topics that had nothing new
+
+
+@dataclass
+class Progress:
+    """What a task has done since it began; the worker reads it from another thread."""
+
+    rows: int = 0
+    failed_rows: int = 0
+    commits: int = 0
+    lag: int | None = None
+
+    def to_json(self) -> dict[str, int | None]:
+        return {"rows": self.rows, "failed_rows": self.failed_rows, "commits": self.commits, "lag": self.lag}
+
+
+@dataclass
+class Orders:
+    """What the worker tells a task; it looks before each poll."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    pause: threading.Event = field(default_factory=threading.Event)
+
+    def wait_if_paused(self) -> bool:
+        """Whether the task is paused; waits a moment if it is."""
+        return self.pause.is_set() and not self.stop.wait(POLL_SECONDS / 5)
+
+
+class Task(Protocol):
+    """One opening of a connector's task: from its committed positions to a stop, the end, or an error."""
+
+    progress: Progress
+
+    def run(self, orders: Orders) -> None: ...
+
+
+def origin_of(connector: Connector, task: int) -> Origin:
+    """How dead letters name the task."""
+    kind = type(connector)
+    return Origin(
+        connector.name,
+        task,
+        f"{kind.__module__}.{kind.__qualname__}",
+        connector.settings["errors.deadletterqueue.context.headers.enable"],
+        connector.redacted,
+    )
+
+
+def refuse(connector: Connector, topic: str, places: Sequence[str], failures: Sequence[Failure]) -> None:
+    """Raise the first failure with its place, unless the connector tolerates failures."""
+    if failures and connector.settings["errors.tolerance"] == "none":
+        first = failures[0]
+        raise SchemaError(
+            connector.redacted(
+                f"connector {connector.name}, {places[0] or f'topic {topic}'}, {first.stage}: {first.error}; "
+                "to go on without such records, set errors.tolerance=all, and errors.deadletterqueue.topic.name to keep them"
+            ),
+            (first.row,),
+        ) from first.error

@@ -1,0 +1,132 @@
+"""Settings of a connector: what each is called, what it may be, and a configuration checked against them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.errors import ConfigError
+
+KINDS = ("string", "integer", "boolean", "list")
+_TRUTHS = {"true": True, "false": False}
+HIDDEN = "********"
+
+
+@dataclass(frozen=True)
+class Required:
+    """In place of a default: the setting must be given."""
+
+
+REQUIRED = Required()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """
+    A setting by its name, such as `bootstrap.servers`.
+
+    `kind` is `string`, `integer`, `boolean` or `list` (texts with commas between). A name that ends in a dot stands for
+    every name that begins so, and its value is a dict of texts. `is_secret` keeps the value out of logs, status and plans.
+    """
+
+    name: str
+    doc: str
+    kind: str = "string"
+    default: Any = REQUIRED
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    is_secret: bool = False
+
+    @property
+    def is_prefix(self) -> bool:
+        return self.name.endswith(".")
+
+    def read(self, written: Any) -> Any:
+        """The value that a text (or a value of JSON) stands for; ConfigError if it is of another kind."""
+        value = _READERS[self.kind](written)
+        if value is None:
+            raise ConfigError(f"{self.name}={self.shown(written)}; expected {_EXPECTED[self.kind]}")
+        if self.choices and value not in self.choices:
+            raise ConfigError(f"{self.name}={self.shown(written)}; expected one of {', '.join(self.choices)}")
+        if self.least is not None and isinstance(value, int) and value < self.least:
+            raise ConfigError(f"{self.name}={self.shown(written)}; expected at least {self.least}")
+        return value
+
+    def shown(self, written: Any) -> str:
+        """The value as messages show it."""
+        return HIDDEN if self.is_secret else repr(written)
+
+
+def read_settings(owner: str, settings: Iterable[Setting], config: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Every setting's value, by its name; settings that are not given have their defaults.
+
+    ConfigError for an unknown name (with those that are nearest), a required one that is missing, and a value of another kind.
+    """
+    known = {setting.name: setting for setting in settings}
+    prefixes = [setting for setting in known.values() if setting.is_prefix]
+    found: dict[str, Any] = {setting.name: {} for setting in prefixes}
+    for name, written in config.items():
+        if name in known and not known[name].is_prefix:
+            found[name] = known[name].read(written)
+        elif prefix := next((one for one in prefixes if name.startswith(one.name) and name != one.name), None):
+            found[prefix.name][name.removeprefix(prefix.name)] = prefix.read(written)
+        else:
+            raise ConfigError(f"{owner} has no setting {name!r}; {_nearest(name, known)}")
+    for setting in known.values():
+        if setting.name not in found:
+            if isinstance(setting.default, Required):
+                raise ConfigError(f"{owner} needs the setting {setting.name!r}: {setting.doc}")
+            found[setting.name] = setting.default
+    return found
+
+
+def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a configuration that nobody may see."""
+    for setting in settings:
+        if setting.is_secret:
+            for name, written in config.items():
+                if name == setting.name or (setting.is_prefix and name.startswith(setting.name)):
+                    yield str(written)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 3)
+    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names)}"
+
+
+def _text(written: Any) -> str | None:
+    if isinstance(written, bool):
+        return str(written).lower()
+    return str(written) if isinstance(written, str | int | float) else None
+
+
+def _integer(written: Any) -> int | None:
+    text = _text(written)
+    try:
+        return None if text is None or isinstance(written, bool | float) else int(text)
+    except ValueError:
+        return None
+
+
+def _boolean(written: Any) -> bool | None:
+    return _TRUTHS.get((_text(written) or "").strip().lower())
+
+
+def _list(written: Any) -> tuple[str, ...] | None:
+    if isinstance(written, list | tuple):
+        return tuple(written) if all(isinstance(one, str) for one in written) else None
+    text = _text(written)
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_READERS = {"string": _text, "integer": _integer, "boolean": _boolean, "list": _list}
+_EXPECTED = {
+    "string": "a text",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "list": "texts with commas between, or a list of them",
+}

@@ -1,0 +1,56 @@
+"""Sinks: what takes rows of topics out to a foreign system."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from streamkit.connectors.connector import Connector
+from streamkit.connectors.setting import Setting
+from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.topic.topic import Topic
+
+
+class Sink(Connector):
+    """
+    Rows to a foreign system. A sink that keeps the positions there, in the transaction of the rows, is exactly once.
+
+    A task calls `open` first, then `put` again and again, then `close`; all in one thread. After an error it makes a new
+    sink, and goes on at the positions that `open` finds. Errors are taken as those of a Source; a SchemaError with `rows`
+    says which rows of `put` cannot be written: nothing of that `put` may have been kept.
+    """
+
+    KIND: ClassVar[tuple[Setting, ...]] = (
+        Setting("topics", "the topics of the log whose rows go out, with commas between", "list"),
+        Setting("batch.rows", "how many rows a put has at most", "integer", 65_536, least=1),
+        Setting("batch.linger.ms", "how long a put waits for more rows", "integer", 0, least=0),
+    )
+    IS_RAW: ClassVar[bool] = False  # True: rows come as `key binary, value binary`, written by `value.format`
+
+    @abstractmethod
+    def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        """
+        Take over these partitions, and return the next offset of each that the foreign system has a position of.
+
+        Generations of a connector grow; whoever holds a partition with an older one must be refused from now on. None if
+        the foreign system keeps no positions: then the group's offsets count, and rows may come twice after a failure.
+        """
+
+    @abstractmethod
+    def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
+        """
+        Write rows of one topic, and the positions after them, in one transaction of the foreign system.
+
+        `rows` has the topic's columns, then `_timestamp`, `_topic`, `_partition`, `_offset`, `_deleted` and `_headers`,
+        ordered by offset within a partition; it may have no rows. `ends` are the next offsets. FencedError if a newer
+        generation has taken a partition over.
+        """
+
+    def topic(self, topic: Topic) -> None:
+        """Hear of a topic before its first rows; raise ConfigError or SchemaError if it cannot go out."""
+
+    def close(self) -> None:
+        """Let go of everything; called once, also after an error."""

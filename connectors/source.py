@@ -1,0 +1,76 @@
+"""Sources: what brings rows of a foreign system into topics."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from streamkit.connectors.connector import Connector
+from streamkit.connectors.setting import Setting
+
+Position: TypeAlias = Mapping[str, Any]
+
+
+class Polled(NamedTuple):
+    """
+    What a poll brought: rows by topic, and the position after them by split.
+
+    A table has the topic's columns, and maybe `_timestamp`, `_deleted`, `_headers` and `_partition` (where the row shall
+    lie). A position is a value of JSON.
+    """
+
+    tables: Mapping[str, pa.Table]
+    positions: Mapping[str, Position]
+
+
+class Source(Connector):
+    """
+    Rows of a foreign system. The runtime writes what a poll brings, and its positions, in one transaction of the log.
+
+    A task calls `open` first, then `poll` again and again, then `close`; all in one thread. After an error it makes a new
+    source, and opens it at the positions that the log has committed. An error that is a StreamKitError with
+    `is_retryable`, a ConnectionError or a TimeoutError starts the task again after a while; any other one fails it.
+    """
+
+    KIND: ClassVar[tuple[Setting, ...]] = (
+        Setting("topic", "the topic of the log that takes the rows", default=""),
+        Setting("topic.partitions", "the partitions of a topic that is created", "integer", None, least=1),
+        Setting(
+            "topic.config.", "Kafka's settings of a topic that is created, such as topic.config.cleanup.policy", default=None
+        ),
+    )
+    IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
+
+    @abstractmethod
+    def splits(self) -> Sequence[str]:
+        """The parts of the foreign system that may be read side by side; the runtime deals them to `tasks.max` tasks."""
+
+    @abstractmethod
+    def open(self, positions: Mapping[str, Position | None]) -> None:
+        """Begin to read these splits, each behind its position, or at its beginning where there is none."""
+
+    @abstractmethod
+    def poll(self, timeout: float) -> Polled | None:
+        """What comes next, waiting up to `timeout` seconds for it; None if nothing came."""
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """Hear that the log has committed these positions: only now may the foreign system forget what lies before them."""
+
+    def is_at_end(self) -> bool:
+        """Whether all that was there when the source was opened has been polled; asked after a poll that brought nothing."""
+        return True
+
+    def key_of(self, topic: str) -> Sequence[str]:
+        """The key columns of a topic that is created; the setting `key` unless the foreign system knows better."""
+        return tuple(self.settings["key"])
+
+    def partitions_of(self, topic: str) -> int | None:
+        """The partitions of a topic that is created; None for the setting of the log."""
+        found: int | None = self.settings["topic.partitions"]
+        return found
+
+    def close(self) -> None:
+        """Let go of everything; called once, also after an error."""
