@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
 from streamkit.connectors.source import Position
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -18,12 +19,12 @@ SCHEMA = "connector string NOT NULL, split string NOT NULL, position string"
 
 def declare_positions(log: Log) -> None:
     """Create the topic unless it is there."""
-    log.create_topic(TOPIC, SCHEMA, key=["connector", "split"], partitions=1, config={"cleanup.policy": "compact"})
+    declare_internal_topic(log, TOPIC, SCHEMA, ["connector", "split"])
 
 
 def read_positions(log: Log, connector: str) -> dict[str, Position]:
     """The committed position of each split of a connector."""
-    if TOPIC not in log.topics():
+    if not has_topic(log, TOPIC):
         return {}
     rows = log.read(TOPIC)
     found = rows.filter(pc.equal(rows["connector"], connector)).select(["split", "position"]).to_pylist()
@@ -37,10 +38,14 @@ def send_positions(producer: Producer, connector: str, positions: Mapping[str, P
         producer.send_batch(TOPIC, _rows(connector, positions))
 
 
-def forget_positions(producer: Producer, connector: str, splits: Mapping[str, Position]) -> None:
-    """Send the deletion of positions, so that a source begins anew there."""
-    for split in splits:
-        producer.delete(TOPIC, {"connector": connector, "split": split})
+def change_positions(log: Log, connector: str, positions: Mapping[str, Position | None]) -> None:
+    """Commit positions for a connector that does not run; None forgets one, so that the source begins at the beginning there."""
+    declare_positions(log)
+    with log.producer() as producer, producer.transaction():
+        send_positions(producer, connector, {split: position for split, position in positions.items() if position is not None})
+        for split, position in positions.items():
+            if position is None:
+                producer.delete(TOPIC, {"connector": connector, "split": split})
 
 
 def _rows(connector: str, positions: Mapping[str, Position]) -> pa.Table:

@@ -7,12 +7,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
 from streamkit.log.log import Log
 
 STATUS, REQUESTS = "__connect_status", "__connect_requests"
 RUNNING, PAUSED, FAILED, RESTARTING, STOPPED, UNASSIGNED, DONE = (
     "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED", "UNASSIGNED", "DONE",
 )  # fmt: skip
+
+
+_STATUS_SCHEMA = (
+    "connector string NOT NULL, task int NOT NULL, state string, worker string, class_name string, trace string, "
+    "progress string, at_ms bigint"
+)
+_REQUESTS_SCHEMA = "connector string NOT NULL, is_paused boolean, restarts bigint"
+ALIVE_MS = 15_000  # a worker says every few seconds how its tasks are
 
 
 @dataclass(frozen=True)
@@ -46,15 +55,8 @@ class Request:
 
 def declare_status(log: Log) -> None:
     """Create the topics of states and requests unless they are there."""
-    compacted = {"cleanup.policy": "compact"}
-    log.create_topic(
-        STATUS,
-        "connector string NOT NULL, task int NOT NULL, state string, worker string, class_name string, trace string, progress string, at_ms bigint",
-        key=["connector", "task"], partitions=1, config=compacted,
-    )  # fmt: skip
-    log.create_topic(
-        REQUESTS, "connector string NOT NULL, is_paused boolean, restarts bigint", key="connector", partitions=1, config=compacted
-    )
+    declare_internal_topic(log, STATUS, _STATUS_SCHEMA, ["connector", "task"])
+    declare_internal_topic(log, REQUESTS, _REQUESTS_SCHEMA, ["connector"])
 
 
 def write_status(log: Log, found: Iterable[TaskStatus]) -> None:
@@ -93,4 +95,4 @@ def ask(log: Log, connector: str, *, pause: bool | None = None, restart: bool = 
 
 
 def _rows(log: Log, topic: str) -> list[dict[str, Any]]:
-    return log.read(topic).to_pylist() if topic in log.topics() else []
+    return log.read(topic).to_pylist() if has_topic(log, topic) else []

@@ -15,13 +15,14 @@ from typing import final
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.back_off import BackOff
+from streamkit.connectors.runtime.internal_topic import declare_internal_topic
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.task import Orders, Task
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
-from streamkit.errors import ConfigError, FencedError
+from streamkit.errors import ConfigError, FencedError, TopicNotFoundError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.log import Log
 
@@ -136,16 +137,19 @@ class Worker:
             self._report(is_due=True)
 
     def _run_once(self) -> None:
-        for connector in self._connectors.values():
-            for task in range(connector.settings["tasks.max"]):
-                self._begin(connector.name, task)
-        while any(_is_alive(run) for run in self._runs.values()):
-            if self._stop.wait(LOOK_SECONDS / 10):
-                return
-            self._follow_requests()
+        """Run the sources to their end, then the sinks, so that what came in goes out."""
+        for kind in (Source, Sink):
+            self._run_to_end([one for one in self._connectors.values() if isinstance(one, kind)])
         failed = [run for run in self._runs.values() if run.error is not None]
         if failed:
             self._failure = failed[0].error
+
+    def _run_to_end(self, connectors: Sequence[Connector]) -> None:
+        for connector in connectors:
+            for task in range(connector.settings["tasks.max"]):
+                self._begin(connector.name, task)
+        while any(_is_alive(run) for run in self._runs.values()) and not self._stop.wait(LOOK_SECONDS / 10):
+            self._follow_requests()
 
     def _run_shared(self) -> None:
         consumers = [self._member(connector) for connector in self._connectors.values()]
@@ -167,11 +171,7 @@ class Worker:
     def _member(self, connector: Connector) -> Consumer:
         """A member of the group that shares the tasks of a connector."""
         topic = f"__connect_tasks.{connector.name}"
-        tasks = connector.settings["tasks.max"]
-        if topic not in self._log.topics():
-            self._log.create_topic(topic, "task int", partitions=tasks)
-        elif self._log.topic(topic).partitions < tasks:
-            self._log.alter_topic(topic, partitions=tasks)
+        declare_internal_topic(self._log, topic, "task int", partitions=connector.settings["tasks.max"])
         return self._log.consumer(
             topic,
             f"connect-{connector.name}-tasks",
@@ -253,14 +253,20 @@ class Worker:
         assert isinstance(again, Sink)
         return SinkTask(again, run.task, tasks, self._log, is_once=self._is_once)
 
+    def _passes(self, run: TaskRun, error: Exception) -> bool:
+        """Whether an error may go away by itself, and there is time to wait for that."""
+        if isinstance(error, FencedError):
+            return False
+        if self._is_once:
+            return run.connector.is_retryable(error) and run.back_off.failures < ONCE_TRIES
+        return run.connector.is_retryable(error) or isinstance(error, TopicNotFoundError)
+
     def _may_go_on(self, run: TaskRun, error: Exception) -> bool:
         """Note an error of a task; whether it is tried again, after a wait."""
         if run.running is not None and run.running.progress.commits:
             run.back_off.reset()
         run.trace = run.connector.redacted("".join(traceback.format_exception(error)))
-        is_lost = isinstance(error, FencedError)
-        passes = run.connector.is_retryable(error) if not is_lost else False
-        if passes and not (self._is_once and run.back_off.failures >= ONCE_TRIES):
+        if self._passes(run, error):
             run.state = status.RESTARTING
             wait_s = run.back_off.next_s()
             _LOGGER.warning(

@@ -13,6 +13,7 @@ from streamkit.cli import (
     applications,
     backup,
     compact,
+    connect,
     consume,
     fsck,
     groups,
@@ -49,6 +50,7 @@ program.command("explain")(run.explain)
 program.command("plan")(plan.plan)
 program.command("stats")(stats.stats)
 program.command("maintain")(stats.maintain)
+program.add_typer(connect.program, name="connect")
 program.add_typer(applications.program, name="apps")
 program.add_typer(stores.program, name="store")
 program.add_typer(storage.program, name="storage")
