@@ -1,7 +1,8 @@
 """
 Which tests run, in which order, and which share a worker.
 
-All tests that use the session of Spark share one worker, since a run has one JVM; every other test goes to whoever is free. What is long
+All tests that use the session of Spark share one worker, since a run has one JVM, and so do those of a foreign system, which is
+started once; every other test goes to whoever is free. What is long
 comes first, so that no worker is alone with it in the end. Of the bugs that a harness is shown to catch, a run takes one, and of the
 catalogs SQLite's, unless the harness or what it guards has changed since all were taken, its file is named, or it is torture.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,20 +28,27 @@ def needs_session(item: pytest.Item) -> bool:
     return SESSION in getattr(item, "fixturenames", ()) or item.get_closest_marker(SESSION) is not None
 
 
+def system_of(item: pytest.Item) -> str | None:
+    """What a test needs that a run starts once: Spark's session, or the foreign system that its mark names."""
+    mark = item.get_closest_marker("foreign")
+    return SESSION if needs_session(item) else mark.args[0] if mark else None
+
+
 def write_session_tests(file: Path, items: Iterable[pytest.Item]) -> None:
-    """Write down, for the scheduler, which tests use the session; every worker writes the same."""
+    """Write down, for the scheduler, which tests need what is started once; every worker writes the same."""
+    systems = {item.nodeid: system_of(item) for item in items}
     part = file.with_name(f"{file.name}.{os.getpid()}")
-    part.write_text(json.dumps([item.nodeid for item in items if needs_session(item)]), encoding="utf-8")
+    part.write_text(json.dumps({nodeid: system for nodeid, system in systems.items() if system}), encoding="utf-8")
     part.replace(file)
 
 
-def read_session_tests(file: Path) -> frozenset[str]:
-    return frozenset(json.loads(file.read_text(encoding="utf-8")))
+def read_session_tests(file: Path) -> dict[str, str]:
+    return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
-def scope_of(nodeid: str, with_session: frozenset[str]) -> str:
-    """What is run by one worker: all tests with the session, else the test alone."""
-    return SESSION if nodeid in with_session else nodeid
+def scope_of(nodeid: str, systems: Mapping[str, str]) -> str:
+    """What is run by one worker: all tests that need the same system, else the test alone."""
+    return systems.get(nodeid, nodeid)
 
 
 class OneSessionScheduling(LoadScopeScheduling):
@@ -52,7 +60,7 @@ class OneSessionScheduling(LoadScopeScheduling):
         self._file = session_tests
 
     @cached_property
-    def _with_session(self) -> frozenset[str]:
+    def _with_session(self) -> dict[str, str]:
         return read_session_tests(self._file)
 
     def _split_scope(self, nodeid: str) -> str:
@@ -60,8 +68,8 @@ class OneSessionScheduling(LoadScopeScheduling):
 
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Those with the session, then those that are slow, then the rest; in each the order stays."""
-    return sorted(items, key=lambda item: (not needs_session(item), item.get_closest_marker("slow") is None))
+    """Those with the session, then those of foreign systems, those that are slow, and the rest; in each the order stays."""
+    return sorted(items, key=lambda item: (not needs_session(item), system_of(item) is None, item.get_closest_marker("slow") is None))
 
 
 def parameters_of(item: pytest.Item) -> dict[str, Any]:

@@ -54,6 +54,14 @@ def test_session(programs):
 @pytest.mark.spark
 def test_marked():
     pass
+
+@pytest.mark.foreign("kafka")
+def test_broker():
+    pass
+
+@pytest.mark.foreign("kafka")
+def test_broker_again():
+    pass
 """
 
 
@@ -68,7 +76,7 @@ class Collector:
 def items(tmp_path):
     file = tmp_path / "test_few.py"
     file.write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = \n  spark\n  slow\n  every_catalog\n  xdist_group\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = \n  spark\n  slow\n  every_catalog\n  foreign\n")
     collector = Collector()
     pytest.main(
         ["--collect-only", "--import-mode=importlib", "-p", "no:terminal", "-p", "no:cacheprovider", str(file)],
@@ -95,8 +103,14 @@ def test_most_tests_need_one_catalog(items):
 
 
 def test_what_is_long_comes_first(items):
-    """Tests with the session of Spark are first, then those that are slow."""
-    assert names(long_first(items))[:3] == ["test_session", "test_marked", "test_slow"]
+    """Tests with the session of Spark are first, then those of a foreign system, then those that are slow."""
+    assert names(long_first(items))[:5] == [
+        "test_session",
+        "test_marked",
+        "test_broker",
+        "test_broker_again",
+        "test_slow",
+    ]
 
 
 def test_the_session_has_one_worker(items, tmp_path):
@@ -106,7 +120,8 @@ def test_the_session_has_one_worker(items, tmp_path):
     scopes = {item.name: scope_of(item.nodeid, with_session) for item in items}
 
     assert {name for name, scope in scopes.items() if scope == SESSION} == {"test_session", "test_marked"}
-    assert len({*scopes.values()}) == len(items) - 1
+    assert {name for name, scope in scopes.items() if scope == "kafka"} == {"test_broker", "test_broker_again"}
+    assert len({*scopes.values()}) == len(items) - 2
 
 
 def test_named_files(tmp_path):

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from streamkit import failpoints
 from streamkit.connectors import Polled, Setting, Sink, Source, TopicPartition
 from streamkit.connectors.source import Position
 from streamkit.errors import FencedError
@@ -92,6 +93,7 @@ class SqliteSink(Sink):
             self.insert(rows)
             for place, end in ends.items():
                 self.move(place, end)
+            failpoints.reach("connect.in_target")
         except BaseException:
             self.database.execute("ROLLBACK")
             raise

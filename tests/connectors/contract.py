@@ -1,0 +1,183 @@
+"""What every source and every sink promises, whatever the foreign system: a subclass says how the system is filled and read."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.source_task import SourceTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.connectors.sink import Sink
+from streamkit.connectors.source import Source
+from streamkit.errors import FencedError, OutcomeUnknownError
+from streamkit.failpoints import SimulatedCrash, armed
+
+Row = tuple[Any, ...]
+
+
+def dies(point, at=1):
+    """A with block in which the process dies when it comes to a point for the `at`-th time."""
+    left = [at]
+
+    def die():
+        left[0] -= 1
+        if left[0] == 0:
+            raise SimulatedCrash(point)
+
+    return armed(point, die)
+
+
+class SourceContract:
+    """A source brings each row exactly once, whatever dies when. Rows are numbered from 0 on, in the order they were added."""
+
+    TOPIC = "numbers"
+
+    @abstractmethod
+    def source(self) -> Source:
+        """A new connector, always of the same name and settings."""
+
+    @abstractmethod
+    def add(self, first: int, count: int) -> None:
+        """Put the rows `first` to `first + count` into the foreign system."""
+
+    @abstractmethod
+    def expected(self, first: int, count: int) -> Sequence[Row]:
+        """What the topic has of these rows, as `found` shows it."""
+
+    @abstractmethod
+    def found(self, log: sk.Log) -> Sequence[Row]:
+        """The rows of the topic."""
+
+    @pytest.fixture
+    def log(self, tmp_path):
+        with sk.open_log(tmp_path / "log") as log:
+            yield log
+
+    def run(self, log):
+        SourceTask(self.source(), 0, 1, log, is_once=True).run(Orders())
+
+    def check(self, log, count):
+        assert sorted(self.found(log)) == sorted(self.expected(0, count))
+
+    def test_every_row_comes_once(self, log):
+        """What is there comes; what comes later comes the next time, alone."""
+        self.add(0, 50)
+        self.run(log)
+        self.check(log, 50)
+        self.add(50, 25)
+        self.run(log)
+        self.check(log, 75)
+        self.run(log)
+        self.check(log, 75)
+
+    @pytest.mark.parametrize("point", ["connect.polled", "connect.staged", "connect.committed"])
+    def test_death(self, log, point):
+        """A task that dies after a poll, before or after its commit leaves nothing out and brings nothing twice."""
+        self.add(0, 40)
+        with dies(point), pytest.raises(SimulatedCrash):
+            self.run(log)
+        self.add(40, 20)
+        self.run(log)
+        self.check(log, 60)
+
+    def test_unknown_outcome(self, log):
+        """A commit whose outcome got lost is settled: its rows are there once."""
+        self.add(0, 30)
+
+        def lose():
+            raise OutcomeUnknownError(OSError("gone"))
+
+        with armed("commit.outcome_unknown", lose):
+            self.run(log)
+        self.run(log)
+        self.check(log, 30)
+
+    def test_zombie(self, log):
+        """A task that stood still while another took over its place can write no more."""
+        self.add(0, 30)
+
+        def take_over():
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("streamkit.failpoints._armed", {})
+                self.run(log)
+
+        with armed("connect.polled", take_over), pytest.raises(FencedError):
+            self.run(log)
+        self.check(log, 30)
+
+
+class SinkContract:
+    """A sink writes each row exactly once, whatever dies when. The topic `numbers` has the rows (n, text), keyed by n."""
+
+    @abstractmethod
+    def sink(self, tasks: int = 1) -> Sink:
+        """A new connector, always of the same name and settings, of the topic `numbers`."""
+
+    @abstractmethod
+    def written(self) -> Sequence[Row]:
+        """The rows (n, text) of the foreign system."""
+
+    @pytest.fixture
+    def log(self, tmp_path):
+        with sk.open_log(tmp_path / "log") as log:
+            log.create_topic("numbers", "n bigint NOT NULL, text string", key="n", partitions=3)
+            yield log
+
+    def add(self, log, first, count):
+        with log.producer() as producer:
+            producer.send_batch("numbers", [{"n": n, "text": f"text {n}"} for n in range(first, first + count)])
+
+    def run(self, log, task=0, tasks=1):
+        SinkTask(self.sink(tasks), task, tasks, log, is_once=True).run(Orders())
+
+    def check(self, count):
+        assert sorted(self.written()) == [(n, f"text {n}") for n in range(count)]
+
+    def test_every_row_goes_once(self, log):
+        """What is there goes out; what comes later goes out the next time, alone."""
+        self.add(log, 0, 50)
+        self.run(log)
+        self.check(50)
+        self.add(log, 50, 25)
+        self.run(log)
+        self.check(75)
+        self.run(log)
+        self.check(75)
+
+    @pytest.mark.parametrize("point", ["connect.polled", "connect.in_target", "connect.target_committed"])
+    def test_death(self, log, point):
+        """A task that dies after a poll, within the target's transaction or behind it leaves nothing out and writes nothing twice."""
+        self.add(log, 0, 40)
+        with dies(point), pytest.raises(SimulatedCrash):
+            self.run(log)
+        self.add(log, 40, 20)
+        self.run(log)
+        self.check(60)
+
+    def test_two_tasks(self, log):
+        """Two tasks share the partitions, and so does one that takes both over."""
+        self.add(log, 0, 50)
+        self.run(log, 0, 2)
+        self.run(log, 1, 2)
+        self.check(50)
+        self.add(log, 50, 50)
+        self.run(log)
+        self.check(100)
+
+    def test_zombie(self, log):
+        """A task that stood still while another took over its partitions is refused by the target."""
+        self.add(log, 0, 30)
+
+        def take_over():
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("streamkit.failpoints._armed", {})
+                self.run(log)
+
+        with armed("connect.polled", take_over), pytest.raises(FencedError):
+            self.run(log)
+        self.check(30)

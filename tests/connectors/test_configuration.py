@@ -1,0 +1,94 @@
+"""Configurations: files, placeholders, settings, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamkit.connectors.connector_file import read_connectors
+from streamkit.connectors.placeholders import properties
+from streamkit.errors import ConfigError
+
+CLASS = "topologies.connectors.sqlite_connector:SqliteSource"
+CONFIG = {"connector.class": CLASS, "path": "a.db", "tables": "people, pets", "tasks.max": "2", "topic.config.retention.ms": 5}
+
+
+def read(tmp_path, text, name="connectors.json"):
+    (tmp_path / name).write_text(text)
+    return read_connectors(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [{"name": "in", "config": CONFIG}, [{"name": "in", "config": CONFIG}], {"name": "in", **CONFIG}],
+    ids=["Connect's", "list", "flat"],
+)
+def test_json(tmp_path, described):
+    """Connect's JSON, a list of it, and one flat object describe the same connector."""
+    (found,) = read(tmp_path, json.dumps(described))
+    assert (found.name, found.settings["path"], found.settings["tables"]) == ("in", "a.db", ("people", "pets"))
+    assert (found.settings["tasks.max"], found.settings["topic.config."]) == (2, {"retention.ms": "5"})
+
+
+def test_properties(tmp_path):
+    """Java's properties do too."""
+    (found,) = read(tmp_path, f"# people\nname=in\nconnector.class: {CLASS}\npath = a.db\ntables=people,\\\n  pets\n", "in.properties")
+    assert (found.name, found.settings["tables"]) == ("in", ("people", "pets"))
+
+
+def test_lines_of_properties():
+    """Separators, comments, continued lines and escapes are read as Java reads them."""
+    text = "a=1\n b : 2\nc 3\n!no\n\nd=x\\\n   y\ne\\=f=g\\u0041\\n\nh\n"
+    assert properties(text) == {"a": "1", "b": "2", "c": "3", "d": "xy", "e=f": "gA\n", "h": ""}
+
+
+def test_placeholders(tmp_path, monkeypatch):
+    """Values come from the environment and from files; the configuration keeps the placeholder, and texts hide the value."""
+    monkeypatch.setenv("PLACE", "secret-place")
+    (tmp_path / "secrets.properties").write_text("folder=hidden\n")
+    path = f"${{env:PLACE}}/${{file:{tmp_path / 'secrets.properties'}:folder}}/a.db"
+    (found,) = read(tmp_path, json.dumps({"name": "in", **CONFIG, "path": path}))
+    assert found.settings["path"] == "secret-place/hidden/a.db"
+    assert found.config["path"] == path
+    assert found.redacted("cannot open secret-place/hidden/a.db") == "cannot open ********"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tabels": "x"}, r"no setting 'tabels'; did you mean tables"),
+        ({"path": None}, r"path=None; expected a text"),
+        ({"tasks.max": "many"}, r"tasks.max='many'; expected an integer"),
+        ({"tasks.max": 0}, r"tasks.max=0; expected at least 1"),
+        ({"errors.tolerance": "some"}, r"expected one of none, all"),
+        ({"path": "${env:NOT_THERE}"}, r"path: found \$\{env:NOT_THERE\}, but there is no environment variable"),
+        ({"path": "${vault:x}"}, r"expected \$\{env:NAME\}"),
+        ({"connector.class": "NoSource"}, r"connector.class='NoSource'; expected one of"),
+        ({"connector.class": "json:JSONDecoder"}, r"is no connector"),
+        ({"connector.class": "no_such_module:Source"}, r"there is no module 'no_such_module'"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, change, message):
+    """An unknown setting, a value of another kind, a class or a placeholder that is not there: the message names it."""
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, json.dumps({"name": "in", "config": {**CONFIG, **change}}))
+
+
+def test_a_missing_setting(tmp_path):
+    """A required setting that is missing is named, with what it is for."""
+    with pytest.raises(ConfigError, match="needs the setting 'path': the database file"):
+        read(tmp_path, json.dumps({"name": "in", "connector.class": CLASS, "tables": "x"}))
+
+
+@pytest.mark.parametrize("text", ['{"name": "in"', "17", '{"config": {}}', '{"name": "in", "config": {}, "tasks": []}', '[{"name": "a"}]'])
+def test_files_that_describe_nothing(tmp_path, text):
+    """A file that is not JSON, or not a connector, is refused with what was expected."""
+    with pytest.raises(ConfigError, match="expected"):
+        read(tmp_path, text)
+
+
+def test_names_differ(tmp_path):
+    """Two connectors of one name are refused."""
+    with pytest.raises(ConfigError, match="described twice"):
+        read(tmp_path, json.dumps([{"name": "in", **CONFIG}] * 2))
