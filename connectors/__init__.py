@@ -1,5 +1,7 @@
 """Connectors: data of foreign systems into topics, and out of them. docs/connectors.md says how, and how to write one."""
 
+from __future__ import annotations
+
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime.worker import Worker, run
 from streamkit.connectors.setting import REQUIRED, Setting

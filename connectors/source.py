@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.setting import Setting
+from streamkit.log.topic.topic import Topic
 
 Position: TypeAlias = Mapping[str, Any]
 
@@ -42,6 +43,7 @@ class Source(Connector):
             "topic.config.", "Kafka's settings of a topic that is created, such as topic.config.cleanup.policy", default=None
         ),
     )
+    refused: list[tuple[str, bytes, Exception]]  # of the poll under way; the runtime takes them
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
 
     @abstractmethod
@@ -50,7 +52,11 @@ class Source(Connector):
 
     @abstractmethod
     def open(self, positions: Mapping[str, Position | None]) -> None:
-        """Begin to read these splits, each behind its position, or at its beginning where there is none."""
+        """
+        Begin to read these splits, each behind its position, or at its beginning where there is none.
+
+        It is called again, with all splits of the task, when `splits` has new ones.
+        """
 
     @abstractmethod
     def poll(self, timeout: float) -> Polled | None:
@@ -58,6 +64,19 @@ class Source(Connector):
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Hear that the log has committed these positions: only now may the foreign system forget what lies before them."""
+
+    def topic(self, topic: Topic) -> None:
+        """Hear of the topic of the setting `topic`, if it is there, before `open`."""
+
+    def refuse_record(self, topic: str, record: bytes, error: Exception) -> None:
+        """
+        Leave out a record that cannot even be made a row: within a poll, before it returns.
+
+        Raises the error unless `errors.tolerance` is `all`; else the record is counted, and is a dead letter of this poll.
+        """
+        if self.settings["errors.tolerance"] == "none":
+            raise error
+        self.refused.append((topic, record, error))
 
     def is_at_end(self) -> bool:
         """Whether all that was there when the source was opened has been polled; asked after a poll that brought nothing."""

@@ -69,7 +69,9 @@ class OneSessionScheduling(LoadScopeScheduling):
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those with the session, then those of foreign systems, those that are slow, and the rest; in each the order stays."""
-    return sorted(items, key=lambda item: (not needs_session(item), system_of(item) is None, item.get_closest_marker("slow") is None))
+    return sorted(
+        items, key=lambda item: (not needs_session(item), system_of(item) is None, item.get_closest_marker("slow") is None)
+    )
 
 
 def parameters_of(item: pytest.Item) -> dict[str, Any]:

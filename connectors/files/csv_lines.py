@@ -60,7 +60,7 @@ def csv_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         text = rest + block
         if is_first:
             text = text.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
-        end = _records_end(text)
+        end = records_end(text)
         rest = text[end:]
         if len(rest) > RECORD_BYTES_MAX:
             raise SchemaError(f"found a record of more than {RECORD_BYTES_MAX >> 20} MiB; is there a quote that is never closed?")
@@ -71,7 +71,7 @@ def csv_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _records_end(text: bytes) -> int:
+def records_end(text: bytes) -> int:
     """Where the last whole record of some whole lines ends."""
     if b'"' not in text:
         return len(text)
@@ -83,7 +83,7 @@ def _records_end(text: bytes) -> int:
             taken += len(line)
             yield line
 
-    with _any_length():
+    with any_length():
         for _ in csv.reader(lines()):
             if taken > len(text):
                 break
@@ -97,14 +97,14 @@ def _reading(file: BinaryIO, *, strict: bool) -> Iterator[csv.reader]:  # type: 
     file.seek(0)
     text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        with _any_length():
+        with any_length():
             yield csv.reader(text, strict=strict)
     finally:
         text.detach()
 
 
 @contextmanager
-def _any_length() -> Iterator[None]:
+def any_length() -> Iterator[None]:
     """Within the block the csv module takes texts of any length."""
     limit = csv.field_size_limit(sys.maxsize)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +64,15 @@ def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), ti
 
     ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
     """
-    table = _read(path, form, rows_max)
+    return _guess(_read(path, path, form, rows_max), path, key, timestamp)
+
+
+def guess_open(file: BinaryIO, path: Path, form: Format, rows_max: int, key: tuple[str, ...] = ()) -> Guess:
+    """Guess what an open file holds, as `guess` does; `path` is what messages call it."""
+    return _guess(_read(file, path, form, rows_max), path, key, None)
+
+
+def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
     if not table.num_rows:
         raise ConfigError(f"{path} has no records; expected at least one to guess from")
     table = table.rename_columns([_renamed(name) for name in _names(table, path)])
@@ -82,31 +91,31 @@ def _names(table: pa.Table, path: Path) -> list[str]:
         raise SchemaError(f"{path} has names of columns that are not UTF-8 ({error}); expected a file in UTF-8") from None
 
 
-def _read(path: Path, form: Format, rows_max: int) -> pa.Table:
+def _read(file: Path | BinaryIO, path: Path, form: Format, rows_max: int) -> pa.Table:
     try:
-        return _READERS[form](path, rows_max)
+        return _READERS[form](file, rows_max)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except pa.ArrowInvalid as error:
         raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
 
 
-def _read_csv(path: Path, rows_max: int) -> pa.Table:
+def _read_csv(file: Path | BinaryIO, rows_max: int) -> pa.Table:
     reading = pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES)
     nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
-    with pyarrow.csv.open_csv(path, read_options=reading, convert_options=nulls) as reader:
+    with pyarrow.csv.open_csv(file, read_options=reading, convert_options=nulls) as reader:
         return _first_rows(reader, reader.schema, rows_max)
 
 
-def _read_json(path: Path, rows_max: int) -> pa.Table:
+def _read_json(file: Path | BinaryIO, rows_max: int) -> pa.Table:
     options = pyarrow.json.ReadOptions(block_size=BLOCK_BYTES)
-    with pyarrow.json.open_json(path, read_options=options) as reader:
+    with pyarrow.json.open_json(file, read_options=options) as reader:
         return _first_rows(reader, reader.schema, rows_max)
 
 
-def _read_parquet(path: Path, rows_max: int) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        return _first_rows(file.iter_batches(min(rows_max, 65_536)), file.schema_arrow, rows_max)
+def _read_parquet(file: Path | BinaryIO, rows_max: int) -> pa.Table:
+    with pq.ParquetFile(file) as opened:
+        return _first_rows(opened.iter_batches(min(rows_max, 65_536)), opened.schema_arrow, rows_max)
 
 
 def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:
@@ -119,7 +128,7 @@ def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:
     return pa.Table.from_batches(taken, schema).slice(0, rows_max)
 
 
-_READERS: dict[Format, Callable[[Path, int], pa.Table]] = {
+_READERS: dict[Format, Callable[[Path | BinaryIO, int], pa.Table]] = {
     Format.CSV: _read_csv,
     Format.JSON: _read_json,
     Format.PARQUET: _read_parquet,

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: twice as long each time, up to a limit, and anew after a success."""
+"""How long to wait before the next try: twice as long each time, up to a limit, from the first again after a success."""
 
 from __future__ import annotations
 

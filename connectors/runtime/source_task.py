@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -16,14 +17,16 @@ from streamkit.connectors.runtime.pipeline import Failure, Passed, Step, pass_th
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, origin_of, refuse
-from streamkit.connectors.source import Polled, Source
+from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import OutcomeUnknownError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
+from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
 _LOGGER = logging.getLogger(__name__)
 _SETTLE_TRIES = 20
+SPLITS_SECONDS = 2.0  # between two looks for new splits
 
 
 def producer_name(connector: str, task: int) -> str:
@@ -43,6 +46,7 @@ class SourceTask:
         self._is_once = is_once
         self._destination = Destination(log, source)
         self._steps: Sequence[Step] = ()
+        self._positions: dict[str, Position | None] = {}
         self._dead_letters: str = source.settings["errors.deadletterqueue.topic.name"]
 
     def run(self, orders: Orders) -> None:
@@ -56,10 +60,15 @@ class SourceTask:
             known = positions.read_positions(self._log, self._source.name)
             mine = splits_of(self._task, self._tasks, self._source.splits())
             self._steps = steps_of_source(self._source, self._log)
-            self._source.open({split: known.get(split) for split in mine})
+            self._source.refused = []
+            if self._source.settings["topic"] in self._log.topics():
+                self._source.topic(self._log.topic(self._source.settings["topic"]))
+            self._positions = {split: known.get(split) for split in mine}
+            self._source.open(self._positions)
             self._follow(producer, orders)
 
     def _follow(self, producer: Producer, orders: Orders) -> None:
+        look = time.monotonic() + SPLITS_SECONDS
         while not orders.stop.is_set():
             if orders.wait_if_paused():
                 continue
@@ -69,6 +78,16 @@ class SourceTask:
                 self._write(producer, polled)
             elif self._is_once and self._source.is_at_end():
                 return
+            if not self._is_once and time.monotonic() > look:
+                self._look_for_splits()
+                look = time.monotonic() + SPLITS_SECONDS
+
+    def _look_for_splits(self) -> None:
+        """Open the source again if it has new splits for this task."""
+        found = splits_of(self._task, self._tasks, self._source.splits())
+        if set(found) - set(self._positions):
+            self._positions = {split: self._positions.get(split) for split in [*self._positions, *found]}
+            self._source.open(self._positions)
 
     def _write(self, producer: Producer, polled: Polled) -> None:
         sends: list[tuple[str, pa.Table]] = []
@@ -78,14 +97,25 @@ class SourceTask:
             sends += passed.parts.items()
             letters += self._letters(topic, rows, passed.failures)
             self.progress.rows += rows.num_rows
+        letters += self._refused_letters()
         if sends or letters or polled.positions:
             self._commit(producer, sends, letters, polled)
+        self._positions.update(polled.positions)
         self._source.committed(polled.positions)
         self.progress.commits += 1
 
     def _passed(self, topic: str, rows: pa.Table) -> Passed:
         """The rows by topic as the topics take them; those that fail apart."""
         return pass_through([*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows)
+
+    def _refused_letters(self) -> list[dict[str, object]]:
+        """Dead letters of what never was a row."""
+        refused, self._source.refused = self._source.refused, []
+        letters = []
+        for topic, record, error in refused:
+            rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary())})
+            letters += self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)])
+        return letters
 
     def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> list[dict[str, object]]:
         if not failures:

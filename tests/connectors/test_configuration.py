@@ -33,7 +33,9 @@ def test_json(tmp_path, described):
 
 def test_properties(tmp_path):
     """Java's properties do too."""
-    (found,) = read(tmp_path, f"# people\nname=in\nconnector.class: {CLASS}\npath = a.db\ntables=people,\\\n  pets\n", "in.properties")
+    (found,) = read(
+        tmp_path, f"# people\nname=in\nconnector.class: {CLASS}\npath = a.db\ntables=people,\\\n  pets\n", "in.properties"
+    )
     assert (found.name, found.settings["tables"]) == ("in", ("people", "pets"))
 
 
@@ -81,7 +83,9 @@ def test_a_missing_setting(tmp_path):
         read(tmp_path, json.dumps({"name": "in", "connector.class": CLASS, "tables": "x"}))
 
 
-@pytest.mark.parametrize("text", ['{"name": "in"', "17", '{"config": {}}', '{"name": "in", "config": {}, "tasks": []}', '[{"name": "a"}]'])
+@pytest.mark.parametrize(
+    "text", ['{"name": "in"', "17", '{"config": {}}', '{"name": "in", "config": {}, "tasks": []}', '[{"name": "a"}]']
+)
 def test_files_that_describe_nothing(tmp_path, text):
     """A file that is not JSON, or not a connector, is refused with what was expected."""
     with pytest.raises(ConfigError, match="expected"):

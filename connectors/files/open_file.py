@@ -1,0 +1,72 @@
+"""Files as they lie in a folder: their format by suffix, plain or compressed, and a mark by which a change is seen."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import os
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from streamkit.connectors.connector import needed
+from streamkit.connectors.files.record_file import Format
+from streamkit.errors import ConfigError
+
+SUFFIXES = {
+    ".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET,
+}  # fmt: skip
+COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
+
+
+def compression_of(path: Path) -> str:
+    """How a file is compressed, by its last suffix: `gz`, `zst` or `none`."""
+    return COMPRESSIONS.get(path.suffix, "none")
+
+
+def format_of(path: Path, given: str | None) -> Format:
+    """The format of a file: the one given, else that of its suffix before a compression's."""
+    if given:
+        return Format(given)
+    suffix = path.with_suffix("").suffix if compression_of(path) != "none" else path.suffix
+    if suffix not in SUFFIXES:
+        raise ConfigError(
+            f"{path}: the suffix {suffix!r} says no format; expected one of {', '.join(SUFFIXES)}, or the setting format"
+        )
+    return SUFFIXES[suffix]
+
+
+def open_reading(path: Path) -> BinaryIO:
+    """The content of a file, decompressed."""
+    compression = compression_of(path)
+    if compression == "gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if compression == "zst":
+        return io.BufferedReader(_zstandard().open(path, "rb"))
+    return open(path, "rb")
+
+
+def compressed(data: bytes, compression: str) -> bytes:
+    """The bytes of a whole file; the same for the same data."""
+    if compression == "gz":
+        return gzip.compress(data, mtime=0)
+    return cast(bytes, _zstandard().compress(data)) if compression == "zst" else data
+
+
+def mark_of(path: Path) -> list[int]:
+    """Size and time of the last change: two files of one mark are taken for the same."""
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns]
+
+
+def sync(file: IO[Any]) -> None:
+    """Make what was written durable."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _zstandard() -> Any:
+    try:
+        return importlib.import_module("zstandard")
+    except ModuleNotFoundError:
+        raise needed("zstandard", "files") from None

@@ -1,0 +1,240 @@
+"""Rows of topics into files of a folder, exactly once: a file appears whole, and a chain of marks says what is committed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from streamkit import failpoints
+from streamkit.connectors.files.open_file import compressed, sync
+from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.record_lines import write_csv, write_csv_line, write_json
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.sink import Sink
+from streamkit.errors import ConfigError, FencedError
+from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.topic.formats import rows_of
+from streamkit.log.topic.topic import Topic
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+
+MARKS = "_streamkit"
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+SUFFIXES = {Format.CSV: ".csv", Format.JSON: ".jsonl", Format.PARQUET: ".parquet"}
+_METADATA = (TIMESTAMP, PARTITION, OFFSET)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A commit of one partition: its number in the chain, who made it, the next offset, and the files it brought."""
+
+    number: int
+    generation: int
+    offset: int | None
+    files: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"generation": self.generation, "offset": self.offset, "files": [list(pair) for pair in self.files]}
+
+
+class FileSink(Sink):
+    """
+    Files of CSV, JSON lines or Parquet below `path`, plain or compressed.
+
+    Each `put` gives one file a partition and folder, `<topic>/[<column>=<value>/]<topic>+<partition>+<first offset>.<suffix>`,
+    so `batch.rows` and `batch.linger.ms` say how large files get. Files appear by a rename, whole and durable.
+    """
+
+    SETTINGS = (
+        Setting("path", "the folder that takes the files"),
+        Setting("format", "csv, json or parquet", default="json", choices=("csv", "json", "parquet")),
+        Setting("compression", "none, gz or zst; Parquet compresses by itself", default="none", choices=("none", "gz", "zst")),
+        Setting("partition.by", "the columns that choose a folder, with commas between", "list", ()),
+        Setting("metadata", "whether files have _timestamp, _partition and _offset too", "boolean", False),
+    )
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._root = Path(self.settings["path"])
+        self._topics: dict[str, Topic] = {}
+        self._chains: dict[TopicPartition, Mark] = {}
+
+    def check(self) -> None:
+        """Parquet is not compressed as a whole."""
+        if self.settings["format"] == "parquet" and self.settings["compression"] != "none":
+            raise ConfigError("found format=parquet and compression; Parquet compresses its own pages: leave compression out")
+
+    def topic(self, topic: Topic) -> None:
+        """The columns of folders must be there."""
+        missing = [name for name in self.settings["partition.by"] if name not in topic.schema]
+        if missing:
+            raise ConfigError(f"topic {topic.name} has no column {missing[0]!r} for partition.by; it has {topic.schema}")
+        self._topics[topic.name] = topic
+
+    def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Take the chains of marks over, and finish what the last commit of each began."""
+        self._generation = generation
+        self._chains = {place: self._taken_over(place) for place in partitions}
+        return {place: mark.offset for place, mark in self._chains.items() if mark.offset is not None}
+
+    def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
+        """Write files under names that nobody reads, commit them by a mark, then give them their names."""
+        for place, end in ends.items():
+            last = self._chains[place]
+            if last.offset == end:
+                continue
+            mine = rows.filter(pc.equal(rows[PARTITION], place.partition))
+            files = tuple(self._written(place, part, folder) for folder, part in self._by_folder(mine))
+            failpoints.reach("connect.in_target")
+            self._chains[place] = self._committed(place, Mark(last.number + 1, self._generation, end, files))
+            self._finish(self._chains[place])
+
+    # Files
+
+    def _by_folder(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        columns = self.settings["partition.by"]
+        if not rows.num_rows:
+            return
+        if not columns:
+            yield "", rows
+            return
+        names = pc.binary_join_element_wise(*[_folder_names(name, rows[name]) for name in columns], "/")
+        for folder in pc.unique(names).to_pylist():
+            yield folder, rows.filter(pc.equal(names, folder))
+
+    def _written(self, place: TopicPartition, rows: pa.Table, folder: str) -> tuple[str, str]:
+        """A durable file with these rows: the name it has, and the one it shall get."""
+        form = Format(self.settings["format"])
+        compression = self.settings["compression"]
+        suffix = SUFFIXES[form] + ("" if compression == "none" else f".{compression}")
+        name = f"{place.topic}+{place.partition}+{rows[OFFSET][0].as_py():020d}{suffix}"
+        final = Path(place.topic, folder, name)
+        hidden = Path(place.topic, folder, f".{name}.{self._generation}.tmp")
+        (self._root / hidden).parent.mkdir(parents=True, exist_ok=True)
+        with open(self._root / hidden, "wb") as file:
+            file.write(compressed(self._content(place.topic, rows, form), compression))
+            sync(file)
+        return str(hidden), str(final)
+
+    def _content(self, topic: str, rows: pa.Table, form: Format) -> bytes:
+        declared = self._topics[topic]
+        folders = set(self.settings["partition.by"])
+        has_deletions = bool(pc.any(rows[DELETED]).as_py())
+        own = [name for name in declared.schema.names if name not in folders]
+        extra = [*([DELETED] if has_deletions else []), *(_METADATA if self.settings["metadata"] else ())]
+        extra += [HEADERS] if self.settings["metadata"] and form is Format.PARQUET else []
+        chosen = rows.select([*own, *(name for name in extra if name in rows.column_names)])
+        if form is Format.PARQUET:
+            sink = io.BytesIO()
+            pq.write_table(chosen, sink)
+            return sink.getvalue()
+        text = io.StringIO()
+        records = rows_of(declared.format, chosen)
+        if form is Format.JSON:
+            write_json(text, records)
+        else:
+            write_csv_line(text, chosen.column_names)
+            write_csv(text, chosen.column_names, records)
+        return text.getvalue().encode()
+
+    def _finish(self, mark: Mark) -> None:
+        """Give the files of a commit their names; those that have them already are left."""
+        for hidden, final in mark.files:
+            if (self._root / hidden).exists():
+                os.replace(self._root / hidden, self._root / final)
+        for folder in {(self._root / final).parent for _, final in mark.files}:
+            _sync_folder(folder)
+
+    # Marks: a chain of files of one partition, whose numbers grow; a number is taken once
+
+    def _chain(self, place: TopicPartition) -> Path:
+        return self._root / MARKS / self.name / f"{place.topic}-{place.partition}"
+
+    def _taken_over(self, place: TopicPartition) -> Mark:
+        chain = self._chain(place)
+        chain.mkdir(parents=True, exist_ok=True)
+        while True:
+            last = self._last(chain)
+            if last is not None and last.generation > self._generation:
+                raise FencedError(_fenced(self.name, place))
+            if last is not None:
+                self._finish(last)
+            mark = Mark(0 if last is None else last.number + 1, self._generation, None if last is None else last.offset)
+            if self._has_linked(chain, mark):
+                self._clean(place)
+                return mark
+
+    def _committed(self, place: TopicPartition, mark: Mark) -> Mark:
+        chain = self._chain(place)
+        if not self._has_linked(chain, mark):
+            raise FencedError(_fenced(self.name, place))
+        for number in _numbers(chain):
+            if number < mark.number - 1:
+                (chain / f"{number:020d}.json").unlink(missing_ok=True)
+        return mark
+
+    def _has_linked(self, chain: Path, mark: Mark) -> bool:
+        """Whether this mark is the newest of its chain now: its number was free, and no later one is there."""
+        hidden = chain / f".{mark.number}.{self._generation}.tmp"
+        with open(hidden, "w", encoding="utf-8") as file:
+            json.dump(mark.to_json(), file)
+            sync(file)
+        try:
+            os.link(hidden, chain / f"{mark.number:020d}.json")
+        except FileExistsError:
+            return False
+        finally:
+            hidden.unlink()
+        _sync_folder(chain)
+        if max(_numbers(chain)) > mark.number:
+            (chain / f"{mark.number:020d}.json").unlink(missing_ok=True)
+            return False
+        return True
+
+    def _last(self, chain: Path) -> Mark | None:
+        while numbers := _numbers(chain):
+            number = max(numbers)
+            try:
+                found = json.loads((chain / f"{number:020d}.json").read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                continue  # another has gone on since
+            return Mark(number, found["generation"], found["offset"], tuple((pair[0], pair[1]) for pair in found["files"]))
+        return None
+
+    def _clean(self, place: TopicPartition) -> None:
+        """Delete what older generations wrote and did not commit."""
+        for path in (self._root / place.topic).rglob(f".{place.topic}+{place.partition}+*.tmp"):
+            if int(path.name.rsplit(".", 2)[1]) < self._generation:
+                path.unlink(missing_ok=True)
+
+
+def _numbers(chain: Path) -> list[int]:
+    return [int(name.removesuffix(".json")) for name in os.listdir(chain) if name.endswith(".json") and not name.startswith(".")]
+
+
+def _folder_names(name: str, values: pa.ChunkedArray) -> pa.Array:
+    texts = [NULL_FOLDER if value is None else quote(str(value), safe=" :,") for value in values.to_pylist()]
+    return pa.array([f"{quote(name, safe='')}={text}" for text in texts])
+
+
+def _fenced(connector: str, place: TopicPartition) -> str:
+    return (
+        f"a newer generation of the connector {connector} writes topic {place.topic}, partition {place.partition}; this one stops"
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

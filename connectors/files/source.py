@@ -1,0 +1,255 @@
+"""Files of a folder into a topic: each file is a split, read once, and nothing of a file that changes is believed."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.connectors.files.guess import guess_open
+from streamkit.connectors.files.open_file import format_of, mark_of, open_reading
+from streamkit.connectors.files.record_blocks import Block, blocks, header_of, records_of
+from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.source import Polled, Position, Source
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.names import check_name
+
+GUESS_ROWS = 10_000
+_LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
+
+
+@dataclass
+class Reading:
+    """A file that is being read: where it lies, its mark, and how far it was read."""
+
+    split: str
+    path: Path
+    mark: list[int]
+    start: int
+    line: int
+    rows: int
+    parts: Iterator[tuple[pa.Table, int, int]]
+
+
+class FileSource(Source):
+    """
+    CSV with a line of names, JSON lines and Parquet, plain, `.gz` or `.zst`, exactly once.
+
+    `path` is a file, a folder or a pattern such as `in/*.csv`. Files whose names begin with a dot or an underscore, or end in
+    `.tmp`, are left alone, and so are those younger than `min.age.ms`. A file that changed after it was begun is an error.
+    """
+
+    SETTINGS = (
+        Setting("path", "a file, a folder, or a pattern of files"),
+        Setting("format", "csv, json or parquet; else the suffix says", default=None, choices=("csv", "json", "parquet")),
+        Setting("schema", "the columns of a topic that is created, such as 'id bigint, name string'; else guessed", default=None),
+        Setting("timestamp.column", "the column of the file with the event time", default=None),
+        Setting("null", "what stands for null in CSV", default=""),
+        Setting("min.age.ms", "how long a file must have been left alone before it is read", "integer", 0, least=0),
+        Setting("finished.path", "the folder that takes files that were read to their end", default=None),
+        Setting("error.path", "the folder that takes files that cannot be read", default=None),
+    )
+
+    def check(self) -> None:
+        """A topic is needed: a folder says no name."""
+        check_name(self.settings["topic"], "topic")
+
+    def topic(self, topic: Topic) -> None:
+        """Records are read in the types of the topic."""
+        self._topic = topic
+
+    _topic: Topic | None = None
+
+    def splits(self) -> Sequence[str]:
+        """The files that are there, by path."""
+        return [str(path) for path in self._files() if self._is_ready(path)]
+
+    def open(self, positions: Mapping[str, Position | None]) -> None:
+        """Queue what is not finished, by name."""
+        self._waiting = [(split, position) for split, position in sorted(positions.items()) if not _is_done(position)]
+        for split, position in positions.items():
+            if position is not None:
+                _check_unchanged(split, position)
+        self._reading: Reading | None = None
+
+    def poll(self, timeout: float) -> Polled | None:
+        """The next block of a file."""
+        while self._reading is not None or self._waiting:
+            if self._reading is None:
+                self._reading = self._begun(*self._waiting.pop(0))
+            reading = self._reading
+            try:
+                part = next(reading.parts, None)
+            except SchemaError as error:
+                return self._failed(reading, error)
+            _check_unchanged(reading.split, {"mark": reading.mark})
+            if part is None:
+                self._reading = None
+                return Polled({}, {reading.split: {**_position(reading), "done": True}})
+            rows, reading.start, reading.line = part
+            reading.rows += rows.num_rows
+            return Polled({self.settings["topic"]: rows}, {reading.split: _position(reading)})
+        time.sleep(timeout)
+        return None
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """Move files that are finished, or that cannot be read."""
+        for split, position in positions.items():
+            folder = self.settings["error.path" if position.get("error") else "finished.path"]
+            if _is_done(position) and folder and os.path.exists(split):
+                os.makedirs(folder, exist_ok=True)
+                shutil.move(split, os.path.join(folder, os.path.basename(split)))
+
+    def close(self) -> None:
+        """Close the file that was being read."""
+        reading = getattr(self, "_reading", None)
+        if reading is not None:
+            reading.parts.close()
+
+    def _files(self) -> list[Path]:
+        path = Path(self.settings["path"])
+        if path.is_dir():
+            found = [one for one in path.rglob("*") if one.is_file()]
+        else:
+            found = [Path(one) for one in glob.glob(str(path), recursive=True) if os.path.isfile(one)]
+        folders = [Path(self.settings[name]).resolve() for name in ("finished.path", "error.path") if self.settings[name]]
+        kept = [
+            one for one in found if not _is_hidden(one, path) and not any(folder in one.resolve().parents for folder in folders)
+        ]
+        return sorted(kept)
+
+    def _is_ready(self, path: Path) -> bool:
+        age_ms = (time.time_ns() - path.stat().st_mtime_ns) // 1_000_000
+        return age_ms >= int(self.settings["min.age.ms"])
+
+    def _begun(self, split: str, position: Position | None) -> Reading:
+        path, known = Path(split), position or {}
+        start, line, rows = known.get("byte", 0), known.get("line", 1), known.get("rows", 0)
+        mark = mark_of(path)
+        return Reading(split, path, mark, start, line, rows, self._parts(path, start, line, rows))
+
+    def _parts(self, path: Path, start: int, line: int, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
+        """The rows of a file from a place on; each part with the byte and the line behind it."""
+        form = format_of(path, self.settings["format"])
+        topic = self._declared(path, form)
+        with open_reading(path) as file:
+            if form is Format.PARQUET:
+                yield from self._parquet_parts(file, path, topic, rows)
+                return
+            header = header_of(file) if form is Format.CSV else b""
+            first = max(start, file.tell() if form is Format.CSV else 0)
+            at = line if start else 1 + header.count(b"\n")
+            for block in blocks(file, form, first, at):
+                yield self._rows(block, header, form, path, topic), block.end, block.line + block.data.count(b"\n")
+
+    def _parquet_parts(self, file: Any, path: Path, topic: Topic, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
+        for piece in self._record_file(file, str(path), Format.PARQUET, topic).pieces():
+            skipped = min(max(0, rows - piece.first), piece.records.num_rows)
+            if skipped < piece.records.num_rows:
+                yield pa.Table.from_batches([piece.records.slice(skipped)]), piece.read_bytes, 1
+
+    def _rows(self, block: Block, header: bytes, form: Format, path: Path, topic: Topic) -> pa.Table:
+        """The rows of a block; a record that cannot be read is an error, or is left out and noted."""
+        data = block.data
+        while True:
+            try:
+                pieces = [
+                    piece.records for piece in self._record_file(io.BytesIO(header + data), str(path), form, topic).pieces()
+                ]
+                return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
+            except SchemaError as error:
+                records = records_of(data, form)
+                place = _LINE.match(str(error))
+                bad = self._bad_record(header, records, form, topic)
+                if bad is None:
+                    raise
+                line = block.line + block.data[: block.data.find(records[bad])].count(b"\n")
+                reason = str(error)[place.end() :] if place else str(error)
+                self.refuse_record(
+                    self.settings["topic"], records[bad].rstrip(b"\r\n"), SchemaError(f"{path}, line {line}: {reason}")
+                )
+                data = b"".join(records[:bad] + records[bad + 1 :])
+
+    def _bad_record(self, header: bytes, records: Sequence[bytes], form: Format, topic: Topic) -> int | None:
+        """The first record that cannot be read: halves of what is before it can."""
+        low, high = 0, len(records)
+        if self._reads(header, records, form, topic):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._reads(header, records[low:middle], form, topic):
+                low = middle
+            else:
+                high = middle
+        return low if low < len(records) else None
+
+    def _reads(self, header: bytes, records: Sequence[bytes], form: Format, topic: Topic) -> bool:
+        if not records:
+            return True
+        try:
+            for _ in self._record_file(io.BytesIO(header + b"".join(records)), "", form, topic).pieces():
+                pass
+        except SchemaError:
+            return False
+        return True
+
+    def _record_file(self, file: Any, name: str, form: Format, topic: Topic) -> RecordFile:
+        return RecordFile(file, name, form, topic, self.settings["timestamp.column"], self.settings["null"])
+
+    def _declared(self, path: Path, form: Format) -> Topic:
+        """The topic, as it is or as it will be created."""
+        if self._topic is None:
+            key = tuple(self.settings["key"])
+            schema: Any = self.settings["schema"]
+            if schema is None:
+                with open_reading(path) as file:
+                    schema = guess_open(file, path, form, GUESS_ROWS, key).schema
+            self._topic = declare_topic(self.settings["topic"], schema, key or None)
+        return self._topic
+
+    def _failed(self, reading: Reading, error: SchemaError) -> Polled:
+        """A file that cannot be read at all is put aside, if there is a place for it and failures are tolerated."""
+        self._reading = None
+        if self.settings["errors.tolerance"] == "none" or not self.settings["error.path"]:
+            raise error
+        self.refuse_record(self.settings["topic"], reading.split.encode(), error)
+        return Polled({}, {reading.split: {**_position(reading), "done": True, "error": str(error)}})
+
+
+def _position(reading: Reading) -> dict[str, Any]:
+    return {"mark": reading.mark, "byte": reading.start, "line": reading.line, "rows": reading.rows}
+
+
+def _is_done(position: Position | None) -> bool:
+    return position is not None and bool(position.get("done"))
+
+
+def _is_hidden(path: Path, root: Path) -> bool:
+    below = path.relative_to(root).parts if root in path.parents else path.parts[-1:]
+    return any(part.startswith((".", "_")) for part in below) or path.name.endswith(".tmp")
+
+
+def _check_unchanged(split: str, position: Position) -> None:
+    """ConfigError if a file is not the one that was read; one that has gone after its end was moved or deleted by its owner."""
+    try:
+        mark = mark_of(Path(split))
+    except FileNotFoundError:
+        if _is_done(position):
+            return
+        raise ConfigError(f"the file {split} was read in part, and is gone; expected it until its end is read") from None
+    if mark != list(position["mark"]):
+        raise ConfigError(
+            f"the file {split} changed after it was read (size and time were {position['mark']}, and are {mark}); "
+            "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms"
+        )

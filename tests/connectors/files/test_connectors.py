@@ -1,0 +1,206 @@
+"""Folders of files as sources and sinks: the contract, and what is special about files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.files import FileSink, FileSource
+from streamkit.connectors.runtime.source_task import SourceTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.failpoints import SimulatedCrash
+from tests.connectors.contract import SinkContract, SourceContract, dies
+from tests.waiting import wait_until
+
+
+class TestSource(SourceContract):
+    """Several files of JSON lines in a folder."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder = tmp_path / "in"
+        self.folder.mkdir()
+
+    def source(self):
+        return FileSource("in", path=str(self.folder), topic="numbers", key="n")
+
+    def add(self, first, count):
+        (self.folder / f"part-{first:04d}.jsonl").write_text(
+            "".join(f'{{"n": {n}, "text": "text {n}"}}\n' for n in range(first, first + count))
+        )
+
+    def expected(self, first, count):
+        return [(n, f"text {n}") for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+class TestSink(SinkContract):
+    """Files below a folder, read as anybody would read them."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path, form):
+        self.folder, self.form = tmp_path / "out", form
+
+    def sink(self, tasks=1):
+        return FileSink("out", path=str(self.folder), topics="numbers", format=self.form, tasks_max=tasks)
+
+    def written(self):
+        return [(row["n"], row["text"]) for path in visible(self.folder) for row in READERS[self.form](path)]
+
+
+READERS = {
+    "json": lambda path: [json.loads(line) for line in path.read_text().splitlines()],
+    "csv": lambda path: pa.csv.read_csv(path).to_pylist(),
+    "parquet": lambda path: pq.read_table(path, partitioning=None).to_pylist(),
+}
+
+
+def visible(folder):
+    """The files that a reader of the folder takes."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [path for path in paths if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def bring(log, folder, **settings):
+    run([FileSource("in", path=str(folder), topic="rows", **settings)], log, once=True)
+    return log.read("rows").to_pylist() if "rows" in log.topics() else []
+
+
+def ids(rows):
+    return sorted(row["id"] for row in rows)
+
+
+def test_every_form(log, folder):
+    """CSV, JSON lines and Parquet, plain and compressed, hidden files left alone: all in the types of the topic."""
+    (folder / "a.csv").write_text('id,name\n1,"a ""b""\nc"\n2,\n')
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(b'{"id": 3, "name": "x"}\n{"id": 4, "name": null}'))
+    (folder / "c.csv.zst").write_bytes(zstandard.compress(b"id,name\n5,y\n"))
+    pq.write_table(pa.table({"id": [6, 7], "name": ["p", "q"]}), folder / "d.parquet")
+    (folder / "e.csv.tmp").write_text("not,yet\n")
+    (folder / ".f.csv").write_text("not,at all\n")
+    rows = bring(log, folder, schema="id bigint, name string")
+    assert sorted((row["id"], row["name"]) for row in rows) == [
+        (1, 'a "b"\nc'), (2, None), (3, "x"), (4, None), (5, "y"), (6, "p"), (7, "q"),
+    ]  # fmt: skip
+
+
+def test_types_are_guessed(log, folder):
+    """Without a topic and a schema, the first file says the columns."""
+    (folder / "a.csv").write_text("id,score,at\n1,0.5,2026-01-01 00:00:00\n")
+    bring(log, folder, key="id")
+    topic = log.topic("rows")
+    assert ([(column.name, column.type) for column in topic.schema][:2], topic.key) == (
+        [("id", "bigint"), ("score", "double")],
+        ("id",),
+    )
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_one_bad_record(log, folder, form):
+    """A record that cannot be read stops the task and is named by its line; or it is a dead letter, and all others come."""
+    chance = random.Random(7)
+    bad = sorted(chance.sample(range(200), 5))
+    lines = [
+        ("x,?" if form == "csv" else '{"id": "x"}')
+        if n in bad
+        else (f"{n},n" if form == "csv" else f'{{"id": {n}, "name": "n"}}')
+        for n in range(200)
+    ]
+    header = ["id,name"] if form == "csv" else []
+    (folder / f"a.{form}").write_text("\n".join([*header, *lines]) + "\n")
+    with pytest.raises(SchemaError, match=f"line {bad[0] + 1 + len(header)}: "):
+        bring(log, folder, schema="id bigint, name string")
+    rows = bring(log, folder, schema="id bigint, name string", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")
+    assert ids(rows) == [n for n in range(200) if n not in bad]
+    letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
+    assert [letter["value"].decode() for letter in letters] == [lines[n] for n in bad]
+    headers = dict(tuple(header.values()) for header in letters[0]["_headers"])
+    assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
+
+
+def test_a_file_that_changes(log, folder):
+    """A file that was read and has changed since is an error, not a guess."""
+    (folder / "a.csv").write_text("id\n1\n")
+    assert ids(bring(log, folder)) == [1]
+    (folder / "a.csv").write_text("id\n1\n2\n")
+    with pytest.raises(ConfigError, match=r"a\.csv changed after it was read"):
+        bring(log, folder)
+
+
+def test_files_are_moved(log, folder, tmp_path):
+    """Files that were read are moved where the setting says, and those that cannot be read elsewhere."""
+    (folder / "a.csv").write_text("id\n1\n")
+    pq_path = folder / "b.parquet"
+    pq_path.write_bytes(b"no parquet")
+    done, failed = tmp_path / "done", tmp_path / "failed"
+    rows = bring(log, folder, finished_path=str(done), error_path=str(failed), errors_tolerance="all", schema="id bigint")
+    assert ids(rows) == [1]
+    assert (os.listdir(done), os.listdir(failed), os.listdir(folder)) == (["a.csv"], ["b.parquet"], [])
+
+
+def test_a_watched_folder(log, folder):
+    """A worker finds files that come later."""
+    (folder / "a.csv").write_text("id\n1\n")
+    with run([FileSource("in", path=str(folder), topic="rows", schema="id bigint")], log):
+        wait_until(lambda: "rows" in log.topics() and ids(log.read("rows").to_pylist()) == [1])
+        (folder / "b.csv.tmp").write_text("id\n2\n")
+        (folder / "b.csv.tmp").rename(folder / "b.csv")
+        wait_until(lambda: ids(log.read("rows").to_pylist()) == [1, 2])
+
+
+def test_large_files_resume_within(log, folder, monkeypatch):
+    """A task that dies within a file goes on behind the last block that was committed."""
+    monkeypatch.setattr("streamkit.connectors.files.record_blocks.BLOCK_BYTES", 1000)
+    (folder / "a.csv").write_text("id,name\n" + "".join(f'{n},"line\n{n}"\n' for n in range(1000)))
+    for at in (3, 5, 1):
+        with dies("connect.staged", at), pytest.raises(SimulatedCrash):
+            SourceTask(FileSource("in", path=str(folder), topic="rows"), 0, 1, log, is_once=True).run(Orders())
+    assert ids(bring(log, folder)) == list(range(1000))
+
+
+def test_folders_by_column(log, tmp_path):
+    """Files lie in folders by the values of columns, which pandas and Spark read as columns; null has its own."""
+    log.create_topic("sales", "country string, amount int", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("sales", [{"country": country, "amount": n} for n, country in enumerate(["SE", None, "NO", "SE"])])
+    run([FileSink("out", path=str(tmp_path / "out"), topics="sales", format="parquet", partition_by="country")], log, once=True)
+    found = pa.dataset.dataset(tmp_path / "out" / "sales", partitioning="hive").to_table().to_pylist()
+    assert sorted((row["amount"], row["country"]) for row in found) == [(0, "SE"), (1, None), (2, "NO"), (3, "SE")]
+
+
+def test_files_come_back(log, tmp_path):
+    """What a sink wrote, a source reads: deletions too."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id")
+    with log.producer() as producer:
+        producer.send_batch("people", [{"id": n, "name": f"n{n}"} for n in range(10)])
+        producer.delete("people", {"id": 3})
+    run([FileSink("out", path=str(tmp_path / "out"), topics="people", compression="gz")], log, once=True)
+    log.create_topic("rows", "id int NOT NULL, name string", key="id")
+    rows = bring(log, tmp_path / "out" / "people")
+    assert sorted((row["id"], row["_deleted"]) for row in rows) == sorted([*((n, False) for n in range(10)), (3, True)])
