@@ -1,0 +1,136 @@
+"""A webhook: each record is a request, at least once, with a key by which the receiver tells repeats."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from streamkit.connectors.files.record_lines import json_text
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.sink import Sink
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.topic.formats import rows_of
+from streamkit.log.topic.topic import Topic
+from streamkit.names import DELETED, LOG_COLUMNS, OFFSET, PARTITION
+from streamkit.names import TOPIC as TOPIC_COLUMN
+
+RETRIED = (408, 425, 429, 500, 502, 503, 504)
+
+
+class HttpSink(Sink):
+    """
+    Sends each record as JSON, in the order of its partition.
+
+    `Idempotency-Key` is `<connector>/<topic>/<partition>/<offset>`. A request is tried again after 429 and 5xx, as the
+    receiver's `Retry-After` says; any other answer but 2xx is an error of the record. A deletion is a DELETE with the key.
+    """
+
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        Setting("url", "where records are sent, such as https://host/path"),
+        Setting("method", "POST or PUT", default="POST", choices=("POST", "PUT")),
+        Setting("headers.", "headers of every request, such as headers.Authorization", default=None, is_secret=True),
+        Setting("timeout.ms", "how long an answer may take", "integer", 30_000, least=1),
+        Setting("retry.timeout.ms", "how long a request is tried again before the task starts again", "integer", 60_000, least=0),
+    )
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._connection: http.client.HTTPConnection | None = None
+        self._topics: dict[str, Topic] = {}
+        self._sent: dict[tuple[str, int], int] = {}  # up to which offset a partition was answered
+
+    def check(self) -> None:
+        """The URL must say a host."""
+        found = urlsplit(self.settings["url"])
+        if found.scheme not in ("http", "https") or not found.hostname:
+            raise ConfigError(f"url={self.settings['url']!r}; expected such as https://host/path")
+
+    def topic(self, topic: Topic) -> None:
+        """Opaque values are decoded by the topic's format."""
+        self._topics[topic.name] = topic
+
+    def open(self, generation: int, partitions: Sequence[TopicPartition]) -> None:
+        """A webhook keeps no positions: the group's count."""
+
+    def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
+        """Send the records one by one; SchemaError names those that were refused."""
+        if not rows.num_rows:
+            return
+        topic = self._topics[rows[TOPIC_COLUMN][0].as_py()]
+        refused: dict[int, str] = {}
+        for number, row in enumerate(rows_of(topic.format, rows)):
+            place = (topic.name, row[PARTITION])
+            if row[OFFSET] >= self._sent.get(place, 0):
+                answer = self._answered(topic, row)
+                if answer is not None:
+                    refused[number] = answer
+                self._sent[place] = row[OFFSET] + 1
+        if refused:
+            raise SchemaError(next(iter(refused.values())), tuple(refused))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _answered(self, topic: Topic, row: Mapping[str, Any]) -> str | None:
+        """Send a record until it is taken; what the receiver says if it refuses it. ConnectionError after too many tries."""
+        deadline = time.monotonic() + self.settings["retry.timeout.ms"] / 1_000
+        wait = 0.1
+        while True:
+            try:
+                status, said, after = self._request(topic, row)
+            except (OSError, http.client.HTTPException) as error:
+                self._forget_connection()
+                status, said, after = 0, f"{type(error).__name__}: {error}", None
+            if 200 <= status < 300:
+                return None
+            if status and status not in RETRIED:
+                return f"the receiver answered {status}: {said[:200]}"
+            wait = min(10.0, after if after is not None else 2 * wait)
+            if time.monotonic() + wait > deadline:
+                raise ConnectionError(f"{self._place()} does not take records: {status or ''} {said[:200]}".replace("  ", " "))
+            time.sleep(wait)
+
+    def _request(self, topic: Topic, row: Mapping[str, Any]) -> tuple[int, str, float | None]:
+        key = f"{self.name}/{topic.name}/{row[PARTITION]}/{row[OFFSET]}"
+        values = {name: value for name, value in row.items() if name not in (*LOG_COLUMNS, TOPIC_COLUMN)}
+        if row[DELETED]:
+            values = {name: row[name] for name in topic.key}
+        target = urlsplit(self.settings["url"])
+        path = (target.path or "/") + (f"?{target.query}" if target.query else "")
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **self.settings["headers."]}
+        connection = self._connected()
+        connection.request("DELETE" if row[DELETED] else self.settings["method"], path, json_text(values).encode(), headers)
+        response = connection.getresponse()
+        said = response.read().decode(errors="replace")
+        after = response.headers.get("Retry-After", "")
+        return response.status, said, float(after) if after.isdigit() else None
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            target = urlsplit(self.settings["url"])
+            seconds = self.settings["timeout.ms"] / 1_000
+            assert target.hostname is not None
+            if target.scheme == "https":
+                self._connection = http.client.HTTPSConnection(
+                    target.hostname, target.port, timeout=seconds, context=ssl.create_default_context()
+                )
+            else:
+                self._connection = http.client.HTTPConnection(target.hostname, target.port, timeout=seconds)
+        return self._connection
+
+    def _forget_connection(self) -> None:
+        self.close()
+        self._connection = None
+
+    def _place(self) -> str:
+        target = urlsplit(self.settings["url"])
+        return f"{target.scheme}://{target.hostname}{f':{target.port}' if target.port else ''}{target.path}"

@@ -1,0 +1,249 @@
+"""A receiver: records that are posted go into a topic, and the answer 200 means that they are committed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import json
+import queue
+import threading
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.source import Polled, Position, Source
+from streamkit.errors import SchemaError
+from streamkit.log.topic.formats import declare_format
+from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.names import check_name
+
+BUCKETS = 64  # of idempotency keys; each is a split, so that a commit writes few of them
+KEYS_KEPT = 1_000  # in each bucket
+ROWS_MAX = 50_000  # of a poll
+
+
+@dataclass
+class Posted:
+    """A request that waits for its commit."""
+
+    rows: pa.Table
+    key: str | None
+    done: threading.Event = field(default_factory=threading.Event)
+    is_committed: bool = False
+
+    def answer(self, *, is_committed: bool) -> None:
+        self.is_committed = is_committed
+        self.done.set()
+
+
+class HttpSource(Source):
+    """
+    Takes JSON by POST: an object, a list of them, or an object a line.
+
+    A request is all or nothing. It is answered by 200 after the commit, 400 if a record does not fit, 401 without the token,
+    503 if it could not be committed in time: then it may be sent again, with the same `Idempotency-Key` without doubling.
+    Of these keys the last are remembered, some 64,000.
+    """
+
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        Setting("host", "the address to listen at", default="127.0.0.1"),
+        Setting("port", "the port; 0 takes a free one", "integer", 8080, least=0),
+        Setting("path", "the path that takes records", default="/"),
+        Setting("token", "what `Authorization: Bearer` must say", default=None, is_secret=True),
+        Setting("schema", "the columns of a topic that is created; else it takes any JSON", default=None),
+        Setting("max.body.bytes", "the largest request", "integer", 16 << 20, least=1),
+        Setting("commit.timeout.ms", "how long a request waits for its commit", "integer", 30_000, least=1),
+    )
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._topic: Topic | None = None
+        self._posted: queue.Queue[Posted] = queue.Queue(1_000)
+        self._polled: list[Posted] = []
+        self._keys: dict[str, dict[str, None]] = {}
+        self._server: ThreadingHTTPServer | None = None
+
+    def check(self) -> None:
+        """A topic is needed, and one task: there is one port."""
+        check_name(self.settings["topic"], "topic")
+
+    def topic(self, topic: Topic) -> None:
+        """Records are read in the types of the topic."""
+        self._topic = topic
+
+    @property
+    def port(self) -> int:
+        """The port that is listened at."""
+        assert self._server is not None
+        return int(self._server.server_address[1])
+
+    def splits(self) -> Sequence[str]:
+        """The buckets of keys; one task listens, so all are its own."""
+        return [f"keys-{64 * self.settings['tasks.max'] * number}" for number in range(BUCKETS)]
+
+    def open(self, positions: Mapping[str, Position | None]) -> None:
+        """Remember the keys, and listen."""
+        self._keys = {split: dict.fromkeys(position["keys"] if position else ()) for split, position in positions.items()}
+        if self._keys and self._server is None:
+            self._server = ThreadingHTTPServer((self.settings["host"], self.settings["port"]), _handler(self))
+            self._server.daemon_threads = True
+            threading.Thread(target=self._server.serve_forever, args=(0.05,), name="http", daemon=True).start()
+
+    def poll(self, timeout: float) -> Polled | None:
+        """The requests that have come, as one transaction."""
+        tables, touched = [], set()
+        rows = 0
+        deadline = time.monotonic() + timeout
+        while rows < ROWS_MAX:
+            try:
+                posted = (
+                    self._posted.get(timeout=max(0.0, deadline - time.monotonic())) if not tables else self._posted.get_nowait()
+                )
+            except queue.Empty:
+                break
+            split = self._bucket(posted.key)
+            if split is not None and _hashed(posted.key) in self._keys[split]:
+                self._polled.append(posted)  # its twin is committed, or is in this very poll
+                continue
+            if split is not None:
+                self._remember(split, posted.key)
+                touched.add(split)
+            tables.append(posted.rows)
+            rows += posted.rows.num_rows
+            self._polled.append(posted)
+        if not tables:
+            self._answer(is_committed=True)
+            return None
+        joined = pa.concat_tables(tables, promote_options="permissive")
+        return Polled({self.settings["topic"]: joined}, {split: {"keys": list(self._keys[split])} for split in touched})
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """Answer the requests of the poll."""
+        self._answer(is_committed=True)
+
+    def close(self) -> None:
+        """Stop to listen; who waits is told to come again."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+        self._answer(is_committed=False)
+        while not self._posted.empty():
+            self._posted.get_nowait().answer(is_committed=False)
+
+    # In the threads of requests
+
+    def read(self, body: bytes) -> pa.Table:
+        """The records of a body; SchemaError names the one that does not fit."""
+        topic = self._declared()
+        if topic.format is not None:
+            values = [json.dumps(record).encode() for record in _records(body)]
+            return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
+        lines = (
+            body if not body.lstrip().startswith(b"[") else b"\n".join(json.dumps(record).encode() for record in _records(body))
+        )
+        pieces = [piece.records for piece in RecordFile(io.BytesIO(lines), "the request", Format.JSON, topic, None, "").pieces()]
+        return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
+
+    def post(self, rows: pa.Table, key: str | None) -> bool:
+        """Whether the rows are committed in time."""
+        posted = Posted(rows, key)
+        seconds = self.settings["commit.timeout.ms"] / 1_000
+        try:
+            self._posted.put(posted, timeout=seconds)
+        except queue.Full:
+            return False
+        return posted.done.wait(seconds) and posted.is_committed
+
+    def allows(self, authorization: str | None) -> bool:
+        """Whether a request has the token, if there is one."""
+        token = self.settings["token"]
+        return token is None or hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode())
+
+    def _declared(self) -> Topic:
+        if self._topic is None:
+            name, schema = self.settings["topic"], self.settings["schema"]
+            key = list(self.settings["key"]) or None
+            self._topic = declare_topic(name, schema, key) if schema else declare_topic(name, format=declare_format("json"))
+        return self._topic
+
+    def _bucket(self, key: str | None) -> str | None:
+        return None if key is None else sorted(self._keys)[zlib.crc32(key.encode()) % len(self._keys)]
+
+    def _remember(self, split: str, key: str | None) -> None:
+        known = self._keys[split]
+        known[_hashed(key)] = None
+        while len(known) > KEYS_KEPT:
+            known.pop(next(iter(known)))
+
+    def _answer(self, *, is_committed: bool) -> None:
+        polled, self._polled = self._polled, []
+        for posted in polled:
+            posted.answer(is_committed=is_committed)
+
+
+def _hashed(key: str | None) -> str:
+    return hashlib.blake2b((key or "").encode(), digest_size=12).hexdigest()
+
+
+def _records(body: bytes) -> list[Any]:
+    """The records of a body: a list's, else one a line."""
+    try:
+        if body.lstrip().startswith(b"["):
+            return list(json.loads(body))
+        return [json.loads(line) for line in body.splitlines() if line.strip()]
+    except ValueError as error:
+        raise SchemaError(f"the request is not JSON: {error}") from None
+
+
+def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if urlsplit(self.path).path != source.settings["path"]:
+                self.reply(404, f"records are posted to {source.settings['path']}")
+            elif not source.allows(self.headers.get("Authorization")):
+                self.reply(401, "expected Authorization: Bearer and the token")
+            elif not length.isdigit():
+                self.reply(411, "expected a Content-Length")
+            elif int(length) > source.settings["max.body.bytes"]:
+                self.reply(413, f"found {length} bytes, expected at most {source.settings['max.body.bytes']}")
+            else:
+                self.take(self.rfile.read(int(length)))
+
+        def take(self, body: bytes) -> None:
+            try:
+                rows = source.read(body)
+            except SchemaError as error:
+                self.reply(400, str(error))
+                return
+            if source.post(rows, self.headers.get("Idempotency-Key")):
+                self.reply(200, None, records=rows.num_rows)
+            else:
+                self.reply(503, "the records could not be committed in time; send them again, with the same Idempotency-Key")
+
+        def reply(self, code: int, error: str | None, **facts: Any) -> None:
+            body = json.dumps(facts if error is None else {"error": error}).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            if code in (401, 404, 411, 413):
+                self.send_header("Connection", "close")  # the body was not read
+                self.close_connection = True
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Requests are not logged: they may hold what nobody may see."""
+
+    return Handler

@@ -1,0 +1,7 @@
+"""Tables of PostgreSQL as targets and as sources."""
+
+from __future__ import annotations
+
+from streamkit.connectors.postgres.sink import PostgresSink
+
+__all__ = ["PostgresSink"]

@@ -1,0 +1,211 @@
+"""Rows of topics into tables of PostgreSQL: rows and positions in one transaction."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from streamkit import failpoints
+from streamkit.connectors.connector import needed
+from streamkit.connectors.postgres.target_table import STAGED, TargetTable, newest, quoted
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.sink import Sink
+from streamkit.errors import ConfigError, FencedError, SchemaError
+from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.topic.topic import Topic
+from streamkit.names import DELETED
+from streamkit.names import TOPIC as TOPIC_COLUMN
+
+POSITIONS = "streamkit_positions"
+OF_RECORDS = ("22", "23")  # classes of SQLSTATE that a row is to blame for: data, and integrity
+PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown
+
+
+class PostgresSink(Sink):
+    """
+    Inserts or upserts rows, and deletes those whose deletion comes, exactly once.
+
+    `table` is the topic's name unless given, and may have `${topic}` in it; it is created, or checked. With
+    `insert.mode=upsert` the topic's key is the table's. A deletion needs `delete.enabled` and a key.
+    """
+
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
+        Setting("table", "the table; ${topic} stands for the topic's name", default="${topic}"),
+        Setting("insert.mode", "insert, or upsert by the topic's key", default="insert", choices=("insert", "upsert")),
+        Setting("delete.enabled", "whether a deletion deletes the row of its key", "boolean", False),
+        Setting("auto.create", "whether a missing table is created", "boolean", True),
+    )
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._tables: dict[str, TargetTable] = {}
+        self._connection: Any = None
+        self._generation = 0
+
+    def check(self) -> None:
+        """Deletions find their row by the key that upserts keep."""
+        if self.settings["delete.enabled"] and self.settings["insert.mode"] != "upsert":
+            raise ConfigError(
+                "found delete.enabled=true and insert.mode=insert; expected insert.mode=upsert: only there a key has one row"
+            )
+
+    def topic(self, topic: Topic) -> None:
+        """A table for each topic; an upsert needs a key."""
+        is_upsert = self.settings["insert.mode"] == "upsert"
+        if is_upsert and not topic.key:
+            raise ConfigError(
+                f"topic {topic.name} has no key, and insert.mode=upsert needs one; use insert.mode=insert, or give the topic a key"
+            )
+        name = self.settings["table"].replace("${topic}", topic.name)
+        self._tables[topic.name] = TargetTable(name, topic, is_upsert)
+
+    def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Create or check the tables, and take the partitions' positions over."""
+        self._generation = generation
+        self._connection = _library().connect(self.settings["connection.url"])
+        with self._transaction() as cursor:
+            cursor.execute(
+                "SELECT pg_advisory_xact_lock(hashtext('streamkit_positions'))"
+            )  # CREATE IF NOT EXISTS alone may collide
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {POSITIONS} (connector text, topic text, partition int, generation bigint NOT NULL, "
+                "next_offset bigint, PRIMARY KEY (connector, topic, partition))"
+            )
+            for table in self._tables.values():
+                self._prepare(cursor, table)
+        with self._transaction() as cursor:
+            return {place: offset for place in partitions if (offset := self._taken_over(cursor, place)) is not None}
+
+    def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
+        """Write rows and positions in one transaction; SchemaError names the rows that PostgreSQL refuses."""
+        try:
+            with self._transaction() as cursor:
+                for place, end in ends.items():
+                    self._move(cursor, place, end)
+                self._write(cursor, rows)
+                failpoints.reach("connect.in_target")
+        except _library().Error as error:
+            if (error.sqlstate or "")[:2] not in OF_RECORDS:
+                raise
+            raise SchemaError(str(error), tuple(self._refused(rows))) from error
+
+    def is_retryable(self, error: Exception) -> bool:
+        """Lost connections and servers that start or stop; the driver has no SQLSTATE for the first."""
+        if isinstance(error, _library().Error):
+            return (
+                error.sqlstate is None
+                if isinstance(error, _library().OperationalError)
+                else (error.sqlstate or "")[:2] in PASSING
+            )
+        return super().is_retryable(error)
+
+    def close(self) -> None:
+        """Close the connection; what was not committed is not."""
+        if self._connection is not None:
+            self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with self._connection.cursor() as cursor:
+            try:
+                yield cursor
+                self._connection.commit()
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        try:
+            self._connection.rollback()
+        except _library().Error:
+            pass  # the connection is gone, and the transaction with it
+
+    def _prepare(self, cursor: Any, table: TargetTable) -> None:
+        if self.settings["auto.create"]:
+            cursor.execute(table.creation())
+        cursor.execute(
+            "SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = '' FROM pg_attribute "
+            "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            (quoted(table.name),),
+        )
+        found = dict(cursor.fetchall())
+        if not found:
+            raise ConfigError(f"there is no table {table.name}; create it, or set auto.create=true")
+        table.check(found)
+
+    def _taken_over(self, cursor: Any, place: TopicPartition) -> int | None:
+        cursor.execute(
+            f"INSERT INTO {POSITIONS} AS known VALUES ($1, $2, $3, $4, NULL) ON CONFLICT (connector, topic, partition) "
+            "DO UPDATE SET generation = excluded.generation WHERE known.generation <= excluded.generation RETURNING next_offset",
+            (self.name, place.topic, place.partition, self._generation),
+        )
+        found = cursor.fetchone()
+        if found is None:
+            raise FencedError(self._fenced(place))
+        return None if found[0] is None else int(found[0])
+
+    def _move(self, cursor: Any, place: TopicPartition, end: int) -> None:
+        cursor.execute(
+            f"UPDATE {POSITIONS} SET next_offset = $1 WHERE connector = $2 AND topic = $3 AND partition = $4 AND generation = $5 RETURNING 1",
+            (end, self.name, place.topic, place.partition, self._generation),
+        )
+        if cursor.fetchone() is None:
+            raise FencedError(self._fenced(place))
+
+    def _fenced(self, place: TopicPartition) -> str:
+        return f"a newer generation of the connector {self.name} writes topic {place.topic}, partition {place.partition}; this one stops"
+
+    def _write(self, cursor: Any, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        table = self._tables[rows[TOPIC_COLUMN][0].as_py()]
+        self._check_deletions(rows)
+        kept = newest(rows, table.topic.key) if table.is_upsert else rows
+        cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{STAGED}")
+        cursor.adbc_ingest(STAGED, table.staged(kept), mode="create", temporary=True)
+        if self.settings["delete.enabled"]:
+            cursor.execute(table.deletion())
+        cursor.execute(table.insertion())
+
+    def _check_deletions(self, rows: pa.Table) -> None:
+        if not self.settings["delete.enabled"]:
+            deletions = tuple(row for row, deleted in enumerate(rows[DELETED].to_pylist()) if deleted)
+            if deletions:
+                raise SchemaError(
+                    "found a deletion; to delete the row of its key set insert.mode=upsert and delete.enabled=true", deletions
+                )
+
+    def _refused(self, rows: pa.Table, first: int = 0) -> Iterator[int]:
+        """The numbers of rows that PostgreSQL refuses each by itself, found by halves; all rows if only together they are."""
+        if self._takes(rows):
+            return
+        if rows.num_rows == 1:
+            yield first
+            return
+        middle = rows.num_rows // 2
+        found = [*self._refused(rows.slice(0, middle), first), *self._refused(rows.slice(middle), first + middle)]
+        yield from found or range(first, first + rows.num_rows)
+
+    def _takes(self, rows: pa.Table) -> bool:
+        with self._connection.cursor() as cursor:
+            try:
+                self._write(cursor, rows)
+            except _library().Error as error:
+                if (error.sqlstate or "")[:2] not in OF_RECORDS:
+                    raise
+                return False
+            finally:
+                self._roll_back()
+        return True
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("adbc_driver_postgresql.dbapi")
+    except ModuleNotFoundError:
+        raise needed("adbc-driver-postgresql", "postgres") from None

@@ -1,0 +1,184 @@
+"""Rows into tables of PostgreSQL: the contract, upserts and deletions, and what it refuses."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import random
+
+import psycopg
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.postgres import PostgresSink
+from streamkit.connectors.runtime import status
+from streamkit.errors import ConfigError, SchemaError
+from tests.connectors.contract import SinkContract
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.foreign("postgres")
+
+
+@pytest.fixture
+def url(postgres):
+    """A database of its own for each test."""
+    base = f"postgresql://streamkit@/{{}}?host={postgres.folder}"
+    with psycopg.connect(base.format("postgres"), autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS target WITH (FORCE)")
+        connection.execute("CREATE DATABASE target")
+    return base.format("target")
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+def rows_of(url, statement):
+    with psycopg.connect(url) as connection:
+        return connection.execute(statement).fetchall()
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+class TestContract(SinkContract):
+    """A table of the topic's name."""
+
+    @pytest.fixture(autouse=True)
+    def _database(self, url, mode):
+        self.url, self.mode = url, mode
+
+    def sink(self, tasks=1):
+        return PostgresSink("out", connection_url=self.url, topics="numbers", insert_mode=self.mode, tasks_max=tasks)
+
+    def written(self):
+        return rows_of(self.url, "SELECT * FROM numbers")
+
+
+def upserting(url, topics, **settings):
+    return PostgresSink("out", connection_url=url, topics=topics, insert_mode="upsert", delete_enabled=True, **settings)
+
+
+def test_upserts_and_deletions(log, url):
+    """The table is what the topic says of each key last, however the rows are cut into transactions."""
+    log.create_topic("people", "id int NOT NULL, city string NOT NULL, name string", key=["id", "city"])
+    chance = random.Random(3)
+    wanted: dict[tuple[object, ...], str] = {}
+    for batch in (1, 7, 100):
+        with log.producer() as producer:
+            for number in range(300):
+                key = {"id": chance.randrange(20), "city": chance.choice("ab")}
+                if chance.random() < 0.2:
+                    producer.delete("people", key)
+                    wanted.pop(tuple(key.values()), None)
+                else:
+                    producer.send("people", {**key, "name": f"n{number}"})
+                    wanted[tuple(key.values())] = f"n{number}"
+        run([upserting(url, "people", batch_rows=batch)], log, once=True)
+        assert {row[:2]: row[2] for row in rows_of(url, "SELECT * FROM people")} == wanted
+
+
+def test_types(log, url):
+    """Every type arrives as what PostgreSQL has for it; nested values as jsonb."""
+    schema = (
+        "k int NOT NULL, b boolean, t tinyint, s smallint, l bigint, f float, d double, x string, y binary, day date, at timestamp, "
+        "wall timestamp_ntz, price decimal(12,2), tags array<string>, place struct<lat:double,names:map<string,int>>"
+    )
+    log.create_topic("kinds", schema, key="k")
+    row = {
+        "k": 1, "b": True, "t": -1, "s": 2, "l": 1 << 40, "f": 1.5, "d": 0.1, "x": "ä\n", "y": b"\0\xff", "day": dt.date(2020, 2, 29),
+        "at": dt.datetime(2020, 1, 1, 12, 0, 0, 5, dt.timezone.utc), "wall": dt.datetime(2020, 1, 1), "price": decimal.Decimal("12.30"),
+        "tags": ["a", None], "place": {"lat": 1.0, "names": {"x": 1}},
+    }  # fmt: skip
+    with log.producer() as producer:
+        producer.send("kinds", row)
+        producer.send("kinds", dict.fromkeys(row) | {"k": 2})
+    run([upserting(url, "kinds")], log, once=True)
+    with psycopg.connect(url) as connection:
+        cursor = connection.execute("SELECT * FROM kinds ORDER BY k")
+        names = [column.name for column in cursor.description or ()]
+        one, other = cursor.fetchall()
+    assert dict(zip(names, one, strict=True)) == row | {"place": {"lat": 1.0, "names": {"x": 1}}}
+    assert other == (2, *[None] * 14)
+
+
+def test_a_table_that_does_not_fit(log, url):
+    """A table that lacks a column, or needs one that the topic has not, is refused before anything is written."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id")
+    for ddl, message in (
+        ("CREATE TABLE people (id int PRIMARY KEY)", "the table people has no column 'name'"),
+        ("CREATE TABLE people (id int PRIMARY KEY, name text, age int NOT NULL)", "needs a value for 'age'"),
+    ):
+        with psycopg.connect(url) as connection:
+            connection.execute("DROP TABLE IF EXISTS people")
+            connection.execute(ddl)
+        with pytest.raises(SchemaError, match=message):
+            run([upserting(url, "people")], log, once=True)
+    with pytest.raises(ConfigError, match="there is no table nobody"):
+        run([upserting(url, "people", table="nobody", auto_create=False)], log, once=True)
+
+
+def test_rows_that_are_refused(log, url):
+    """A row that breaks a constraint stops the task and is named; or it is a dead letter, and all others are written."""
+    log.create_topic("people", "id int NOT NULL, age int", key="id", partitions=1)
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE people (id int PRIMARY KEY, age int CHECK (age >= 0))")
+    with log.producer() as producer:
+        producer.send_batch("people", [{"id": n, "age": -1 if n in (3, 77) else n} for n in range(100)])
+    with pytest.raises(SchemaError, match=r"topic people, partition 0, offset 3, TASK_PUT"):
+        run([upserting(url, "people")], log, once=True)
+    run([upserting(url, "people", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
+    assert {row[0] for row in rows_of(url, "SELECT id FROM people")} == set(range(100)) - {3, 77}
+    assert [row["value"] for row in log.read("bad").to_pylist()] == [b'{"id": 3, "age": -1}', b'{"id": 77, "age": -1}']
+
+
+def test_a_deletion_that_is_not_wanted(log, url):
+    """Without delete.enabled a deletion is an error, not a row of nulls."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id")
+    with log.producer() as producer:
+        producer.delete("people", {"id": 1})
+    with pytest.raises(SchemaError, match=r"delete\.enabled=true"):
+        run([PostgresSink("out", connection_url=url, topics="people")], log, once=True)
+
+
+def test_a_target_that_lost_rows(log, url):
+    """A target that knows less than the group has committed was restored from a backup: an error, not a gap."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("people", [{"id": n, "name": "n"} for n in range(5)])
+    run([upserting(url, "people")], log, once=True)
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE streamkit_positions SET next_offset = 3")
+    with pytest.raises(ConfigError, match="offset 3, but 5 was committed: it has lost rows"):
+        run([upserting(url, "people")], log, once=True)
+    log.delete_group("connect-out")
+    run([upserting(url, "people")], log, once=True)
+    assert len(rows_of(url, "SELECT * FROM people")) == 5
+
+
+def test_the_connection_is_cut(log, url):
+    """A server that ends all connections for a while is waited for, and every row is there once."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id")
+    with psycopg.connect(url, autocommit=True) as connection, log.producer() as producer:
+        connection.execute("CREATE TABLE people (id int, name text)")
+        with run([PostgresSink("out", connection_url=url, topics="people", batch_rows=10)], log):
+            for number in range(3):
+                producer.send_batch("people", [{"id": 100 * number + n, "name": "n"} for n in range(100)])
+                producer.flush()
+                wait_until(
+                    lambda: connection.execute("SELECT count(*) > 50 + 100 * %s FROM people", (number,)).fetchone() == (True,)
+                )
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'target'"
+                )
+            wait_until(lambda: connection.execute("SELECT count(*), count(DISTINCT id) FROM people").fetchall() == [(300, 300)])
+
+
+def test_passwords_are_not_shown(log):
+    """A server that cannot be reached is named without the password."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id")
+    sink = PostgresSink("out", connection_url="postgresql://me:hunter2@127.0.0.1:1/none", topics="people")
+    with pytest.raises(Exception, match="onnect"):
+        run([sink], log, once=True)
+    assert "hunter2" not in str([one.to_json() for one in status.read_status(log)])
