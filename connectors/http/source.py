@@ -100,7 +100,8 @@ class HttpSource(Source):
 
     def poll(self, timeout: float) -> Polled | None:
         """The requests that have come, as one transaction."""
-        tables, touched = [], set()
+        tables: list[pa.Table] = []
+        touched = set()
         rows = 0
         deadline = time.monotonic() + timeout
         while rows < ROWS_MAX:

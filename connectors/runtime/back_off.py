@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-FIRST_S, LIMIT_S = 0.5, 60.0
+FIRST_S, LIMIT_S = 0.2, 60.0
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+from functools import partial
 
 import psycopg
 import pytest
@@ -65,7 +66,7 @@ def test_upserts_and_deletions(log, url):
     log.create_topic("people", "id int NOT NULL, city string NOT NULL, name string", key=["id", "city"])
     chance = random.Random(3)
     wanted: dict[tuple[object, ...], str] = {}
-    for batch in (1, 7, 100):
+    for batch in (3, 100):
         with log.producer() as producer:
             for number in range(300):
                 key = {"id": chance.randrange(20), "city": chance.choice("ab")}
@@ -130,7 +131,7 @@ def test_rows_that_are_refused(log, url):
         run([upserting(url, "people")], log, once=True)
     run([upserting(url, "people", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
     assert {row[0] for row in rows_of(url, "SELECT id FROM people")} == set(range(100)) - {3, 77}
-    assert [row["value"] for row in log.read("bad").to_pylist()] == [b'{"id": 3, "age": -1}', b'{"id": 77, "age": -1}']
+    assert sorted(row["value"] for row in log.read("bad").to_pylist()) == [b'{"id": 3, "age": -1}', b'{"id": 77, "age": -1}']
 
 
 def test_a_deletion_that_is_not_wanted(log, url):
@@ -157,6 +158,10 @@ def test_a_target_that_lost_rows(log, url):
     assert len(rows_of(url, "SELECT * FROM people")) == 5
 
 
+def has_rows(connection, count):
+    return connection.execute("SELECT count(*) > %s FROM people", (count,)).fetchone() == (True,)
+
+
 def test_the_connection_is_cut(log, url):
     """A server that ends all connections for a while is waited for, and every row is there once."""
     log.create_topic("people", "id int NOT NULL, name string", key="id")
@@ -166,9 +171,7 @@ def test_the_connection_is_cut(log, url):
             for number in range(3):
                 producer.send_batch("people", [{"id": 100 * number + n, "name": "n"} for n in range(100)])
                 producer.flush()
-                wait_until(
-                    lambda: connection.execute("SELECT count(*) > 50 + 100 * %s FROM people", (number,)).fetchone() == (True,)
-                )
+                wait_until(partial(has_rows, connection, 50 + 100 * number))
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'target'"
                 )

@@ -1,0 +1,204 @@
+"""The receiver and the webhook: what is answered is committed, repeats are told, refusals are said."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.http import HttpSink, HttpSource
+from streamkit.connectors.runtime.source_task import SourceTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import SchemaError
+from streamkit.failpoints import SimulatedCrash
+from tests.connectors.contract import dies
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+@contextmanager
+def receiving(log, **settings):
+    """A receiver at a free port, in a task of its own; gives a function that posts."""
+    source = HttpSource("in", port=0, topic="clicks", **settings)
+    orders, task = Orders(), SourceTask(source, 0, 1, log)
+
+    def run_task():
+        with suppress(SimulatedCrash):
+            task.run(orders)
+
+    thread = threading.Thread(target=run_task, daemon=True)
+    thread.start()
+    wait_until(lambda: source._server is not None)
+
+    def post(body, key=None, path="/", **headers):
+        sent = headers | ({"Idempotency-Key": key} if key else {})
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{source.port}{path}", data, sent, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    try:
+        yield post
+    finally:
+        orders.stop.set()
+        thread.join()
+
+
+def clicks(log):
+    return [(row["user"], row["n"]) for row in log.read("clicks").to_pylist()] if "clicks" in log.topics() else []
+
+
+SCHEMA = {"schema": "user string, n int"}
+
+
+def test_an_answer_means_a_commit(log):
+    """An object, a list and lines of objects are committed when the answer comes."""
+    with receiving(log, **SCHEMA) as post:
+        assert post({"user": "a", "n": 1}) == (200, {"records": 1})
+        assert clicks(log) == [("a", 1)]
+        assert post([{"user": "b", "n": 2}, {"user": "c", "n": 3}]) == (200, {"records": 2})
+        assert post(b'{"user": "d", "n": 4}\n{"user": "e", "n": null}\n') == (200, {"records": 2})
+        assert sorted(user for user, _ in clicks(log)) == list("abcde")
+
+
+def test_any_json(log):
+    """Without a schema the topic takes any JSON."""
+    with receiving(log) as post:
+        assert post([{"a": 1}, [2]])[0] == 200
+    assert sorted(row["value"] for row in log.read("clicks").to_pylist()) == [b"[2]", b'{"a": 1}']
+
+
+def test_what_is_refused(log):
+    """A record that does not fit, another path, a large body, a wrong token: each has its answer, and nothing is kept."""
+    with receiving(log, **SCHEMA, token="hush", max_body_bytes=100) as post:
+        known = {"Authorization": "Bearer hush"}
+        code, said = post([{"user": "a", "n": 1}, {"user": "b", "n": "x"}], **known)
+        assert (code, "'n'" in said["error"]) == (400, True)
+        assert post(b"no json", **known)[0] == 400
+        assert post({"user": "a", "n": 1}, path="/other", **known)[0] == 404
+        assert post({"user": "a", "n": 1})[0] == 401
+        assert post({"user": "a" * 200, "n": 1}, **known)[0] == 413
+        assert clicks(log) == []
+
+
+def test_repeats(log):
+    """A request that is sent again with its key is answered alike and written once, also by another instance."""
+    with receiving(log, **SCHEMA) as post:
+        assert post({"user": "a", "n": 1}, key="first")[0] == 200
+        assert post({"user": "a", "n": 1}, key="first")[0] == 200
+        assert post({"user": "a", "n": 1}, key="second")[0] == 200
+    with receiving(log, **SCHEMA) as post:
+        assert post({"user": "a", "n": 1}, key="first")[0] == 200
+    assert clicks(log) == [("a", 1)] * 2
+
+
+@pytest.mark.parametrize("point", ["connect.polled", "connect.staged", "connect.committed"])
+def test_death(log, point):
+    """A task that dies before its answer says 503; sent again with its key, the record is there once."""
+    with receiving(log, **SCHEMA) as post:
+        assert post({"user": "a", "n": 0}, key="before")[0] == 200
+    with dies(point), receiving(log, **SCHEMA, commit_timeout_ms=3000) as post:
+        assert post({"user": "a", "n": 1}, key="one")[0] == 503
+    with receiving(log, **SCHEMA) as post:
+        assert post({"user": "a", "n": 1}, key="one")[0] == 200
+    assert sorted(clicks(log)) == [("a", 0), ("a", 1)]
+
+
+class Receiver:
+    """A server that notes requests, and answers by a list of codes, then 200."""
+
+    def __init__(self):
+        self.requests: list[tuple[object, ...]] = []
+        self.codes: list[int] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                code = receiver.codes.pop(0) if receiver.codes else 200
+                receiver.requests.append(
+                    (self.command, self.headers["Idempotency-Key"], json.loads(body), code, self.headers["X-Token"])
+                )
+                self.send_response(code)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"no")
+
+            do_POST = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+@pytest.fixture
+def people(log):
+    log.create_topic("people", "id int NOT NULL, name string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("people", [{"id": n, "name": f"n{n}"} for n in range(3)])
+        producer.delete("people", {"id": 1})
+
+
+def test_each_record_is_a_request(log, receiver, people):
+    """Records come in their order, each with its key; deletions as DELETE; the next run sends nothing again."""
+    for _ in range(2):
+        run([HttpSink("out", {"url": receiver.url, "topics": "people", "headers.X-Token": "hush"})], log, once=True)
+    assert receiver.requests == [
+        *(("POST", f"out/people/0/{n}", {"id": n, "name": f"n{n}"}, 200, "hush") for n in range(3)),
+        ("DELETE", "out/people/0/3", {"id": 1}, 200, "hush"),
+    ]
+
+
+def test_tries_and_refusals(log, receiver, people):
+    """429 and 5xx are tried again; another answer is the record's error, and with tolerance a dead letter, nothing sent twice."""
+    receiver.codes = [503, 429, 200, 422]
+    with pytest.raises(SchemaError, match=r"offset 1, TASK_PUT: the receiver answered 422: no"):
+        run([HttpSink("out", url=receiver.url, topics="people")], log, once=True)
+    receiver.requests.clear()
+    receiver.codes = [200, 422]
+    run(
+        [HttpSink("out", url=receiver.url, topics="people", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")],
+        log,
+        once=True,
+    )
+    assert [(key, code) for _, key, _, code, _ in receiver.requests] == [
+        ("out/people/0/0", 200), ("out/people/0/1", 422), ("out/people/0/2", 200), ("out/people/0/3", 200),
+    ]  # fmt: skip
+    assert [row["value"] for row in log.read("bad").to_pylist()] == [b'{"id": 1, "name": "n1"}']
+
+
+def test_a_receiver_that_is_gone(log, people):
+    """A receiver that does not answer is a connection that failed, and the message has no secrets of the URL's query."""
+    sink = HttpSink("out", url="http://127.0.0.1:1/hook?token=hush", topics="people", retry_timeout_ms=200)
+    with pytest.raises(ConnectionError, match=r"http://127\.0\.0\.1:1/hook does not take records") as raised:
+        run([sink], log, once=True)
+    assert "hush" not in str(raised.value)
