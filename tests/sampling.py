@@ -1,0 +1,43 @@
+"""
+What an ordinary run takes of what torture takes whole: few cases that have every trait, few combinations that have every pair.
+
+The choice depends on nothing but the cases, so a run that fails is repeated by running it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Sequence
+from itertools import combinations, product
+from typing import Any, TypeVar
+
+Case = TypeVar("Case")
+IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
+
+
+def chosen(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
+    """Few cases that have all traits that any has, in their order; all cases in torture."""
+    return [*cases] if IS_TORTURE else covering(cases, traits_of)
+
+
+def combined(*lists: Sequence[Any], together: int = 2) -> list[tuple[Any, ...]]:
+    """
+    Combinations that have each value of each list with each value of each other one; all combinations in torture.
+
+    `together` is how many values are met with each other: with 1 each value is met, whatever it is met with.
+    """
+    places = [*product(*(range(len(values)) for values in lists))]
+    found = chosen(places, lambda place: {*combinations(enumerate(place), together)})
+    return [tuple(values[number] for values, number in zip(lists, place, strict=True)) for place in found]
+
+
+def covering(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
+    """Few cases that have all traits that any has: the next one has the most that none before had."""
+    traits = [traits_of(case) for case in cases]
+    missing = set[Hashable]().union(*traits)
+    found = []
+    while missing:
+        best = max(range(len(cases)), key=lambda number: len(missing & traits[number]))
+        missing -= traits[best]
+        found.append(best)
+    return [cases[number] for number in sorted(found)]

@@ -1,0 +1,48 @@
+"""Promises of the choice of cases that an ordinary run takes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests import sampling
+from tests.sampling import chosen, combined
+
+HOW, TASKS, CUTS = "abc", (1, 2, 3, 7), (True, False)
+
+
+@pytest.fixture(autouse=True)
+def _ordinary(monkeypatch):
+    monkeypatch.setattr(sampling, "IS_TORTURE", False)
+
+
+def test_every_trait_is_met():
+    """Few cases have every trait of all cases, in their order."""
+    assert chosen(["a", "ab", "cd", "b", "de"], lambda case: {*case}) == ["ab", "cd", "de"]
+
+
+def test_every_pair_is_met():
+    """Each value of a list is met with each of every other list, in few combinations."""
+    found = combined(HOW, TASKS, CUTS)
+
+    assert {row[:2] for row in found} == {*product(HOW, TASKS)}
+    assert {row[1:] for row in found} == {*product(TASKS, CUTS)}
+    assert {row[::2] for row in found} == {*product(HOW, CUTS)}
+    assert len(found) == 12
+
+
+def test_every_value_is_met():
+    """With one value together, each value of each list is met, in as many combinations as the longest list has."""
+    found = combined(HOW, TASKS, CUTS, together=1)
+
+    assert [{*values} for values in zip(*found, strict=True)] == [{*HOW}, {*TASKS}, {*CUTS}]
+    assert len(found) == 4
+
+
+def test_torture_takes_all(monkeypatch):
+    """Under torture nothing is left out."""
+    monkeypatch.setattr(sampling, "IS_TORTURE", True)
+
+    assert combined(HOW, TASKS, CUTS) == [*product(HOW, TASKS, CUTS)]
+    assert chosen(["a", "ab"], lambda case: {*case}) == ["a", "ab"]
