@@ -1,5 +1,6 @@
 """
-What an ordinary run takes of what torture takes whole: few cases that have every trait, few combinations that have every pair.
+What an ordinary run takes of what torture takes whole: the first seeds, few cases that have every trait,
+few combinations that have every pair.
 
 The choice depends on nothing but the cases, so a run that fails is repeated by running it again.
 """
@@ -13,6 +14,11 @@ from typing import Any, TypeVar
 
 Case = TypeVar("Case")
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
+
+
+def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:
+    """The first so many cases; all in torture."""
+    return cases if IS_TORTURE else cases[:count]
 
 
 def chosen(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests import sampling
-from tests.sampling import chosen, combined
+from tests.sampling import chosen, combined, first
 
 HOW, TASKS, CUTS = "abc", (1, 2, 3, 7), (True, False)
 
@@ -15,6 +15,11 @@ HOW, TASKS, CUTS = "abc", (1, 2, 3, 7), (True, False)
 @pytest.fixture(autouse=True)
 def _ordinary(monkeypatch):
     monkeypatch.setattr(sampling, "IS_TORTURE", False)
+
+
+def test_the_first_are_taken():
+    """An ordinary run takes the first so many."""
+    assert first(2, range(5)) == range(2)
 
 
 def test_every_trait_is_met():
@@ -45,4 +50,5 @@ def test_torture_takes_all(monkeypatch):
     monkeypatch.setattr(sampling, "IS_TORTURE", True)
 
     assert combined(HOW, TASKS, CUTS) == [*product(HOW, TASKS, CUTS)]
+    assert first(1, range(3)) == range(3)
     assert chosen(["a", "ab"], lambda case: {*case}) == ["a", "ab"]

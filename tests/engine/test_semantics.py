@@ -17,16 +17,18 @@ from tests.engine.cases import CASES, Case
 from tests.engine.engine_run import Run, append, by_key, execute, fresh_log, metric, placed, stored, waiting, written
 from tests.engine.random_data import RandomData, create_topics, fill
 from tests.engine.reference import Interpreter, Key, Row, canonical_order
+from tests.sampling import IS_TORTURE, first
 
 Written = list[tuple[Any, ...]]
 ROWS = 45
+FEW_ROWS = ROWS if IS_TORTURE else 18  # where each record is an epoch
 FIRST_MS = {1: 0, 2: -40, 3: 1_000_000}  # by seed; the second begins before 1970
 CUTS = [  # how the work is cut, in how many commits the input was appended, and which data
     (Run(tasks=1, records_max=None, splits=1), 1, (1, 2, 3)),
     (Run(tasks=2, records_max=37, splits=3), 4, (1,)),
     (Run(tasks=3, records_max=5, splits=1), 2, (2,)),
     (Run(tasks=7, records_max=37, splits=1), 9, (3,)),
-    (Run(tasks=7, records_max=None, splits=3), 30, (1, 2)),
+    (Run(tasks=7, records_max=None, splits=3), 30, (2, 1)),
     (Run(tasks=2, records_max=5, splits=3, drain=False), 1, (3,)),
     (Run(tasks=1, records_max=1, splits=3, drain=False), 4, (2,)),
 ]
@@ -48,9 +50,9 @@ def test_everything_written_is_the_reference_s(
     programs: dict[str, Program], case_name: str, run: Run, flushes: int, seeds: tuple[int, ...]
 ) -> None:
     """Topics record by record per key, stores, and counts of late and keyless records and of tombstones are the reference's, however the work is cut."""
-    for seed in seeds:
+    for seed in first(1, seeds):
         with fresh_log() as log:
-            fill(log, RandomData(seed, FIRST_MS[seed]), ROWS, flushes)
+            fill(log, RandomData(seed, FIRST_MS[seed]), FEW_ROWS if run.records_max == 1 else ROWS, flushes)
             claims = execute(log, programs[case_name], run)
             expected = interpreted(CASES[case_name], log, [claim.end.records for claim in claims if claim.end.records], run.drain)
             check(log, CASES[case_name], expected)

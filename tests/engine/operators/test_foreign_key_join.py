@@ -13,6 +13,7 @@ from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
+from tests.sampling import combined
 
 LEFT, RIGHT = "k string, f string, v int", "id string, w int"
 LEFT_KEYS = ["a", "aa", "b", "", "\0", "a\0b", "é", "z"]
@@ -119,9 +120,7 @@ def time_of(row):
     return round(row["_timestamp"].timestamp() * 1000)
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
-@pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("store", [None, "joined"])
+@pytest.mark.parametrize(("how", "store", "options"), combined(("inner", "left"), (None, "joined"), CUTS))
 def test_every_record_gives_what_the_rules_say(how, store, options):
     """
     Each change gives the same results, with their times, however the input is cut and however many tasks there are.
