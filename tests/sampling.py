@@ -13,17 +13,17 @@ from itertools import combinations, product
 from typing import Any, TypeVar
 
 Case = TypeVar("Case")
-IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
+TAKES_ALL = bool(os.environ.get("STREAMKIT_TORTURE"))
 
 
 def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:
     """The first so many cases; all in torture."""
-    return cases if IS_TORTURE else cases[:count]
+    return cases if TAKES_ALL else cases[:count]
 
 
 def chosen(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
     """Few cases that have all traits that any has, in their order; all cases in torture."""
-    return [*cases] if IS_TORTURE else covering(cases, traits_of)
+    return [*cases] if TAKES_ALL else covering(cases, traits_of)
 
 
 def combined(*lists: Sequence[Any], together: int = 2) -> list[tuple[Any, ...]]:

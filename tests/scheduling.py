@@ -2,7 +2,7 @@
 Which tests run, in which order, and which share a worker.
 
 All tests that use the session of Spark share one worker, since a run has one JVM, and so do those of a foreign system, which is
-started once; every other test goes to whoever is free. What is long
+started once, and those of a file whose set-up takes seconds; every other test goes to whoever is free. What is long
 comes first, so that no worker is alone with it in the end. Of the bugs that a harness is shown to catch, a run takes one, and of the
 catalogs SQLite's, unless the harness or what it guards has changed since all were taken, its file is named, or it is torture.
 """
@@ -20,6 +20,13 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SESSION = "spark"
+TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
+    "tests/log/test_permissions.py",
+    "tests/log/rescue/test_rebuild.py",
+    "tests/test_layers.py",
+    "tests/test_tidy.py",
+    "tests/wheel/test_wheel.py",
+)
 PLACES = {"place", "shared_place"}
 
 
@@ -47,12 +54,13 @@ def read_session_tests(file: Path) -> dict[str, str]:
 
 
 def scope_of(nodeid: str, systems: Mapping[str, str]) -> str:
-    """What is run by one worker: all tests that need the same system, else the test alone."""
-    return systems.get(nodeid, nodeid)
+    """What is run by one worker: all tests that need the same system, all of a file with a long set-up, else the test alone."""
+    file = nodeid.partition("::")[0]
+    return systems.get(nodeid) or (file if file in TOGETHER else nodeid)
 
 
 class OneSessionScheduling(LoadScopeScheduling):
-    """Tests that use the session are one scope; every other test is its own. Scopes begin in the order of their first tests."""
+    """Tests that use the session are one scope, so are those of some files; every other test is its own. Scopes begin in the order of their first tests."""
 
     def __init__(self, config: pytest.Config, log: Any, session_tests: Path) -> None:
         super().__init__(config, log)

@@ -14,7 +14,7 @@ HOW, TASKS, CUTS = "abc", (1, 2, 3, 7), (True, False)
 
 @pytest.fixture(autouse=True)
 def _ordinary(monkeypatch):
-    monkeypatch.setattr(sampling, "IS_TORTURE", False)
+    monkeypatch.setattr(sampling, "TAKES_ALL", False)
 
 
 def test_the_first_are_taken():
@@ -47,7 +47,7 @@ def test_every_value_is_met():
 
 def test_torture_takes_all(monkeypatch):
     """Under torture nothing is left out."""
-    monkeypatch.setattr(sampling, "IS_TORTURE", True)
+    monkeypatch.setattr(sampling, "TAKES_ALL", True)
 
     assert combined(HOW, TASKS, CUTS) == [*product(HOW, TASKS, CUTS)]
     assert first(1, range(3)) == range(3)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.scheduling import (
     SESSION,
+    TOGETHER,
     further_bugs,
     further_catalogs,
     long_first,
@@ -72,11 +73,13 @@ class Collector:
         self.items = session.items
 
 
-@pytest.fixture
-def items(tmp_path):
-    file = tmp_path / "test_few.py"
+@pytest.fixture(scope="module")
+def items(tmp_path_factory):
+    """The tests of the file, collected once."""
+    folder = tmp_path_factory.mktemp("few")
+    file = folder / "test_few.py"
     file.write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = \n  spark\n  slow\n  every_catalog\n  foreign\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = \n  spark\n  slow\n  every_catalog\n  foreign\n")
     collector = Collector()
     pytest.main(
         ["--collect-only", "--import-mode=importlib", "-p", "no:terminal", "-p", "no:cacheprovider", str(file)],
@@ -131,3 +134,11 @@ def test_named_files(tmp_path):
 
     assert named_files(["-q", "test_few.py::test_slow[a]"], tmp_path) == named_files([str(file)], Path("/")) == {file}
     assert named_files([".", "-x", "-k", "one or another " * 50], tmp_path) == set()
+
+
+def test_a_long_set_up_is_shared():
+    """The tests of a file whose set-up takes seconds share a worker, unless they use the session; such a file exists."""
+    for file in TOGETHER:
+        assert (Path(__file__).parents[1] / file).is_file()
+        assert scope_of(f"{file}::test_one", {}) == scope_of(f"{file}::test_two", {}) == file
+        assert scope_of(f"{file}::test_one", {f"{file}::test_one": SESSION}) == SESSION

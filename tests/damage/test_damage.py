@@ -17,7 +17,7 @@ from tests.damage.children import run
 from tests.damage.mutations import mutation_of
 from tests.damage.victim import Victim
 
-COUNT, FILE_COUNT = (100_000, 10_000) if os.environ.get("STREAMKIT_TORTURE") else (12_000, 1_500)
+COUNT, FILE_COUNT = (100_000, 10_000) if os.environ.get("STREAMKIT_TORTURE") else (8_000, 1_000)
 
 
 @pytest.mark.timeout(1_800)

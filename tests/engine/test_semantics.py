@@ -17,11 +17,11 @@ from tests.engine.cases import CASES, Case
 from tests.engine.engine_run import Run, append, by_key, execute, fresh_log, metric, placed, stored, waiting, written
 from tests.engine.random_data import RandomData, create_topics, fill
 from tests.engine.reference import Interpreter, Key, Row, canonical_order
-from tests.sampling import IS_TORTURE, first
+from tests.sampling import TAKES_ALL, first
 
 Written = list[tuple[Any, ...]]
 ROWS = 45
-FEW_ROWS = ROWS if IS_TORTURE else 18  # where each record is an epoch
+FEW_ROWS = ROWS if TAKES_ALL else 18  # where each record is an epoch
 FIRST_MS = {1: 0, 2: -40, 3: 1_000_000}  # by seed; the second begins before 1970
 CUTS = [  # how the work is cut, in how many commits the input was appended, and which data
     (Run(tasks=1, records_max=None, splits=1), 1, (1, 2, 3)),

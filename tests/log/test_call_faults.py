@@ -152,7 +152,7 @@ def check_next_client(folder):
 @pytest.mark.parametrize("name", FAULTS)
 def test_any_system_call_may_fail(prepared, folder, name, lasts, record_property):
     """Files, folders, maps: whatever call fails, it is reported, and nothing is left of it."""
-    struck = fail_system_calls(prepared, folder, name, lasts, stride=1 if IS_TORTURE else 9)
+    struck = fail_system_calls(prepared, folder, name, lasts, stride=1 if IS_TORTURE else 15)
 
     record_property("tried", {f"system calls with {name}": struck})
     assert struck >= (5 if lasts or name == "short" else 8)
@@ -184,7 +184,7 @@ def test_any_call_of_the_catalog_may_fail(prepared, folder, kind, lasts, record_
             lambda at: vfs.fault.arm(None if at is None else kind, at or 0, lasts=lasts),
             lambda: vfs.fault.calls,
             VFS,
-            1 if IS_TORTURE else 17,
+            1 if IS_TORTURE else 29,
         )
     finally:
         vfs.unregister()

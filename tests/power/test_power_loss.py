@@ -23,7 +23,7 @@ from streamkit.log.storage import storage
 from streamkit.testing.forgetful import ForgetfulStorage
 from tests.power.failures import torment
 
-IMAGES, SEEDS = (200_000, 100) if os.environ.get("STREAMKIT_TORTURE") else (500, 4)
+IMAGES, SEEDS = (200_000, 100) if os.environ.get("STREAMKIT_TORTURE") else (400, 3)
 
 
 @pytest.mark.timeout(3_600)

@@ -29,7 +29,7 @@ from tests.simulation.topics import TOPICS, create_topics
 from tests.simulation.twins import TwinWatcher
 from tests.simulation.world import World
 
-SEEDS = 1_000 if os.environ.get("STREAMKIT_TORTURE") else 10
+SEEDS = 1_000 if os.environ.get("STREAMKIT_TORTURE") else 7
 
 
 def simulate(seed, crashes=6):

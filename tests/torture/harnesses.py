@@ -41,6 +41,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "simulation": "tests/simulation",
     "power": "tests/power",
     "expressions": "tests/expressions/parity tests/expressions/sql",
+    "operators": "tests/engine/test_semantics.py tests/engine/operators",
+    "conformance": "tests/conformance",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -58,6 +60,8 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "simulation": f"{LOG}/catalog {LOG}/produce {LOG}/consume {LOG}/maintenance",
     "power": f"{LOG}/storage {LOG}/database {LOG}/catalog",
     "expressions": "streamkit/expressions",
+    "operators": "streamkit/engine/operators",
+    "conformance": "streamkit/engine/operators",
 }
 
 

@@ -10,6 +10,7 @@ from tests.torture.harnesses import GUARDED, HARNESSES, ROOT, changed, digest_of
 
 FULL_COUNT = re.compile(r"\b(STREAMKIT_TORTURE|IS_TORTURE)\b")
 SEEDED = re.compile(r'^@pytest\.mark\.parametrize\("bug", \[?\*?BUGS\b', re.MULTILINE)
+SAMPLED = re.compile(r"^from tests\.sampling import", re.MULTILINE)
 LISTED = [ROOT / path for paths in HARNESSES.values() for path in paths.split()]
 FILES = [file for file in sorted((ROOT / "tests").rglob("test_*.py")) if file.parent.name != "torture"]
 WITH_FULL_COUNT = [file for file in FILES if FULL_COUNT.search(file.read_text(encoding="utf-8"))]
@@ -21,6 +22,14 @@ def test_full_counts_and_bugs_are_in_a_harness():
     lost = [file for file in {*WITH_FULL_COUNT, *WITH_BUGS} if sum(path in (file, *file.parents) for path in LISTED) != 1]
 
     assert lost == []
+
+
+def test_what_is_sampled_is_in_a_harness():
+    """A test file of which an ordinary run takes a sample is run under torture, in one harness."""
+    sampled = [file for file in FILES if SAMPLED.search(file.read_text(encoding="utf-8")) and file.name != "test_sampling.py"]
+
+    assert {"test_semantics.py", "test_conformance.py"} <= {file.name for file in sampled}
+    assert [file for file in sampled if sum(path in (file, *file.parents) for path in LISTED) != 1] == []
 
 
 def test_full_counts_are_shown_to_catch_bugs():

@@ -21,8 +21,8 @@ from streamkit.log.opening import open_log
 from streamkit.log.produce.outbox import Outbox
 
 ROOT = Path(__file__).parents[3]
-KILLS = 40 if os.environ.get("STREAMKIT_TORTURE") else 6
-RECORDS = 3_000 if os.environ.get("STREAMKIT_TORTURE") else 600
+KILLS = 40 if os.environ.get("STREAMKIT_TORTURE") else 4
+RECORDS = 3_000 if os.environ.get("STREAMKIT_TORTURE") else 400
 
 
 @pytest.fixture
