@@ -76,10 +76,13 @@ class OneSessionScheduling(LoadScopeScheduling):
 
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Those with the session, then those of foreign systems, those that are slow, and the rest; in each the order stays."""
-    return sorted(
-        items, key=lambda item: (not needs_session(item), system_of(item) is None, item.get_closest_marker("slow") is None)
-    )
+    """Those with the session, then those of foreign systems, those that keep a worker for long, and the rest; in each the order stays."""
+    return sorted(items, key=lambda item: (not needs_session(item), system_of(item) is None, not is_long(item)))
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Whether a worker has to do with it for long: with the test alone, or with all of its file."""
+    return item.get_closest_marker("slow") is not None or item.nodeid.partition("::")[0] in TOGETHER
 
 
 def parameters_of(item: pytest.Item) -> dict[str, Any]:

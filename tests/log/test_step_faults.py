@@ -8,6 +8,7 @@ everything acknowledged is there, the manifest is sound, the same client does th
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -147,9 +148,9 @@ class Trials:
     lasts: bool
     vfs: str | None = None
 
-    def run(self, tries: int | None) -> int:
+    def run(self, tries: int | None, backwards: bool = False) -> int:
         """Fail every call in turn, or as many as `tries`, chosen by chance; returns how many faults struck."""
-        chosen = count(1) if tries is None else self.sample(tries)
+        chosen = reversed(self.sample(sys.maxsize)) if backwards else count(1) if tries is None else self.sample(tries)
         struck = 0
         for at in chosen:
             made = self.trial(at)
@@ -211,11 +212,16 @@ def lasting(*names):
     return (False, True) if IS_TORTURE else (len("".join(names)) % 2 == 0,)
 
 
-def fail_system_calls(prepared, folder, step, name, lasts, tries=TRIES):
+def kinds_for(step, kinds):
+    """The kinds of faults that a step meets; in the quick version every second one, and the others in the next step."""
+    return [kind for number, kind in enumerate(kinds, [*STEPS].index(step)) if IS_TORTURE or number % 2 == 0]
+
+
+def fail_system_calls(prepared, folder, step, name, lasts, tries=TRIES, backwards=False):
     kind, operations = FAULTS[name]
     faulty = FaultyCalls(operations)
     with watched(str(folder), faulty):
-        return Trials(prepared, folder, STEPS[step], faulty.fault, kind, lasts).run(tries)
+        return Trials(prepared, folder, STEPS[step], faulty.fault, kind, lasts).run(tries, backwards)
 
 
 def fail_the_catalog(prepared, folder, step, kind, lasts, tries=TRIES):
@@ -230,18 +236,22 @@ def fail_the_catalog(prepared, folder, step, kind, lasts, tries=TRIES):
 @pytest.mark.parametrize("step", STEPS)
 def test_any_system_call_of_a_step_may_fail(prepared, folder, step, record_property):
     """Merge, compaction, retention, trash, commits, backup: whatever call fails, nothing is lost, and trying again does it."""
-    struck = sum(fail_system_calls(prepared, folder, step, name, lasts) for name in FAULTS for lasts in lasting(step, name))
+    struck = sum(
+        fail_system_calls(prepared, folder, step, name, lasts)
+        for name in kinds_for(step, FAULTS)
+        for lasts in lasting(step, name)
+    )
     record_property("tried", {f"system calls of {step}": struck})
-    assert struck >= 4
+    assert struck >= (4 if IS_TORTURE else 2)
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_any_call_of_the_catalog_in_a_step_may_fail(prepared, folder, step, record_property):
     """The same when SQLite's files fail: opened, read, written, synced, cut, removed, measured."""
-    kinds = ("io", "full")
+    kinds = kinds_for(step, ("io", "full"))
     struck = sum(fail_the_catalog(prepared, folder, step, kind, lasts) for kind in kinds for lasts in lasting(step, kind))
     record_property("tried", {f"calls of SQLite in {step}": struck})
-    assert struck >= 2
+    assert struck >= len(kinds)
 
 
 def delete_first(catalog, replacement):
@@ -268,7 +278,7 @@ BUGS = {
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_merge_that_mishandles_faults_is_caught(bug, prepared, folder, monkeypatch):
-    """Each way to mishandle a failed call shows in the loops."""
+    """Each way to mishandle a failed call shows in the loops; the swap is late in a merge, so the last calls fail first."""
     BUGS[bug](monkeypatch.setattr)
     with pytest.raises((AssertionError, CorruptionError)):
-        fail_system_calls(prepared, folder, "merge", "ENOSPC", lasts=False, tries=None)
+        fail_system_calls(prepared, folder, "merge", "ENOSPC", lasts=False, tries=None, backwards=True)
