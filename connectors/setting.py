@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from streamkit.errors import ConfigError
 
 KINDS = ("string", "integer", "boolean", "list")
+_SECRET = re.compile("(?i)password|secret|token|key|jaas|auth|credential|userinfo")
 _TRUTHS = {"true": True, "false": False}
 HIDDEN = "********"
 
@@ -28,7 +30,8 @@ class Setting:
     A setting by its name, such as `bootstrap.servers`.
 
     `kind` is `string`, `integer`, `boolean` or `list` (texts with commas between). A name that ends in a dot stands for
-    every name that begins so, and its value is a dict of texts. `is_secret` keeps the value out of logs, status and plans.
+    every name that begins so, and its value is a dict of texts. `is_secret` keeps the value out of logs, status and plans;
+    of such a prefix, the values whose names sound secret (password, token, key and the like).
     """
 
     name: str
@@ -88,7 +91,7 @@ def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterat
     for setting in settings:
         if setting.is_secret:
             for name, written in config.items():
-                if name == setting.name or (setting.is_prefix and name.startswith(setting.name)):
+                if name == setting.name or (setting.is_prefix and name.startswith(setting.name) and _SECRET.search(name)):
                     yield str(written)
 
 

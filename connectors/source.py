@@ -19,8 +19,8 @@ class Polled(NamedTuple):
     """
     What a poll brought: rows by topic, and the position after them by split.
 
-    A table has the topic's columns, and maybe `_timestamp`, `_deleted`, `_headers` and `_partition` (where the row shall
-    lie). A position is a value of JSON.
+    A table has the topic's columns, and maybe `_timestamp`, `_deleted` and `_headers`, and `_topic`, `_partition` and
+    `_offset`, where the row comes from. A position is a value of JSON.
     """
 
     tables: Mapping[str, pa.Table]
@@ -44,6 +44,7 @@ class Source(Connector):
         ),
     )
     refused: list[tuple[str, bytes, Exception]]  # of the poll under way; the runtime takes them
+    keeps_partitions = False  # True: a row of an opaque topic goes to its `_partition`, if the topic has as many
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
 
     @abstractmethod

@@ -13,7 +13,7 @@ from streamkit.log.produce.producer import Producer
 from streamkit.log.rows.records import records_of
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
-from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
+from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
 from streamkit.schema import Column, Schema
 
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
@@ -38,8 +38,12 @@ class Destination:
         """Send rows that were fitted; those with a `_partition` go there."""
         topic = self._topics[name]
         found = _columns_of(topic, rows)
-        partitions = rows[PARTITION] if PARTITION in rows.column_names and not _has_places(rows) else None
-        producer.send_batch(name, found, partitions=partitions)
+        producer.send_batch(name, found, partitions=rows[PARTITION] if self._keeps_partitions(topic, rows) else None)
+
+    def _keeps_partitions(self, topic: Topic, rows: pa.Table) -> bool:
+        """Whether rows go where they came from: those of columns go by their key, which StreamKit hashes."""
+        is_opaque = topic.format is not None and PARTITION in rows.column_names
+        return is_opaque and self._source.keeps_partitions and self._source.partitions_of(topic.name) == topic.partitions
 
     def _topic(self, name: str, rows: pa.Table) -> Topic:
         topic = self._topics.get(name)
@@ -78,11 +82,6 @@ def _schema_of(rows: pa.Table, key: Sequence[str]) -> Schema:
 
 def _named(rows: pa.Table) -> list[str]:
     return [name for name in rows.column_names if name not in _OWN]
-
-
-def _has_places(rows: pa.Table) -> bool:
-    """Whether `_partition` says where a row came from, beside its offset there, and not where it shall lie."""
-    return OFFSET in rows.column_names
 
 
 def _columns_of(topic: Topic, rows: pa.Table) -> pa.Table:

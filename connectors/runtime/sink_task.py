@@ -141,7 +141,7 @@ class SinkTask:
         topic = rows[TOPIC][0].as_py()
         ends = consumer.position()
         if topic not in self._steps:
-            self._steps[topic] = steps_of_sink(self._sink, self._log)
+            self._steps[topic] = steps_of_sink(self._sink, self._log.topic(topic), self._log)
         passed = pass_through(self._steps[topic], topic, rows)
         ready = list(passed.parts.values())
         failures = list(passed.failures)

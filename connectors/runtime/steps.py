@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+import pyarrow as pa
+
+from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.pipeline import Step
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.log.log import Log
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.topic import Topic
+from streamkit.log.values.python_values import python_values
+from streamkit.names import DELETED
 
 
 def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
@@ -15,6 +23,27 @@ def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
     return ()
 
 
-def steps_of_sink(sink: Sink, log: Log) -> Sequence[Step]:
+def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
     """What happens to rows between the topic and a put."""
+    if sink.IS_RAW and topic.format is None:
+        return (Step("VALUE_CONVERTER", partial(_encoded, topic)),)
     return ()
+
+
+def _encoded(topic: Topic, name: str, rows: pa.Table) -> dict[str, pa.Table]:
+    """Rows as bytes: the value is JSON of all columns, the key the text of its column, or JSON of its columns."""
+    deleted = rows[DELETED].to_pylist()
+    records = _records(rows, topic.schema.names)
+    values = [None if is_deleted else json_text(record).encode() for record, is_deleted in zip(records, deleted, strict=True)]
+    keys = [_key(record) for record in _records(rows, topic.key)] if topic.key else [None] * rows.num_rows
+    kept = rows.drop_columns(list(topic.schema.names))
+    return {name: kept.append_column(KEY, pa.array(keys, pa.binary())).append_column(VALUE, pa.array(values, pa.binary()))}
+
+
+def _records(rows: pa.Table, names: Sequence[str]) -> list[dict[str, object]]:
+    columns = [python_values(rows[name]) for name in names]
+    return [dict(zip(names, record, strict=True)) for record in zip(*columns, strict=True)]
+
+
+def _key(record: dict[str, object]) -> bytes:
+    return str(plain(next(iter(record.values())))).encode() if len(record) == 1 else json_text(record).encode()

@@ -1,0 +1,95 @@
+"""Kafka's client: the library, what its errors mean here, and what each side of a connector needs of a cluster."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from streamkit.connectors.connector import Connector, needed
+from streamkit.connectors.setting import Setting
+from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotFoundError
+
+METADATA_SECONDS = 5.0
+CLIENT_SETTINGS = (
+    Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092"),
+    Setting("kafka.", "any setting of the client, such as kafka.security.protocol", default=None, is_secret=True),
+)
+
+
+def library() -> Any:
+    """The module confluent_kafka."""
+    try:
+        return importlib.import_module("confluent_kafka")
+    except ModuleNotFoundError:
+        raise needed("confluent-kafka", "kafka") from None
+
+
+class Errors:
+    """Hears what a client says in the background, so that a time-out can be explained."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def note(self, error: Any) -> None:
+        self.last = error
+
+
+def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:
+    """What every client of a connector is made with."""
+    return {
+        "bootstrap.servers": connector.settings["bootstrap.servers"],
+        "client.id": f"streamkit-{connector.name}",
+        "error_cb": errors.note,
+        "log_level": 2,
+        "topic.metadata.refresh.interval.ms": 10_000,
+        **connector.settings["kafka."],
+    }
+
+
+def partitions_of(client: Any, topic: str, connector: Connector, errors: Errors) -> int | None:
+    """How many partitions a topic of Kafka has; None if there is none."""
+    kafka = library()
+    try:
+        found = client.list_topics(topic, timeout=METADATA_SECONDS).topics[topic]
+    except kafka.KafkaException as error:
+        client.poll(0.5)  # which hears what went wrong in the background
+        raise meaning(error, connector, errors) from error
+    if found.error is not None:
+        if found.error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise meaning(kafka.KafkaException(found.error), connector, errors)
+    return len(found.partitions)
+
+
+def missing_topic(topic: str, connector: Connector) -> TopicNotFoundError:
+    """The error for a topic that Kafka does not have."""
+    return TopicNotFoundError(
+        f"connector {connector.name}: Kafka at {connector.settings['bootstrap.servers']} has no topic {topic!r}; create it first"
+    )
+
+
+def meaning(error: Any, connector: Connector, errors: Errors) -> Exception:
+    """A client's error as one of ours: fenced, refused for good, or gone for a while."""
+    kafka = library()
+    found = error.args[0] if error.args and isinstance(error.args[0], kafka.KafkaError) else None
+    where = f"connector {connector.name}: Kafka at {connector.settings['bootstrap.servers']}"
+    codes = kafka.KafkaError
+    if found is None:
+        return StreamKitError(f"{where}: {error}")
+    if found.code() in (codes._FENCED, codes.INVALID_PRODUCER_EPOCH, codes.PRODUCER_FENCED):
+        return FencedError(f"{where}: a newer instance of the connector writes; this one stops")
+    heard = errors.last
+    if heard is not None and heard.code() in (codes._AUTHENTICATION, codes._SSL, codes.SASL_AUTHENTICATION_FAILED):
+        return ConfigError(
+            f"{where} does not let the connector in: {heard.str()}; see the settings kafka.security.protocol and kafka.sasl.*"
+        )
+    refused = (
+        codes.TOPIC_AUTHORIZATION_FAILED,
+        codes.CLUSTER_AUTHORIZATION_FAILED,
+        codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        codes._INVALID_ARG,
+    )
+    if found.code() in refused:
+        return ConfigError(f"{where} refuses: {found.str()}")
+    said = f"; {heard.str()}" if heard is not None else ""
+    return ConnectionError(f"{where} does not answer as it should: {found.str()}{said}")

@@ -1,0 +1,229 @@
+"""Topics of the log into Kafka: records and positions in one transaction of Kafka's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit import failpoints
+from streamkit.connectors.kafka.client import (
+    CLIENT_SETTINGS,
+    Errors,
+    client_config,
+    library,
+    meaning,
+    missing_topic,
+    partitions_of,
+)
+from streamkit.connectors.kafka.target_positions import Claim, create_topic, key_of, positions_topic, read_claims
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.sink import Sink
+from streamkit.errors import ConfigError, FencedError, RecordTooLargeError
+from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.topic import Topic
+from streamkit.names import HEADERS, PARTITION, TIMESTAMP
+from streamkit.names import TOPIC as TOPIC_COLUMN
+
+COMMIT_SECONDS = 60.0
+
+
+class KafkaSink(Sink):
+    """
+    Writes records with their keys, headers and times, exactly once, in transactions.
+
+    `kafka.topic` is the topic's name unless given, and is created with as many partitions if it is missing. A record goes
+    to the partition it has in the log, if there are as many, else where Kafka's own partitioner sends its key.
+    """
+
+    IS_RAW = True
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        *CLIENT_SETTINGS,
+        Setting("kafka.topic", "the topic of Kafka; ${topic} stands for the log's name", default="${topic}"),
+        Setting("auto.create", "whether a missing topic is created", "boolean", True),
+    )
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._errors = Errors()
+        self._topics: dict[str, Topic] = {}
+        self._counts: dict[str, int] = {}
+        self._producer: Any = None
+        self._writer = ""
+        self._generation = 0
+        self._failed: Any = None
+
+    def topic(self, topic: Topic) -> None:
+        """Remember the topic; its target is found or created when the sink is opened."""
+        self._topics[topic.name] = topic
+
+    def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Fence whoever wrote these partitions, then read how far they were written, and claim them."""
+        self._generation = generation
+        if not partitions:
+            return {}
+        self._writer = f"streamkit-{self.name}-{partitions[0].topic}-{partitions[0].partition}"
+        self._producer = self._transactional(self._writer)
+        create_topic(self, self._errors, positions_topic(self.name), 1, {"cleanup.policy": "compact"})
+        for topic in self._topics.values():
+            self._counts[topic.name] = self._prepared(topic)
+        claims = read_claims(self, self._errors, partitions)
+        others = {claim.writer for claim in claims.values()} - {self._writer}
+        for writer in others:
+            self._transactional(writer)  # which fences it; its transaction under way is aborted
+        if others:
+            claims = read_claims(self, self._errors, partitions)
+        newer = next((place for place, claim in claims.items() if claim.generation > generation), None)
+        if newer is not None:
+            raise FencedError(
+                f"a newer generation of the connector {self.name} writes topic {newer.topic}, partition {newer.partition}"
+            )
+        offsets = {place: claim.offset for place, claim in claims.items()}
+        self._within(lambda: self._claim({place: offsets.get(place) for place in partitions}))
+        return {place: offset for place, offset in offsets.items() if offset is not None}
+
+    def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
+        """Produce the records and the positions, and commit both."""
+
+        def write() -> None:
+            if rows.num_rows:
+                self._produce(rows)
+            self._claim(ends)
+            failpoints.reach("connect.in_target")
+
+        self._within(write)
+
+    def close(self) -> None:
+        """Let go; a transaction under way is not committed."""
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(0)
+
+    def _transactional(self, writer: str) -> Any:
+        kafka = library()
+        config = {
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "transaction.timeout.ms": 60_000,
+            "partitioner": "murmur2_random",
+            **client_config(self, self._errors),
+            "transactional.id": writer,
+        }
+        try:
+            producer = kafka.Producer(config)
+        except kafka.KafkaException as error:
+            raise ConfigError(self.redacted(f"connector {self.name}: {error.args[0].str()}")) from None
+        try:
+            producer.init_transactions(30)
+        except kafka.KafkaException as error:
+            producer.poll(0.5)
+            raise meaning(error, self, self._errors) from error
+        return producer
+
+    def _prepared(self, topic: Topic) -> int:
+        """The partitions of the target, which is created if it is missing."""
+        name = self._target(topic.name)
+        count = partitions_of(self._producer, name, self, self._errors)
+        if count is None and not self.settings["auto.create"]:
+            raise missing_topic(name, self)
+        deadline = time.monotonic() + 30
+        if count is None:
+            create_topic(self, self._errors, name, topic.partitions, {})
+        while count is None:
+            count = partitions_of(self._producer, name, self, self._errors)
+            if count is None and time.monotonic() > deadline:
+                raise ConfigError(f"connector {self.name}: the topic {name} was created in Kafka, and is not there")
+        return count
+
+    def _target(self, topic: str) -> str:
+        return str(self.settings["kafka.topic"]).replace("${topic}", topic)
+
+    def _within(self, write: Any) -> None:
+        """Run a function in a transaction, and commit it; what the client says is made one of our errors."""
+        kafka = library()
+        self._failed = None
+        try:
+            self._producer.begin_transaction()
+            write()
+            self._commit()
+        except kafka.KafkaException as error:
+            raise meaning(error, self, self._errors) from error
+
+    def _commit(self) -> None:
+        kafka = library()
+        deadline = time.monotonic() + COMMIT_SECONDS
+        while True:
+            try:
+                self._producer.commit_transaction(COMMIT_SECONDS)
+            except kafka.KafkaException as error:
+                if self._failed is not None and not error.args[0].fatal():
+                    raise self._refused() from error
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+    def _refused(self) -> Exception:
+        """Why a record did not arrive: some errors are its own."""
+        kafka = library()
+        error, self._failed = self._failed, None
+        self._producer.abort_transaction(COMMIT_SECONDS)
+        return meaning(kafka.KafkaException(error), self, self._errors)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._failed is None:
+            self._failed = error
+
+    def _claim(self, ends: Mapping[TopicPartition, int | None]) -> None:
+        for place, end in ends.items():
+            claim = Claim(self._writer, self._generation, end)
+            self._producer.produce(positions_topic(self.name), claim.to_bytes(), key_of(place), 0, on_delivery=self._delivered)
+
+    def _produce(self, rows: pa.Table) -> None:
+        name = rows[TOPIC_COLUMN][0].as_py()
+        target, is_kept = self._target(name), self._counts[name] == self._topics[name].partitions
+        times = pc.cast(rows[TIMESTAMP].cast(pa.timestamp("ms", tz="UTC"), safe=False), pa.int64())
+        keys, values = rows[KEY].to_pylist(), rows[VALUE].to_pylist()
+        partitions = rows[PARTITION].to_pylist() if is_kept else [-1] * rows.num_rows
+        headers = rows[HEADERS] if HEADERS in rows.column_names and rows[HEADERS].null_count < rows.num_rows else None
+        pairs = [()] * rows.num_rows if headers is None else [_pairs(found) for found in headers.to_pylist()]
+        try:
+            for record in zip(values, keys, partitions, times.to_pylist(), pairs, strict=True):
+                self._produce_one(target, *record)
+        except library().KafkaException as error:
+            self._check_size(error, rows)
+            raise
+
+    def _produce_one(self, target: str, value: Any, key: Any, partition: int, time_ms: int, headers: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(target, value, key, partition, self._delivered, None, time_ms, headers or None)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def _check_size(self, error: Any, rows: pa.Table) -> None:
+        """A record that is too large for Kafka is the record's fault."""
+        if error.args[0].code() != library().KafkaError.MSG_SIZE_TOO_LARGE:
+            return
+        self._producer.abort_transaction(COMMIT_SECONDS)
+        limit = int(self.settings["kafka."].get("message.max.bytes", 1_000_000))
+        sizes = [
+            len(key or b"") + len(value or b"") for key, value in zip(rows[KEY].to_pylist(), rows[VALUE].to_pylist(), strict=True)
+        ]
+        large = tuple(row for row, size in enumerate(sizes) if size > limit - 512)
+        largest = max(range(len(sizes)), key=sizes.__getitem__)
+        raise RecordTooLargeError(
+            f"a record of {sizes[largest]} bytes is too large for Kafka; expected at most kafka.message.max.bytes={limit}",
+            large or (largest,),
+        ) from error
+
+
+def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
+    return [(pair["key"], pair["value"]) for pair in headers or ()]

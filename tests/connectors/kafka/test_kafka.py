@@ -1,0 +1,245 @@
+"""Kafka in and out, against a broker: the contract, what a record carries, partitions, and errors that are told apart."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+
+import confluent_kafka as kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.kafka import KafkaSink, KafkaSource
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from tests.connectors.contract import SinkContract, SourceContract
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.foreign("kafka")
+IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
+NAMES = itertools.count()
+
+
+@pytest.fixture
+def name():
+    """A topic of Kafka that no other test uses."""
+    return f"topic-{next(NAMES)}"
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+def create(broker, name, partitions=2, **config):
+    admin = AdminClient({"bootstrap.servers": broker.address})  # its requests end with it
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+
+
+def produce(broker, name, records, **config):
+    """Records as dicts of what `produce` takes."""
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 1, **config})
+    for record in records:
+        producer.produce(name, **record)
+    assert producer.flush(30) == 0
+
+
+def consume(broker, name):
+    """All committed records of a topic, by partition in their order."""
+    consumer = kafka.Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    count = len(consumer.list_topics(name, 30).topics[name].partitions)
+    consumer.assign([kafka.TopicPartition(name, partition, kafka.OFFSET_BEGINNING) for partition in range(count)])
+    found = []
+    ended: set[int | None] = set()
+    while len(ended) < count:
+        for message in consumer.consume(1000, 1):
+            error = message.error()
+            if error is None:
+                found.append(message)
+            else:
+                assert error.code() == kafka.KafkaError._PARTITION_EOF, error
+                ended.add(message.partition())
+    consumer.close()
+    return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+
+class TestSource(SourceContract):
+    """A topic of three partitions, of bytes."""
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, broker, name):
+        self.broker, self.name = broker, name
+        create(broker, name, 3)
+
+    def source(self):
+        return KafkaSource("in", bootstrap_servers=self.broker.address, kafka_topic=self.name, topic="numbers")
+
+    def add(self, first, count):
+        produce(self.broker, self.name, [{"key": str(n), "value": f"text {n}"} for n in range(first, first + count)])
+
+    def expected(self, first, count):
+        return [(str(n).encode(), f"text {n}".encode()) for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["key"], row["value"]) for row in log.read("numbers").to_pylist()]
+
+
+class TestSink(SinkContract):
+    """A topic that the sink creates."""
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, broker, name):
+        self.broker, self.name = broker, name
+
+    def sink(self, tasks=1):
+        return KafkaSink(
+            f"out-{self.name}", bootstrap_servers=self.broker.address, kafka_topic=self.name, topics="numbers", tasks_max=tasks
+        )
+
+    def written(self):
+        rows = [json.loads(message.value()) for message in consume(self.broker, self.name)]
+        return [(row["n"], row["text"]) for row in rows]
+
+
+def test_a_mirror_and_back(broker, name, log):
+    """Keys, values, headers, times, tombstones, partitions and the order within them come and go unchanged."""
+    create(broker, name, 3)
+    records = [
+        {"key": f"k{n % 7}".encode() if n % 5 else None, "value": None if n % 11 == 10 and n % 5 else f"v{n}".encode(), "timestamp": 1_700_000_000_000 + n,
+         "headers": [("a", b"1"), ("a", None)] if n % 3 == 0 else None, "partition": n % 3}
+        for n in range(100)
+    ]  # fmt: skip
+    produce(broker, name, records)
+    back = f"{name}-back"
+    run([KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name)], log, once=True)
+    run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=back, topics=name)], log, once=True)
+
+    def shown(message):
+        return (message.partition(), message.key(), message.value(), message.timestamp(), message.headers())
+
+    assert log.topic(name).partitions == 3
+    assert [shown(message) for message in consume(broker, back)] == [shown(message) for message in consume(broker, name)]
+
+
+def test_partitions_of_kafkas_own_partitioner(broker, name, log):
+    """Where a record of a topic with other partitions goes, Kafka's own partitioner says by its key."""
+    log.create_topic("words", format="string", partitions=2)
+    with log.producer() as producer:
+        for n in range(40):
+            producer.send("words", {"key": f"k{n}", "value": "x"})
+    for target, config in ((name, {}), (f"{name}-own", {"partitioner": "murmur2_random"})):
+        create(broker, target, 5)
+        if config:
+            produce(broker, target, [{"key": f"k{n}", "value": "x"} for n in range(40)], **config)
+    run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=name, topics="words")], log, once=True)
+    places = [{(message.key(), message.partition()) for message in consume(broker, topic)} for topic in (name, f"{name}-own")]
+    assert places[0] == places[1]
+
+
+def test_open_and_aborted_transactions(broker, name, log):
+    """Records of a transaction that was aborted are not read, and gaps in offsets do not matter."""
+    create(broker, name, 1)
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    producer.init_transactions(30)
+    for n in range(4):
+        producer.begin_transaction()
+        producer.produce(name, f"v{n}")
+        (producer.abort_transaction if n % 2 else producer.commit_transaction)()
+    source = KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name, topic="rows")
+    for _ in range(2):
+        run([source], log, once=True)
+    assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0", b"v2"]
+
+
+def test_several_topics_and_tasks(broker, name, log):
+    """Several topics go each to its own, by tasks that share the partitions."""
+    for topic in (f"{name}-a", f"{name}-b"):
+        create(broker, topic, 3)
+        produce(broker, topic, [{"value": f"{topic} {n}"} for n in range(30)])
+    run(
+        [
+            KafkaSource(
+                "in", bootstrap_servers=broker.address, kafka_topic=f"{name}-a,{name}-b", topic="from.${topic}", tasks_max=2
+            )
+        ],
+        log,
+        once=True,
+    )
+    for topic in (f"{name}-a", f"{name}-b"):
+        assert {row["value"] for row in log.read(f"from.{topic}").to_pylist()} == {f"{topic} {n}".encode() for n in range(30)}
+
+
+def test_a_position_that_is_gone(broker, name, log):
+    """A position that retention has overtaken is an error that says what is there and how to go on, not a gap."""
+    create(broker, name, 1)
+    produce(broker, name, [{"value": f"v{n}"} for n in range(10)])
+    source = KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name, topic="rows")
+    run([source], log, once=True)
+    produce(broker, name, [{"value": "later"} for _ in range(5)])
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.delete_records([kafka.TopicPartition(name, 0, 13)])[kafka.TopicPartition(name, 0)].result(30)
+    with pytest.raises(
+        OffsetOutOfRangeError, match=rf"partition 0 has no offset 10 any more; it has 13 to 15.*connect offsets set in {name}-0"
+    ):
+        run([source], log, once=True)
+
+
+def test_what_is_missing_or_refused(broker, name, log):
+    """A missing topic, a broker that is gone and a password that is wrong are told apart, and the password is not shown."""
+    with pytest.raises(TopicNotFoundError, match=f"has no topic '{name}'"):
+        run([KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name)], log, once=True)
+    secured = {
+        "bootstrap.servers": broker.secured_address, "kafka.topic": name, "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me",
+    }  # fmt: skip
+    create(broker, name, 1)
+    produce(broker, name, [{"value": "x"}])
+    with pytest.raises(ConfigError, match="does not let the connector in") as raised:
+        run([KafkaSource("in", secured | {"kafka.sasl.password": "wrong-one"})], log, once=True)
+    assert "wrong-one" not in str(raised.value)
+    run([KafkaSource("in", secured | {"kafka.sasl.password": "hunter2"})], log, once=True)
+    assert [row["value"] for row in log.read(name).to_pylist()] == [b"x"]
+    with pytest.raises(ConfigError, match="No such configuration property"):
+        run(
+            [KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, "kafka.nonsense": "1"})], log, once=True
+        )
+
+
+@pytest.mark.skipif(not IS_TORTURE, reason="kills a broker: make torture")
+def test_a_broker_that_is_away(broker, name, log):
+    """A broker that stands still and one that dies are waited for: nothing is lost, nothing comes twice."""
+    create(broker, name, 1)
+    source = KafkaSource(
+        "in", {"bootstrap.servers": broker.address, "kafka.topic": name, "topic": "rows", "kafka.socket.timeout.ms": "2000"}
+    )
+    sink = KafkaSink(
+        "out",
+        {"bootstrap.servers": broker.address, "kafka.topic": f"{name}-back", "topics": "rows", "kafka.socket.timeout.ms": "2000"},
+    )
+    log.create_topic("rows", format="bytes", partitions=1)
+
+    def values():
+        return [row["value"].decode() for row in log.read("rows").to_pylist()]
+
+    with run([source, sink], log):
+        produce(broker, name, [{"value": f"a{n}"} for n in range(100)])
+        wait_until(lambda: len(values()) == 100)
+        broker.kill()
+        with log.producer() as producer:
+            producer.send_batch("rows", [{"key": None, "value": b"own"}])
+        broker.start()
+        produce(broker, name, [{"value": f"b{n}"} for n in range(100)])
+        wait_until(lambda: len(values()) == 201)
+        wait_until(lambda: len(consume(broker, f"{name}-back")) >= 201)
+    assert sorted(values()) == sorted([*(f"{letter}{n}" for letter in "ab" for n in range(100)), "own"])
+    assert sorted(message.value().decode() for message in consume(broker, f"{name}-back")) == sorted(values())
