@@ -217,6 +217,7 @@ def _bounded(found: _Counts) -> _Counts:
     owners, keys, counts, bounds, levels = found.owners, found.keys, found.counts, found.bounds.copy(), found.levels.copy()
     while True:
         sizes = np.bincount(owners, minlength=len(bounds))
+        levels[sizes == 0] = 0  # all were taken away
         bounds[(bounds == 0) & (sizes > ELEMENTS_MAX)] = TOO_MANY
         kept = (bounds != TOO_MANY)[owners]
         owners, keys, counts = owners[kept], keys[kept], counts[kept]
@@ -271,6 +272,8 @@ def _one_by_one(found: _Counts, runs: Runs) -> list[_Counts]:
 def _with_one(state: _Counts, alone: _Counts) -> _Counts | None:
     """A state with one more value, put into its place; None where that is not all."""
     level, bound = int(state.levels[0]), int(state.bounds[0])
+    if not len(alone.keys) and not alone.bounds[0]:
+        return state
     if len(alone.keys) != 1 or alone.levels[0] > level or alone.bounds[0] != bound:
         return None
     key = _shortened(alone.keys, level - alone.levels)[0]
