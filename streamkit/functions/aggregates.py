@@ -172,13 +172,14 @@ def percentile_approx(col: Column | str, percentage: Column | float | Sequence[f
     return recorded("percentile_approx", col, _numbers(percentage), given_text(accuracy))
 
 
-def percentile(col: Column | str, percentage: Column | float | Sequence[float], frequency: Column | int | None = None) -> Column:
+def percentile(col: Column | str, percentage: Column | float | Sequence[float], frequency: Column | int = 1) -> Column:
     """
     The exact value below which so large a share of all lies, as a double between the two values around it; an array for several shares.
 
-    An error beyond 100,000 distinct values. `frequency` is refused.
+    An error beyond 100,000 distinct values. A `frequency` other than 1 is refused.
     """
-    return recorded("percentile", col, _numbers(percentage), *map(given_text, given(frequency)))
+    is_once = isinstance(frequency, int) and frequency == 1
+    return recorded("percentile", col, _numbers(percentage), *(() if is_once else (given_text(frequency),)))
 
 
 def median(col: Column | str) -> Column:

@@ -55,7 +55,7 @@ def rounded(found: tuple[Any, ...]) -> tuple[Any, ...]:
 @pytest.mark.parametrize(("tasks", "batching"), [(1, "all"), (3, 11), (2, "one")])
 def test_they_are_those_of_the_rows_in_each_group(tasks: int, batching: Any) -> None:
     """After every change the groups that it touches give one result each, of the rows that are in them now."""
-    rows, users, expected = changes(1, 24), Users(), []
+    rows, users, expected = changes(1, 18), Users(), []
     for row in rows:
         expected += [(by_hand(city, users.groups[city]), users.times[city], False) for city in users.take(row)]
     found = outputs(app_of("every"), rows, "every", tasks=tasks, batching=batching)["every"]
@@ -65,10 +65,10 @@ def test_they_are_those_of_the_rows_in_each_group(tasks: int, batching: Any) -> 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_newest_are_those_of_the_rows_in_each_group(seed: int) -> None:
     """If only the newest results are asked for, they are those of the rows that are there at the end."""
-    rows, users = changes(seed, 80), Users()
+    rows, users = changes(seed, 60), Users()
     for row in rows:
         users.take(row)
-    newest = {row[0]: rounded(row) for row, *_ in outputs(app_of("latest"), rows, "latest", batching=40)["latest"]}
+    newest = {row[0]: rounded(row) for row, *_ in outputs(app_of("latest"), rows, "latest", batching="all")["latest"]}
     assert newest == {city: by_hand(city, group) for city, group in users.groups.items()}
 
 

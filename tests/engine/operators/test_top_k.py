@@ -99,7 +99,7 @@ def test_results_are_those_of_the_records(window: str) -> None:
 )
 def test_results_do_not_depend_on_the_cut(window: str, mode: str) -> None:
     """One by one or all at once, with one task or three: the same results of every record and every window."""
-    rows = rows_of(2, 16)
+    rows = rows_of(2, 12)
     whole = results(rows, window, mode, RANKED)
     for batching, tasks in (("one", 1), (5, 3)):
         cut = results(rows, window, mode, RANKED, batching, tasks)
