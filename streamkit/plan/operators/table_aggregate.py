@@ -94,4 +94,6 @@ class TableAggregate(Aggregate):
         return False
 
     def text(self) -> str:
-        return f"table {super().text()}"
+        text = super().text()
+        kept = "" if self.members is None else f", members in store {self.members}"
+        return f"table {text}{kept}"
