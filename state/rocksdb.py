@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +67,14 @@ class RocksStore:
         with self._translating():
             return list(self._database[list(keys)] or ()) if keys else []
 
-    def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
+    def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
         self._check_process()
         bounded = self._read_options()
         bounded.set_iterate_upper_bound(end)
         with self._translating():
-            pairs: list[tuple[Any, Any]] = list(self._database.items(from_key=start, read_opt=bounded))
-            self._check_end(pairs[-1][0] if pairs else None, start, bounded)
+            pairs: list[tuple[Any, Any]] = list(islice(self._database.items(from_key=start, read_opt=bounded), limit))
+            if limit is None or len(pairs) < limit:
+                self._check_end(pairs[-1][0] if pairs else None, start, bounded)
         return [key for key, _ in pairs], [value for _, value in pairs]
 
     def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:

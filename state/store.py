@@ -23,8 +23,8 @@ class Store(Protocol):
         """The value of each key, None where it is absent; fastest when the keys are sorted."""
         ...
 
-    def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
-        """Keys in [start, end) in byte order, and their values."""
+    def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
+        """Keys in [start, end) in byte order, and their values; the first `limit` of them."""
         ...
 
     def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
@@ -96,10 +96,12 @@ class MemoryStore:
     def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
         return [self._values.get(key) for key in keys]
 
-    def scan(self, start: Key, end: Key) -> tuple[list[Key], list[Value]]:
+    def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
         keys: list[Key] = []
         values: list[Value] = []
         for key in self._keys.between(start, end):
+            if len(keys) == limit:
+                break
             if (value := self._values[key]) is not None:
                 keys.append(key)
                 values.append(value)

@@ -116,20 +116,28 @@ class TaskState:
             found = [self._missing.get(key, value) for key, value in zip(wanted, found, strict=True)]
         return pa.array(found, pa.binary())
 
-    def scan(self, ranges: Sequence[tuple[bytes, bytes]]) -> tuple[pa.BinaryArray, pa.BinaryArray]:
-        """Keys and values in the given ranges [start, end), in byte order if the ranges are."""
+    def scan(
+        self, ranges: Sequence[tuple[bytes, bytes]], limits: Sequence[int | None] | None = None
+    ) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+        """Keys and values in the given ranges [start, end), in byte order if the ranges are; of each as many as its limit says."""
         keys: list[Key] = []
         values: list[Value] = []
-        for start, end in ranges:
-            more_keys, more_values = self._store.scan(start, end)
-            if self._missing:
-                more_keys, more_values = self._merged(more_keys, more_values, start, end)
+        for (start, end), limit in zip(ranges, limits or [None] * len(ranges), strict=True):
+            more_keys, more_values = self._first(start, end, limit)
             keys += more_keys
             values += more_values
         return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
 
     def close(self) -> None:
         self._store.close()
+
+    def _first(self, start: Key, end: Key, limit: int | None) -> tuple[list[Key], list[Value]]:
+        if not self._missing:
+            return self._store.scan(start, end, limit)
+        between = bisect_left(self._missing_keys, end) - bisect_left(self._missing_keys, start)  # so many may be deleted
+        keys, values = self._store.scan(start, end, None if limit is None else limit + between)
+        keys, values = self._merged(keys, values, start, end)
+        return keys[:limit], values[:limit]
 
     def _merged(self, keys: list[Key], values: list[Value], start: Key, end: Key) -> tuple[list[Key], list[Value]]:
         merged: dict[Key, Value | None] = dict(zip(keys, values, strict=True))

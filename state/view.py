@@ -291,7 +291,7 @@ class StoreView:
         return pa.RecordBatch.from_pydict({**rows, **layout.shown(times, self.store.window_size_ms), **self._values(values)})
 
     def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
-        aggregates = self.program.keeper(self.store.name).kept_aggregates
+        aggregates = self.program.keeper(self.store.name).aggregates_in(self.store.name)
         if not aggregates:
             _, *columns = decode_rows(values, ["bigint", *(column.type for column in self.store.value)])
             return dict(zip(self.store.value.names, columns, strict=True))

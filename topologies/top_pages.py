@@ -16,13 +16,7 @@ views = app.stream("views", schema="user string, site string, page string", key=
 
 hours = sk.tumbling("1 hour", grace="5 minutes")
 counts = views.group_by("site", "page").windowed_by(hours).agg(views=F.count("*"))
-ranking = (
-    counts.emit("final")
-    .group_by("site")
-    .windowed_by(hours)
-    .agg(pages=F.collect_list(F.struct("views", "page")))
-    .with_columns(pages=F.slice(F.sort_array("pages", asc=False), 1, 3))
-)
+ranking = counts.emit("final").group_by("site").windowed_by(hours).agg(pages=F.top_k(F.struct("views", "page"), 3))
 ranking.emit("final").to("top_pages")
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ FOREIGN: dict[str, dict[str, str]] = {
         "emit": 'count() or agg(…), and then emit("final")', "to": "count() or agg(…), and then to(topic)", "fold": "aggregate(initial, update, schema)",
     },
     "GroupedTable": {
-        **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg")}, "mean": 'agg(name=F.avg("column"))',
-        **dict.fromkeys(("fold", "min", "max"), "aggregate(initial, adder, subtractor, schema)"),
+        **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
+        "fold": "aggregate(initial, adder, subtractor, schema)",
         "emit": "count() or agg(…), and then to_stream()", "to": "count() or agg(…), and then to(topic)",
     },
     "Cogrouped": {

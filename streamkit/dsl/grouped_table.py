@@ -45,10 +45,10 @@ class GroupedTable(ForeignNames):
         """
         Compute aggregates of the rows that are in each group now, as a table with the group's columns and these.
 
-        Each aggregate is one of count, count_if, sum and avg of any expression, named by keyword or by `.alias`. A group whose
-        rows have all left keeps its row, with counts of 0. `store` makes the table queryable under that name.
+        Any aggregate but first, last and approx_count_distinct, over any expression, named by keyword or by `.alias`. A group whose rows
+        have all left keeps its row, with counts of 0. `store` makes the table queryable under that name.
 
-            users.group_by("city").agg(users=F.count("*"), mean_age=F.avg("age"), store="cities")
+            users.group_by("city").agg(users=F.count("*"), oldest=F.max("age"), store="cities")
         """
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
         node = TableAggregateNode(self.node, self.key, aggregates, None, store, at=user_location())

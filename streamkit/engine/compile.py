@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import TopologyError
-from streamkit.expressions.aggregates import can_subtract, state_columns
+from streamkit.expressions.aggregates import of_table, state_columns
 from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
@@ -78,7 +78,7 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -
     names = name_steps(roots)
     yield PassResult("name_steps", explain_names(names), None)
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
-    plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, can_subtract)
+    plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table)
     yield PassResult("infer_types", explain_plan(plan), plan)
     for one in (fit_outputs(log), *PASSES):
         before, plan = plan, one(plan)

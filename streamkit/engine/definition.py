@@ -48,9 +48,10 @@ def definition(program: Program, store: Store, with_argument_types: bool = False
     """
     keeper = program.keeper(store.name)
     parts = {"the kind of operator": keeper.kind, "the key": ", ".join(_key_texts(program, keeper, store))}
-    for one in keeper.kept_aggregates:
+    aggregates = keeper.aggregates_in(store.name)
+    for one in aggregates:
         parts[f"the aggregate {one.name!r}"] = _aggregate_text(one, with_argument_types)
-    if not keeper.kept_aggregates:
+    if not aggregates:
         parts |= {f"the column {column.name!r}": column.type for column in store.value}
     if (window := keeper.windowing) is not None:
         times = {"size": window.size_ms, "advance": window.advance_ms, "grace": window.grace_ms, "retention": store.retention_ms}
@@ -68,8 +69,8 @@ def in_stored_order(program: Program, before: Program, stores: Iterable[str]) ->
     """The program, whose stores are defined as in the one before, with aggregates and columns of stores in the order of that one."""
     for name in stores:
         keeper, earlier = program.keeper(name), before.keeper(name)
-        if keeper.kept_aggregates:
-            program = _with_aggregates(program, keeper, _ordered(keeper.kept_aggregates, earlier.kept_aggregates), name)
+        if aggregates := keeper.aggregates_in(name):
+            program = _with_aggregates(program, keeper, _ordered(aggregates, earlier.aggregates_in(name)), name)
         else:
             program = _with_columns(program, name, _ordered(program.store(name).value, before.store(name).value))
     return program

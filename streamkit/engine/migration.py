@@ -50,7 +50,7 @@ class Migration:
         if not is_earlier(self.state):
             return []
         keepers = {store.name: self.program.keeper(store.name) for store in self.program.stores}
-        return [name for name, keeper in keepers.items() if any(map(has_changed, keeper.kept_aggregates))]
+        return [name for name, keeper in keepers.items() if any(map(has_changed, keeper.aggregates_in(name)))]
 
     @property
     def filled(self) -> dict[str, str]:
@@ -116,7 +116,7 @@ class Migration:
 
     def _now(self, store: str, values: pa.BinaryArray) -> tuple[pa.Array, pa.BinaryArray]:
         """The event time of each stored row, and the row as it is kept now."""
-        aggregates = self.program.keeper(store).kept_aggregates
+        aggregates = self.program.keeper(store).aggregates_in(store)
         if aggregates:
             timestamps, states = decode_states(values, aggregates, is_earlier(self.state))
             return timestamps, encode_rows([timestamps, *states])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from streamkit.dsl.column import Column
 from streamkit.functions.recording import constant, given, given_constant, given_text, recorded
 from streamkit.plan.expression import Call, Literal
@@ -9,6 +11,7 @@ from streamkit.plan.expression import Call, Literal
 __all__ = [
     "any_value",
     "approx_count_distinct",
+    "approx_percentile",
     "array_agg",
     "avg",
     "collect_list",
@@ -23,13 +26,17 @@ __all__ = [
     "max",
     "max_by",
     "mean",
+    "median",
     "min",
     "min_by",
+    "percentile",
+    "percentile_approx",
     "std",
     "stddev",
     "stddev_pop",
     "stddev_samp",
     "sum",
+    "top_k",
     "var_pop",
     "var_samp",
     "variance",
@@ -141,7 +148,52 @@ def var_pop(col: Column | str) -> Column:
     return recorded("var_pop", col)
 
 
+def top_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
+    """
+    The `k` largest values in falling order as an array; with `by` those of the records in which `by` is largest.
+
+    Where `by` is equal, the smallest values come first; a struct is ordered by its fields, from the first on. Records in which `by` (or
+    without it, the value) is null do not count. PySpark has no such function.
+
+        views.group_by("site").agg(top=F.top_k(F.struct("page", "views"), 3, by="views"))
+    """
+    return recorded("top_k", col, constant(k), *given(by))
+
+
+def percentile_approx(col: Column | str, percentage: Column | float | Sequence[float], accuracy: Column | int = 10000) -> Column:
+    """
+    The smallest value that is not below so large a share of all (0.0 to 1.0), in the column's type; an array for several shares.
+
+    Exact for up to `accuracy` distinct values in a group. Beyond that the value may be off, relative to itself, by about the logarithm
+    (base 2) of the largest magnitude over the smallest, divided by `accuracy`. It depends neither on the order nor on the cut.
+
+        latencies.group_by("page").agg(p=F.percentile_approx("ms", [0.5, 0.99]))
+    """
+    return recorded("percentile_approx", col, _numbers(percentage), given_text(accuracy))
+
+
+def percentile(col: Column | str, percentage: Column | float | Sequence[float], frequency: Column | int = 1) -> Column:
+    """
+    The exact value below which so large a share of all lies, as a double between the two values around it; an array for several shares.
+
+    An error beyond 100,000 distinct values. A `frequency` other than 1 is refused.
+    """
+    is_once = isinstance(frequency, int) and frequency == 1
+    return recorded("percentile", col, _numbers(percentage), *(() if is_once else (given_text(frequency),)))
+
+
+def median(col: Column | str) -> Column:
+    """The exact middle value as a double; an error beyond 100,000 distinct values."""
+    return recorded("median", col)
+
+
+def _numbers(told: Column | float | Sequence[float]) -> object:
+    """A percentage, or several as an array."""
+    return Column(Call("array", tuple(constant(one) for one in told))) if isinstance(told, (list, tuple)) else given_text(told)
+
+
 mean = avg
+approx_percentile = percentile_approx
 array_agg = collect_list
 std = stddev = stddev_samp
 variance = var_samp

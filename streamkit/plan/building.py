@@ -17,7 +17,7 @@ from streamkit.plan.tree import walk
 from streamkit.schema import Column
 
 StateColumns = Callable[[TypedAggregate], tuple[Column, ...]]
-CanSubtract = Callable[[TypedAggregate], bool]
+OfTable = Callable[[TypedAggregate], tuple[TypedAggregate, bool]]  # as it is kept for a table's groups; whether their members are
 EMIT_MODES = ("latest", "every", "final")
 OLD_AND_NEW = "old_and_new"  # the port that gives every change as two rows: the one it replaces, then the new one
 
@@ -35,7 +35,7 @@ class Building:
     inputs: dict[Node, Input]
     analyzer: Analyzer
     state_columns: StateColumns
-    can_subtract: CanSubtract
+    of_table: OfTable
     modes: dict[Node, set[str]]
     before_null_keys: frozenset[Node] = frozenset()
     ports: dict[Node, set[str]] = field(default_factory=dict)

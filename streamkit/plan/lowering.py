@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import Building, CanSubtract, StateColumns, asked_modes, asked_ports, below_null_keys
+from streamkit.plan.building import Building, OfTable, StateColumns, asked_modes, asked_ports, below_null_keys
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
 from streamkit.plan.program import Input
@@ -19,7 +19,7 @@ def infer_types(
     inputs: dict[Node, Input],
     analyzer: Analyzer,
     state_columns: StateColumns,
-    can_subtract: CanSubtract,
+    of_table: OfTable,
 ) -> Plan:
     """
     The plan of a topology: typed operators without stages or exchanges.
@@ -29,7 +29,7 @@ def infer_types(
     """
     roots = tuple(roots)
     modes, null_keys, ports = asked_modes(roots), below_null_keys(roots), asked_ports(roots)
-    building = Building(names, inputs, analyzer, state_columns, can_subtract, modes, null_keys, ports)
+    building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, ports)
     for root in roots:
         building.lower(root)
     kept = tuple(dict.fromkeys(inputs.values()))

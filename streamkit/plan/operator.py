@@ -88,9 +88,8 @@ class Operator:
         """How many rows one row becomes inside the operator, at most."""
         return 1
 
-    @property
-    def kept_aggregates(self) -> tuple[TypedAggregate, ...]:
-        """The aggregates whose states are the values of its store; empty if it keeps rows as they are."""
+    def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
+        """The aggregates whose states are the values of one of its stores; empty if that keeps rows as they are."""
         return ()
 
     @property

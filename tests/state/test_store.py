@@ -47,7 +47,8 @@ def test_a_store_is_the_fold_of_its_writes(
         present = {key: value for key, value in model.items() if value is not None}
         assert store.get_many(KEYS) == [present.get(key) for key in KEYS]
         expected = [(key, value) for key, value in sorted(present.items()) if KEYS[1] <= key < KEYS[5]]
-        assert list(zip(*store.scan(KEYS[1], KEYS[5]), strict=True)) == expected
+        for limit in (None, 0, 1, 2, len(expected), len(KEYS)):
+            assert list(zip(*store.scan(KEYS[1], KEYS[5], limit), strict=True)) == expected[:limit]
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending", "random"])

@@ -18,6 +18,7 @@ from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
 from streamkit.state.changelog import Changes, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RocksStore
+from streamkit.state.store import MemoryStore
 from streamkit.state.task_state import Position, Share, TaskState, open_state, read_state
 
 TOPIC = 7
@@ -269,3 +270,17 @@ def test_key_groups_and_partitions_have_one_owner(tasks: int) -> None:
         groups = key_group_range(task, tasks, KEY_GROUPS)
         needed = {group * PARTITIONS // KEY_GROUPS for group in groups}
         assert set(changelog_partitions_of(groups, KEY_GROUPS, PARTITIONS)) == needed
+
+
+@pytest.mark.parametrize("kept", [1, 4, 100])
+def test_the_first_of_a_range_are_found_beside_what_is_missing(kept: int) -> None:
+    """A limited scan gives the first entries as they are now: those that changes in memory delete do not count, those they add do."""
+    store = MemoryStore()
+    store.write([bytes([number]) for number in range(0, 20, 2)], [b"stored"] * 10, b"")
+    missing = {bytes([number]): b"missing" if number % kept == 3 % kept else None for number in range(12)}
+    state = TaskState(store, missing, 0)
+    expected = [number for number in range(20) if (number % kept == 3 % kept if number < 12 else number % 2 == 0)]
+    for limit in (0, 1, 2, 5, 30, None):
+        keys, _ = state.scan([(b"\x00", b"\xff"), (b"\x0b", b"\x10")], [limit, 1])
+        second = [number for number in expected if 11 <= number < 16][:1]
+        assert keys.to_pylist() == [bytes([number]) for number in [*expected[:limit], *second]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +86,7 @@ def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> 
 
 @dataclass(frozen=True, eq=False)
 class Updated:
-    """The groups an epoch touched, sorted by state key; `after` has the state of its group after each row, if rows were taken one by one."""
+    """The groups an epoch touched, sorted by state key; `after` has what is folded of its group after each row, if rows were taken one by one."""
 
     keys: pa.BinaryArray
     groups: Groups | None
@@ -203,19 +204,41 @@ def find_groups(operator: Aggregate, rows: Groups, context: Context) -> FoundGro
     return FoundGroups(keys, touched, _stored(operator, keys, touched, context), ranks)
 
 
+class OtherStates(Protocol):
+    """The states of aggregates that are made otherwise than by folding rows."""
+
+    @property
+    def folded(self) -> Sequence[TypedAggregate]:
+        """The aggregates that are folded."""
+        ...
+
+    def completed(self, groups: Groups, rows: Numbers) -> Groups:
+        """The groups after these rows, which have the states that are folded, with the states of all aggregates."""
+        ...
+
+
 def each_result(
-    operator: Aggregate, batch: pa.RecordBatch, rows: Groups, found: FoundGroups, gives: Mask | None = None
+    operator: Aggregate,
+    batch: pa.RecordBatch,
+    rows: Groups,
+    found: FoundGroups,
+    gives: Mask | None = None,
+    others: OtherStates | None = None,
 ) -> tuple[Updated, dict[str, Rows]]:
     """
     Fold row by row: the updated groups, and the results after each row, by mode.
 
-    `rows` has the state of each row of the batch alone. `gives` says which rows give a result; None: all do.
+    `rows` has the state of each row of the batch alone. `gives` says which rows give a result; None: all do. `others` are states that
+    are not folded; then `rows` has only those that are.
     """
-    after = _running(operator, rows, found.ranks, found.stored)
+    folded = _running(operator, operator.aggregates if others is None else others.folded, rows, found.ranks, found.stored)
     last = np.full(len(found.keys), -1, np.int64)
     last[found.ranks] = np.arange(batch.num_rows)
-    updated = Updated(found.keys, replace(after.take(last), keys=found.groups.keys), after)
-    if "every" not in operator.modes and OLD_AND_NEW not in operator.modes:
+    gives_each = "every" in operator.modes or OLD_AND_NEW in operator.modes
+    after = others.completed(folded, np.arange(batch.num_rows)) if others is not None and gives_each else folded
+    newest = others.completed(after.take(last), last) if others is not None and not gives_each else after.take(last)
+    updated = Updated(found.keys, replace(newest, keys=found.groups.keys), folded)
+    if not gives_each:
         return updated, {}
     ranks = found.ranks
     if gives is not None and not gives.all():
@@ -265,16 +288,19 @@ def _rank_of_code(
     return _numpy(pc.index_in(own, value_set=keys))
 
 
-def _running(operator: Aggregate, rows: Groups, ranks: Numbers, stored: pa.BinaryArray) -> Groups:
-    """The state after each row: the stored state of its group, then the rows up to and with it."""
+def _running(
+    operator: Aggregate, folded: Sequence[TypedAggregate], rows: Groups, ranks: Numbers, stored: pa.BinaryArray
+) -> Groups:
+    """The states of `folded` after each row: the stored state of its group, then the rows up to and with it."""
     known = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
     timestamps, states = _decoded(operator, stored.drop_null())
-    before = [pa.array(timestamps, pa.int64()), *states]
+    own = [column for one, columns in per_aggregate(operator.aggregates, states) if one in folded for column in columns]
+    before = [pa.array(timestamps, pa.int64()), *own]
     after = [pa.array(rows.timestamps, pa.int64()), *rows.states]
     times, *columns = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, after, strict=True)]
-    largest, *folded = running(np.concatenate([known, ranks]), [times], operator.aggregates, columns)
+    largest, *running_states = running(np.concatenate([known, ranks]), [times], folded, columns)
     skip = len(known)
-    return replace(rows, timestamps=_numpy(largest)[skip:], states=[column.slice(skip) for column in folded])
+    return replace(rows, timestamps=_numpy(largest)[skip:], states=[column.slice(skip) for column in running_states])
 
 
 def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.RecordBatch | None:

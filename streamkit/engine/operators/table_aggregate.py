@@ -8,7 +8,7 @@ group and then one of the new (Kafka Streams, KGroupedTable). A group whose rows
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from streamkit.engine.changes import ADDED, REPLACED
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.members import Changed, GroupRows, MemberStore, keep_members, member_states
 from streamkit.engine.operators.aggregate import (
     FoundGroups,
     Groups,
+    Numbers,
     each_result,
     find_groups,
     groups_of_rows,
@@ -31,10 +33,13 @@ from streamkit.engine.operators.fold import state_names
 from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import numbers
 from streamkit.errors import EvaluationError
-from streamkit.expressions.aggregates import per_aggregate, without
+from streamkit.expressions.aggregates import lift_members, members_of, per_aggregate, state_columns, without
 from streamkit.expressions.aggregates.count import COUNT_ENDING
-from streamkit.names import CHANGE
+from streamkit.expressions.arrow import evaluate
+from streamkit.names import CHANGE, TIMESTAMP
+from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.table_aggregate import TableAggregate
+from streamkit.state.row import decode_rows
 
 Mask = npt.NDArray[np.bool_]
 
@@ -54,10 +59,12 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[Rows], context: C
         found = find_groups(operator, rows, context)
         if not batch.num_rows:
             return {}
-    updated, results = each_result(operator, batch, rows, found, numbers(batch, CHANGE) != REPLACED)
-    assert updated.after is not None
+    others = _MemberStates.of(operator, batch, found, context)
+    updated, results = each_result(operator, batch, rows, found, numbers(batch, CHANGE) != REPLACED, others)
     assert updated.groups is not None
+    assert updated.after is not None
     _check_counts(operator, updated.after)
+    others.keep()
     if "latest" in operator.modes:
         results["latest"] = latest_results(operator, updated.groups, context)
     keep(operator, updated, context)
@@ -65,12 +72,64 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[Rows], context: C
 
 
 def _signed(operator: TableAggregate, batch: pa.RecordBatch) -> Groups:
-    """The state of each row alone, of one that is taken away what takes it out of a state."""
-    rows, is_added = groups_of_rows(operator, batch), pa.array(numbers(batch, CHANGE) == ADDED)
+    """The state of each row alone, of one that is taken away what takes it out of a state; only of aggregates that are folded."""
+    folded = _folded(operator)
+    rows, is_added = groups_of_rows(replace(operator, aggregates=folded), batch), pa.array(numbers(batch, CHANGE) == ADDED)
     states: list[pa.Array] = []
-    for one, own in per_aggregate(operator.aggregates, rows.states):
+    for one, own in per_aggregate(folded, rows.states):
         states += [pc.if_else(is_added, state, taken) for state, taken in zip(own, without(one, own), strict=True)]
     return replace(rows, states=states)
+
+
+def _folded(operator: TableAggregate) -> tuple[TypedAggregate, ...]:
+    return tuple(one for one in operator.aggregates if members_of(one) is None)
+
+
+@dataclass(frozen=True, eq=False)
+class _MemberStates:
+    """The states of the aggregates that follow from the members of groups; `changes` are those of the store of members."""
+
+    operator: TableAggregate
+    batch: pa.RecordBatch
+    rows: GroupRows
+    stored: pa.BinaryArray
+    store: MemberStore | None
+    changes: list[Changed] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, operator: TableAggregate, batch: pa.RecordBatch, found: FoundGroups, context: Context) -> _MemberStates:
+        is_added = numbers(batch, CHANGE) == ADDED
+        rows = GroupRows(found.ranks, is_added, numbers(batch, TIMESTAMP), found.groups.keys, found.groups.key_groups)
+        store = None if operator.members is None else MemberStore(operator.members, context)
+        return cls(operator, batch, rows, found.stored, store)
+
+    @property
+    def folded(self) -> Sequence[TypedAggregate]:
+        return _folded(self.operator)
+
+    def completed(self, groups: Groups, rows: Numbers) -> Groups:
+        """With the states of all aggregates, in their order."""
+        if self.store is None:
+            return groups
+        known = {one.name: list(own) for one, own in per_aggregate(self.folded, groups.states)}
+        before = {one.name: own[0] for one, own in per_aggregate(self.operator.aggregates, self._stored_states())}
+        for one in self.operator.aggregates:
+            if (kept := members_of(one)) is None:
+                continue
+            assert one.argument is not None, f"{one.function} is of something"
+            members = lift_members(one, evaluate(one.argument, self.batch))
+            known[one.name], changed = member_states(one, kept, members, self.rows, self.store, rows, before[one.name])
+            self.changes.append(changed)
+        return replace(groups, states=[column for one in self.operator.aggregates for column in known[one.name]])
+
+    def _stored_states(self) -> list[pa.Array]:
+        """The state of each group before the epoch, null without one."""
+        types = [column.type for one in self.operator.aggregates for column in state_columns(one)]
+        return decode_rows(self.stored, ["bigint", *types])[1:]
+
+    def keep(self) -> None:
+        if self.store is not None:
+            keep_members(self.store, self.changes)
 
 
 def _is_from_nothing(found: FoundGroups, batch: pa.RecordBatch) -> Mask:
@@ -88,7 +147,7 @@ def _is_from_nothing(found: FoundGroups, batch: pa.RecordBatch) -> Mask:
 
 def _check_counts(operator: TableAggregate, after: Groups) -> None:
     """EvaluationError if more rows were taken from a group than it had: its results are wrong from there on."""
-    for name, column in zip(state_names(operator.aggregates), after.states, strict=True):
+    for name, column in zip(state_names(_folded(operator)), after.states, strict=True):
         if not name.endswith(COUNT_ENDING):
             continue
         below = np.flatnonzero(column.to_numpy(zero_copy_only=False) < 0)

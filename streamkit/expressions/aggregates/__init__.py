@@ -15,14 +15,18 @@ from streamkit.expressions.aggregates import (
     extremes,
     extremes_by,
     first,
+    percentiles,
     sum,
+    top_k,
     variance,
 )
 from streamkit.expressions.aggregates.folding import (
-    can_subtract,
     combine,
     fold,
     lift,
+    lift_members,
+    members_of,
+    of_table,
     per_aggregate,
     result,
     result_or_null,
@@ -31,7 +35,7 @@ from streamkit.expressions.aggregates.folding import (
     subtract,
     without,
 )
-from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Result, aggregate_named, register
+from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Members, Result, aggregate_named, register
 
 FAMILIES = (
     count,
@@ -43,18 +47,23 @@ FAMILIES = (
     variance,
     collection,
     approx_count_distinct,
+    percentiles,
+    top_k,
 )  # importing them registers their functions
 
 __all__ = [
     "AGGREGATES",
     "FAMILIES",
     "AggregateFunction",
+    "Members",
     "Result",
     "aggregate_named",
-    "can_subtract",
     "combine",
     "fold",
     "lift",
+    "lift_members",
+    "members_of",
+    "of_table",
     "per_aggregate",
     "register",
     "result",

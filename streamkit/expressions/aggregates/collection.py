@@ -2,11 +2,13 @@
 collect_list, collect_set and count_distinct: the values of a group that are not null, all or each once, in canonical order.
 
 Their states grow with the values, and are written whole when they change; so a group has at most ELEMENTS_MAX of them.
+The rows of a table have no order: there lists and sets are in the order of their values, and only the number of values is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,8 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
 from streamkit.expressions.accumulation import Accumulator
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, register
+from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
+from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
 from streamkit.expressions.groups import Codes, KeyCodes
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError
@@ -129,20 +132,54 @@ def _counted(_: TypedAggregate, states: States) -> Result:
     return Result(pa.array(counts, mask=too_many), too_many, f"more than {ELEMENTS_MAX:,} values", _WAY_OUT)
 
 
+def _lift_member(_: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
+    return where_there(encode_ordered(argument), argument)
+
+
+def _state_of_members(aggregate: TypedAggregate, lists: pa.Array) -> list[pa.Array]:
+    return [decode_lists(lists, argument_type(aggregate))]
+
+
+def _complaint(aggregate: TypedAggregate) -> str | None:
+    return order_complaint(argument_type(aggregate))
+
+
+def _one_too_many(_: TypedAggregate) -> int:
+    return ELEMENTS_MAX + 1
+
+
+def _number_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    return (Column(f"{aggregate.name}.number", "bigint", nullable=False),)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise AssertionError("numbers of members are never merged")
+
+
+LIST_MEMBERS = Members(_lift_member, _state_of_members, _one_too_many, complaint=_complaint)
+SET_MEMBERS = Members(_lift_member, _state_of_members, _one_too_many, is_set=True, complaint=_complaint)
+NUMBER_OF_MEMBERS = Members(_lift_member, lambda _, numbers: [numbers], lambda _: None, is_set=True, is_number=True)
 COLLECT_LIST = register(
     AggregateFunction(
         "collect_list", _typed_list, _state_columns, _lift, _merge_lists, _collected,
-        functions=("array_agg",), is_nullable=False, is_ordered=True,
+        functions=("array_agg",), is_nullable=False, is_ordered=True, members=LIST_MEMBERS,
     )
 )  # fmt: skip
 COLLECT_SET = register(
     AggregateFunction(
-        "collect_set", _typed_set, _state_columns, _lift, _merge_sets, _collected, is_nullable=False, is_ordered=True
+        "collect_set", _typed_set, _state_columns, _lift, _merge_sets, _collected,
+        is_nullable=False, is_ordered=True, members=SET_MEMBERS,
     )
-)
+)  # fmt: skip
 COUNT_DISTINCT = register(
     AggregateFunction(
         "count_distinct", _typed_count, _state_columns, _lift, _merge_sets, _counted,
-        arity_max=16, is_nullable=False,
+        arity_max=16, is_nullable=False, of_table="number_of_members",
+    )
+)  # fmt: skip
+NUMBER = register(
+    AggregateFunction(
+        "number_of_members", _typed_count, _number_columns, _refuse, _refuse, lambda _, states: Result(states[0].fill_null(0)),
+        is_nullable=False, members=NUMBER_OF_MEMBERS, is_called=False,
     )
 )  # fmt: skip

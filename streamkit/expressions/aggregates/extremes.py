@@ -1,11 +1,24 @@
-"""min and max: the smallest and the largest value, null over nothing. They cannot subtract: a maximum forgets smaller values."""
+"""
+min and max: the smallest and the largest value, null over nothing.
+
+They cannot subtract, since a maximum forgets smaller values; in groups of a table each value is a member.
+"""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from streamkit.data_type import has_map, is_nested, to_arrow
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, argument_type, by_column, register
+from streamkit.expressions.aggregates.function import (
+    AggregateFunction,
+    Members,
+    Result,
+    States,
+    argument_type,
+    by_column,
+    register,
+)
+from streamkit.expressions.aggregates.ordered_bytes import decode_first, encode_ordered, where_there
 from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
@@ -33,5 +46,17 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
     return Result(states[0].cast(to_arrow(aggregate.type)))
 
 
-MIN = register(AggregateFunction("min", _typed, _state_columns, _lift, by_column("min"), _result))
-MAX = register(AggregateFunction("max", _typed, _state_columns, _lift, by_column("max"), _result))
+def _members(is_falling: bool) -> Members:
+    """The values in order."""
+
+    def lift(_: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
+        return where_there(encode_ordered(argument, is_falling), argument)
+
+    def states(aggregate: TypedAggregate, lists: pa.Array) -> list[pa.Array]:
+        return decode_first(lists, [argument_type(aggregate)], [is_falling])[0]
+
+    return Members(lift, states, lambda _: 1, is_set=True)
+
+
+MIN = register(AggregateFunction("min", _typed, _state_columns, _lift, by_column("min"), _result, members=_members(False)))
+MAX = register(AggregateFunction("max", _typed, _state_columns, _lift, by_column("max"), _result, members=_members(True)))

@@ -1,4 +1,8 @@
-"""max_by and min_by: the value of the row in which another is largest or smallest; of several such rows that of the last."""
+"""
+max_by and min_by: the value of the row in which another is largest or smallest.
+
+Of several such rows of a stream it is that of the last. The rows of a table have no order: there it is the smallest value.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import is_nested
+from streamkit.data_type import fields_of, is_nested, to_arrow
 from streamkit.expressions.accumulation import Accumulator, chosen
-from streamkit.expressions.aggregates.function import AggregateFunction, Merge, Result, States, argument_type, register
+from streamkit.expressions.aggregates.function import AggregateFunction, Members, Merge, Result, States, argument_type, register
+from streamkit.expressions.aggregates.ordered_bytes import decode_first, encode_ordered, order_complaint, where_there
 from streamkit.expressions.groups import one_zero
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError
@@ -63,5 +68,38 @@ def _result(_: TypedAggregate, states: States) -> Result:
     return Result(pc.struct_field(states[0], VALUE))
 
 
-MAX_BY = register(AggregateFunction("max_by", _typed, _state_columns, _lift, _merge(True), _result, arity=2, is_ordered=True))
-MIN_BY = register(AggregateFunction("min_by", _typed, _state_columns, _lift, _merge(False), _result, arity=2, is_ordered=True))
+def _members(is_falling: bool) -> Members:
+    """The values by what they are ordered by, and then by themselves."""
+
+    def lift(_: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
+        by, value = (pc.struct_field(argument, name) for name in (BY, VALUE))
+        both = pc.binary_join_element_wise(encode_ordered(by, is_falling), encode_ordered(value), b"")
+        return where_there(both, argument)
+
+    def states(aggregate: TypedAggregate, lists: pa.Array) -> list[pa.Array]:
+        kind = argument_type(aggregate)
+        types = dict(fields_of(kind) or ())
+        (by, value), is_there = decode_first(lists, [types[BY], types[VALUE]], [is_falling, False])
+        fields = {VALUE: value, BY: by}
+        arrow = to_arrow(kind)
+        columns = [fields[field.name].cast(field.type) for field in arrow]
+        return [pa.StructArray.from_arrays(columns, fields=list(arrow), mask=pc.invert(is_there))]
+
+    return Members(lift, states, lambda _: 1, is_set=True, complaint=_complaint)
+
+
+def _complaint(aggregate: TypedAggregate) -> str | None:
+    return order_complaint(argument_type(aggregate))
+
+
+def _entered(name: str, is_largest: bool) -> AggregateFunction:
+    return register(
+        AggregateFunction(
+            name, _typed, _state_columns, _lift, _merge(is_largest), _result,
+            arity=2, is_ordered=True, members=_members(is_largest),
+        )
+    )  # fmt: skip
+
+
+MAX_BY = _entered("max_by", True)
+MIN_BY = _entered("min_by", False)

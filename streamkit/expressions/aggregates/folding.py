@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.accumulation import Accumulator, accumulated, per_group, within_groups
-from streamkit.expressions.aggregates.function import AGGREGATES, Result, States
+from streamkit.expressions.aggregates.function import AGGREGATES, Members, Result, States
 from streamkit.expressions.groups import Codes, group, one_zero, row_by_row
 from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
@@ -41,6 +42,14 @@ def lift(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> lis
         argument, type_name = canonical(argument)
         argument = one_zero(argument) if type_name in ("float", "double") else argument
     return AGGREGATES[aggregate.function].lift(aggregate, argument, rows)
+
+
+def lift_members(aggregate: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
+    """The member of each row as bytes; null of a row that has none."""
+    argument, type_name = canonical(argument)
+    members = members_of(aggregate)
+    assert members is not None, f"{aggregate.function} has no members"
+    return members.lift(aggregate, one_zero(argument) if type_name in ("float", "double") else argument)
 
 
 def fold(
@@ -81,9 +90,28 @@ def subtract(aggregate: TypedAggregate, left: States, right: States) -> list[pa.
     return function.subtract(left, right)
 
 
-def can_subtract(aggregate: TypedAggregate) -> bool:
-    """Whether rows can be taken back from states of the function."""
-    return AGGREGATES[aggregate.function].subtract is not None
+def of_table(aggregate: TypedAggregate) -> tuple[TypedAggregate, bool]:
+    """
+    The aggregate as it is kept for groups of a table, whose rows go again, and whether their members are kept for it.
+
+    ValueError says why it cannot be kept so.
+    """
+    function = AGGREGATES[aggregate.function]
+    if function.of_table is not None:
+        function = AGGREGATES[function.of_table]
+    kept = replace(aggregate, function=function.name, ordered=False)
+    if function.subtract is None and function.members is None:
+        others = (name for name, one in AGGREGATES.items() if one.is_called and (one.subtract or one.members or one.of_table))
+        raise ValueError(f"a row that leaves its group cannot be taken out of it; expected one of {', '.join(others)}")
+    if function.members is not None and (complaint := function.members.complaint(kept)):
+        raise ValueError(f"{complaint}; expected values without arrays and maps")
+    return kept, members_of(kept) is not None
+
+
+def members_of(aggregate: TypedAggregate) -> Members | None:
+    """How an aggregate of a table's groups follows from their members; None if it is kept by adding and subtracting."""
+    function = AGGREGATES[aggregate.function]
+    return None if function.subtract is not None else function.members
 
 
 def without(aggregate: TypedAggregate, state: States) -> list[pa.Array]:

@@ -36,6 +36,27 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Members:
+    """
+    How an aggregate over groups of a table follows from the values that a group has now: its members, as bytes, and how often each is there.
+
+    `lift`        the member of each row; null of a row that has none. Members count in the order of their bytes
+    `states`      the state columns of groups with these members, a list for each; or with these numbers of members, if `is_number`
+    `first`       how many of the first members make the state; None: all
+    `is_set`      each member counts once
+    `is_number`   the state is only how many members there are
+    `complaint`   why an aggregate of these types cannot be kept so; None: it can
+    """
+
+    lift: Callable[[TypedAggregate, pa.Array], pa.BinaryArray]
+    states: Callable[[TypedAggregate, pa.Array], list[pa.Array]]
+    first: Callable[[TypedAggregate], int | None]
+    is_set: bool = False
+    is_number: bool = False
+    complaint: Callable[[TypedAggregate], str | None] = lambda _: None
+
+
+@dataclass(frozen=True)
 class AggregateFunction:
     """
     One aggregate function. A state is a list of columns, one state a row, as `state_columns` names and types them.
@@ -51,6 +72,9 @@ class AggregateFunction:
     `arity_max`     how many it takes at most, if that is more
     `is_nullable`   whether a result can be null
     `is_ordered`    whether the order of the rows matters: then rows are not combined before they are in canonical order
+    `members`       how it is kept for groups of a table, if it cannot subtract; None if it cannot be kept there
+    `of_table`      the function that stands for it there, if its state is another
+    `is_called`     whether people can call it
     """
 
     name: str
@@ -65,6 +89,9 @@ class AggregateFunction:
     functions: tuple[str, ...] = ()
     arity_max: int | None = None
     is_ordered: bool = False
+    members: Members | None = None
+    of_table: str | None = None
+    is_called: bool = True
 
 
 AGGREGATES: dict[str, AggregateFunction] = {}
@@ -80,7 +107,7 @@ def register(function: AggregateFunction) -> AggregateFunction:
 def aggregate_named(name: str) -> AggregateFunction | None:
     """The aggregate function that people call so, in any case; None if there is none."""
     wanted = name.lower()
-    return AGGREGATES.get(wanted) or next((one for one in AGGREGATES.values() if wanted in one.functions), None)
+    return next((one for one in AGGREGATES.values() if one.is_called and wanted in (one.name, *one.functions)), None)
 
 
 def takes(expected: str, gives: Gives) -> Typed:

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from streamkit.expressions.accumulation import Accumulator, Runs
+from streamkit.expressions.accumulation import Accumulator, Runs, within_groups
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
@@ -62,6 +63,9 @@ def _row_by_row(moments: Moments, runs: Runs, _: Accumulator) -> Moments:
             continue
         before, here = counts[row - 1], counts[row]
         together, distance = before + here, means[row] - means[row - 1] if here else 0.0
+        if not together:  # the last was taken away
+            counts[row], means[row], squares[row] = 0, 0.0, 0.0
+            continue
         means[row] = means[row - 1] + distance * here / together
         squares[row] = squares[row - 1] + squares[row] + distance * distance * before * here / together
         counts[row] = together
@@ -71,10 +75,21 @@ def _row_by_row(moments: Moments, runs: Runs, _: Accumulator) -> Moments:
     return found[0][places], found[1][places], found[2][places]
 
 
+def _subtract(left: States, right: States) -> list[pa.Array]:
+    """As a merge with values whose number is negative."""
+    counts, means, squares = right
+    negative = [pc.negate(counts), means, pc.negate(squares)]
+    both = [pa.concat_arrays(pair) for pair in zip(left, negative, strict=True)]
+    rows = len(left[0])
+    after = _merge(both, within_groups(np.tile(np.arange(rows), 2)))
+    return [column.slice(rows) for column in after]
+
+
 def _result(_: TypedAggregate, states: States, less: int, finish: Callable[[Doubles], Doubles]) -> Result:
     """The squares divided by the count, or by one less for a sample; null where that is not positive."""
     counts, _means, squares = (column.fill_null(0).to_numpy() for column in states)
     divisors = counts - less
+    squares = np.where(squares < 0, 0.0, squares)  # as rows that were taken away may leave it
     values = finish(np.divide(squares, divisors, out=np.zeros(len(counts)), where=divisors > 0))
     return Result(pa.array(values, mask=divisors <= 0))
 
@@ -82,7 +97,9 @@ def _result(_: TypedAggregate, states: States, less: int, finish: Callable[[Doub
 def _entered(name: str, less: int, finish: Callable[[Doubles], Doubles], *functions: str) -> AggregateFunction:
     result = partial(_result, less=less, finish=finish)
     return register(
-        AggregateFunction(name, takes("double", "double"), _state_columns, _lift, _merge, result, functions=functions)
+        AggregateFunction(
+            name, takes("double", "double"), _state_columns, _lift, _merge, result, subtract=_subtract, functions=functions
+        )
     )
 
 

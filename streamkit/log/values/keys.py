@@ -67,14 +67,20 @@ def key_parts(columns: Sequence[pa.Array]) -> list[Part]:
 
 def decode_key_slices(keys: Slices, types: Sequence[str]) -> list[pa.Array]:
     """As `decode_keys`, from slices of a buffer."""
+    columns, rest = decode_leading(keys, types)
+    _require(rest.lengths == 0, "bytes after the last column")
+    return columns
+
+
+def decode_leading(keys: Slices, types: Sequence[str]) -> tuple[list[pa.Array], Slices]:
+    """The columns that keys begin with, one per Spark type, and what follows them."""
     data = np.concatenate([keys.data, np.zeros(_PADDING, np.uint8)])
     positions, ends = keys.starts, keys.ends
     columns = []
     for type_name in types:
         column, positions = _decode_column(data, positions, ends, type_name)
         columns.append(column)
-    _require(positions == ends, "bytes after the last column")
-    return columns
+    return columns, Slices(keys.data, positions, ends - positions)
 
 
 def partition_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:

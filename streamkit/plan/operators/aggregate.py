@@ -230,8 +230,7 @@ class Aggregate(Operator):
     def rows_per_record(self) -> int:
         return self.window.per_record if self.window and not self.folded else 1
 
-    @property
-    def kept_aggregates(self) -> tuple[TypedAggregate, ...]:
+    def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.aggregates
 
     @property

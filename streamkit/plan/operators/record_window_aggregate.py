@@ -36,8 +36,7 @@ class RecordWindowAggregate(Operator):
     def longest_wait_ms(self) -> int:
         return self.window.size_ms + self.window.grace_ms
 
-    @property
-    def kept_aggregates(self) -> tuple[TypedAggregate, ...]:
+    def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.aggregates
 
     @property

@@ -12,8 +12,11 @@ from streamkit.plan.keys import make_schema
 from streamkit.plan.node import TABLE, Node
 from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
 from streamkit.plan.operators.regroup import regrouped
+from streamkit.plan.program import Store
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.schema import Column
+from streamkit.schema import Column, Schema
+
+AGGREGATE, MEMBER, COUNT = "aggregate", "member", "count"  # columns of the store of members
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,34 +36,57 @@ class TableAggregateNode(AggregateNode):
 
     def lower(self, building: Building) -> Step:
         rows, key = regrouped(self, building)
-        aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
-        self._check(aggregates, building)
+        asked = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
+        aggregates, with_members = self._kept(asked, building)
         store = building.store_name(self)
+        members = f"{store}-members" if with_members else None
         operator = TableAggregate(
-            building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self)
+            building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), members=members
         )
+        if members is not None:
+            of_group = (Column(AGGREGATE, "string", False), Column(MEMBER, "binary", False))
+            member = make_schema([*rows.schema.select(key), *of_group], self.at)
+            building.add_store(Store(members, 0, UNSTAGED, member, Schema((Column(COUNT, "bigint", False),))))
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, None))
-        results = [Column(one.name, one.type, one.nullable) for one in aggregates]
+        results = [Column(one.name, one.type, one.nullable) for one in asked]
         schema = make_schema([*rows.schema.select(key), *results], self.at)
         return building.add(Step(operator, schema, key, key, True, self.at))
 
-    def _check(self, aggregates: tuple[TypedAggregate, ...], building: Building) -> None:
-        """TopologyError for an aggregate from which no row can be taken away."""
-        for one in aggregates:
-            if not building.can_subtract(one):
+    def _kept(self, asked: tuple[TypedAggregate, ...], building: Building) -> tuple[tuple[TypedAggregate, ...], bool]:
+        """The aggregates as they are kept, and whether members are; TopologyError for one from which no row can be taken away."""
+        kept, with_members = [], False
+        for one in asked:
+            try:
+                aggregate, has_members = building.of_table(one)
+            except ValueError as error:
                 raise TopologyError(
-                    f"{one.name} = {one.function}(…) cannot be kept for groups of a table, because a row that leaves its group cannot be "
-                    "taken out of it; expected count, count_if, sum or avg, or aggregate(initial, adder, subtractor, schema)",
+                    f"{one.name} = {one.function}(…) cannot be kept for groups of a table: {error}, or "
+                    "aggregate(initial, adder, subtractor, schema)",
                     self.at,
-                )
+                ) from None
+            kept.append(aggregate)
+            with_members |= has_members
+        return tuple(kept), with_members
 
 
 @dataclass(frozen=True)
 class TableAggregate(Aggregate):
-    """Add rows to the groups of `store`, and take rows away from them, as `_change` says; each change of a group gives a result."""
+    """
+    Add rows to the groups of `store`, and take rows away from them, as `_change` says; each change of a group gives a result.
+
+    `members` is the store with the values that each group has now, by aggregate, and how often; None if no aggregate needs them.
+    """
 
     kind: ClassVar[str] = "table_aggregate"
+    members: str | None = None
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return (self.store,) if self.members is None else (self.store, self.members)
+
+    def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
+        return self.aggregates if store == self.store else ()
 
     @property
     def folds(self) -> bool:
@@ -68,4 +94,6 @@ class TableAggregate(Aggregate):
         return False
 
     def text(self) -> str:
-        return f"table {super().text()}"
+        text = super().text()
+        kept = "" if self.members is None else f", members in store {self.members}"
+        return f"table {text}{kept}"

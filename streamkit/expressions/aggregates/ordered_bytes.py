@@ -1,0 +1,101 @@
+"""
+Values as bytes that stand in their order, the largest first if that is wanted: how `top_k` and members of groups are kept.
+
+A value is what `encode_keys` makes of its columns: itself, or, of a struct, whether it is there and then its fields. Values in a
+falling order have all bits turned over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
+from streamkit.log.values.keys import decode_leading, encode_keys
+from streamkit.log.values.slices import Slices
+
+
+def order_complaint(type_name: str) -> str | None:
+    """Why values of a type have no such bytes; None if they have."""
+    if (fields := fields_of(type_name)) is not None:
+        return next((found for _, field in fields if (found := order_complaint(field)) is not None), None)
+    return f"values of {type_name} have no order" if is_nested(type_name) else None
+
+
+def encode_ordered(column: pa.Array, is_falling: bool = False) -> pa.BinaryArray:
+    """The bytes of values, null ones too."""
+    encoded = encode_keys(_flat(column))
+    return _turned(encoded) if is_falling else encoded
+
+
+def where_there(encoded: pa.BinaryArray, argument: pa.Array) -> pa.BinaryArray:
+    """The bytes, null where the argument is."""
+    return pc.if_else(argument.is_valid(), encoded, pa.scalar(None, pa.binary())) if argument.null_count else encoded
+
+
+def _first_or_null(lists: pa.Array) -> pa.BinaryArray:
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    places = np.cumsum(lengths) - lengths
+    return lists.flatten().take(pa.array(places, mask=lengths == 0))
+
+
+def decode_first(lists: pa.Array, types: Sequence[str], falling: Sequence[bool]) -> tuple[list[pa.Array], pa.BooleanArray]:
+    """The values of the first of each list, null of an empty list, and which lists have one."""
+    first = _first_or_null(lists)
+    is_there = first.is_valid()
+    there = is_there.to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(there) - 1, mask=~there)
+    return [column.take(places) for column in decode_ordered(first.drop_null(), types, falling)], is_there
+
+
+def decode_lists(lists: pa.Array, type_name: str) -> pa.Array:
+    """Lists of the values that lists of bytes stand for."""
+    (values,) = decode_ordered(lists.flatten(), [type_name], [False])
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, values, type=to_arrow(array_of(type_name)))
+
+
+def decode_ordered(encoded: pa.BinaryArray, types: Sequence[str], falling: Sequence[bool]) -> list[pa.Array]:
+    """The values of each type that bytes stand for, one after the other; the inverse of `encode_ordered`."""
+    rest, columns = Slices.of(encoded), []
+    for type_name, is_falling in zip(types, falling, strict=True):
+        data = np.invert(rest.data) if is_falling else rest.data
+        flat, left = decode_leading(Slices(data, rest.starts, rest.lengths), _flat_types(type_name))
+        columns.append(_whole(iter(flat), type_name))
+        rest = Slices(rest.data, left.starts, left.lengths)
+    return columns
+
+
+def _turned(encoded: pa.BinaryArray) -> pa.BinaryArray:
+    slices = Slices.of(encoded)
+    offsets = np.append(slices.starts, slices.ends[-1:] if len(slices) else 0).astype(np.int32)
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(encoded), [None, pa.py_buffer(offsets), pa.py_buffer(np.invert(slices.data))]
+    )
+
+
+def _flat(column: pa.Array) -> list[pa.Array]:
+    if not pa.types.is_struct(column.type):
+        return [column]
+    fields = [pc.struct_field(column, [place]) for place in range(column.type.num_fields)]
+    return [column.is_valid(), *(flat for field in fields for flat in _flat(field))]
+
+
+def _flat_types(type_name: str) -> list[str]:
+    fields = fields_of(type_name)
+    return [type_name] if fields is None else ["boolean", *(flat for _, field in fields for flat in _flat_types(field))]
+
+
+def _whole(flat: Iterator[pa.Array], type_name: str) -> pa.Array:
+    fields = fields_of(type_name)
+    if fields is None:
+        return next(flat).cast(to_arrow(type_name))
+    is_there = next(flat)
+    kind = to_arrow(type_name)
+    inner = [_whole(flat, field) for _, field in fields]
+    mask = pc.invert(is_there)
+    return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)

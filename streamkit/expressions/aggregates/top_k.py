@@ -1,0 +1,143 @@
+"""
+top_k: the values of the rows in which another is largest, or the largest values, in falling order.
+
+A state has the first rows as bytes in their order (`ordered_bytes`), at most `k`: by what they are ordered, the largest first, then
+by value, the smallest first. So equal ones have an order too, and a state depends on its rows alone, not on their order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.data_type import array_of, fields_of, to_arrow
+from streamkit.expressions.accumulation import Accumulator, Runs, accumulated
+from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
+from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
+from streamkit.expressions.aggregates.ordered_bytes import decode_ordered, encode_ordered, order_complaint, where_there
+from streamkit.expressions.groups import Codes
+from streamkit.expressions.leading import NOTHING, Ranks, first_of_each, running_first
+from streamkit.expressions.literals import literal
+from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.schema import Column
+
+VALUE, BY, NUMBER = "value", "by", "k"
+
+
+def _typed(call: Invocation) -> tuple[TypedExpression, str]:
+    """The value, by what it is ordered if that is another, and `k` in a struct; null where what it is ordered by is."""
+    value, told = call.typed(0), call.typed(1)
+    number = call.cast(told, "int") if told.name == "literal" and told.value is not None else told
+    if number.name != "literal" or number.type != "int" or not 1 <= int(number.value) <= ELEMENTS_MAX:
+        raise RuleError(f"{call.name}() takes how many values are wanted as a constant from 1 to {ELEMENTS_MAX:,}")
+    by = call.typed(2) if len(call.arguments) > 2 else None
+    for one in (value, by):
+        if one is not None and (complaint := order_complaint(one.type)):
+            raise NoTranslationError(
+                f"{call.name}() has no incremental state: {complaint}; expected values without arrays and maps"
+            )
+    parts = [literal(VALUE, "string"), value, *([literal(BY, "string"), by] if by else []), literal(NUMBER, "string"), number]
+    decides = by or value
+    there = call.of("isnotnull", decides)
+    return call.of("if", there, call.of("named_struct", *parts), literal(None, "void")), array_of(value.type)
+
+
+def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+    return (Column(f"{aggregate.name}.first", array_of("binary")), Column(f"{aggregate.name}.k", "int"))
+
+
+def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
+    assert argument is not None, "a ranking is of something"
+    encoded = _encoded(argument)
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(argument.is_valid().to_numpy(zero_copy_only=False))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), encoded.drop_null(), type=pa.list_(pa.binary()))
+    return [lists, pc.struct_field(argument, NUMBER)]
+
+
+def _encoded(argument: pa.Array) -> pa.BinaryArray:
+    """The rows as bytes in their order, null where a row does not count."""
+    value, names = pc.struct_field(argument, VALUE), argument.type.names
+    found = encode_ordered(value, is_falling=True)
+    if BY in names:
+        by = encode_ordered(pc.struct_field(argument, BY), is_falling=True)
+        found = pc.binary_join_element_wise(by, encode_ordered(value), b"")
+    return where_there(found, argument)
+
+
+def _merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
+    lists, numbers = states
+    runs, limits = accumulate.runs, accumulated(numbers, "max", accumulate)
+    found = lists.flatten().dictionary_encode()
+    order = pc.sort_indices(found.dictionary)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order.to_numpy()] = np.arange(len(order))
+    of_values = ranks[found.indices.to_numpy()] if len(found) else np.empty(0, np.int64)
+    sizes = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    most = limits.fill_null(0).to_numpy().astype(np.int64)
+    merge = _of_groups if (runs.ends - runs.starts).sum() == len(runs.order) else _row_by_row
+    owners, kept = merge(of_values, sizes, most, runs)
+    offsets = np.searchsorted(owners, np.arange(len(runs.starts) + 1)).astype(np.int32)
+    values = found.dictionary.take(order).take(pa.array(kept))
+    return [pa.ListArray.from_arrays(pa.array(offsets), values, type=pa.list_(pa.binary())), limits]
+
+
+def _of_groups(ranks: Codes, sizes: Codes, limits: Codes, runs: Runs) -> tuple[Codes, Codes]:
+    """Each row goes into one result: the owners and ranks of what is kept."""
+    lengths = runs.ends - runs.starts
+    places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - runs.starts, lengths)
+    results = np.empty(len(sizes), np.int64)
+    results[runs.order[places]] = np.repeat(np.arange(len(lengths)), lengths)
+    owners = np.repeat(results, sizes)
+    kept = first_of_each(owners, ranks, limits)
+    return owners[kept], ranks[kept]
+
+
+def _row_by_row(ranks: Codes, sizes: Codes, limits: Codes, runs: Runs) -> tuple[Codes, Codes]:
+    """The rows up to each."""
+    width = int(min(limits.max(initial=0), sizes.sum()))
+    table = _as_rows(ranks, sizes, width)[runs.order]
+    back = np.empty(len(sizes), np.int64)
+    back[runs.order] = np.arange(len(sizes))
+    merged = running_first(table, runs.starts[runs.order])[back]
+    owners, columns = np.nonzero(merged != NOTHING)
+    return owners, merged[owners, columns]
+
+
+def _as_rows(ranks: Codes, sizes: Codes, width: int) -> Ranks:
+    """Lists of ranks, which are in order, as rows."""
+    table = np.full((len(sizes), width), NOTHING)
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    columns = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    inside = columns < width
+    table[owners[inside], columns[inside]] = ranks[inside]
+    return table
+
+
+def _result(aggregate: TypedAggregate, states: States) -> Result:
+    lists = states[0]
+    fields = dict(fields_of(argument_type(aggregate)) or ())
+    types = [fields[name] for name in (BY, VALUE) if name in fields]
+    values = decode_ordered(lists.flatten(), types, [True, False][: len(types)])[-1]
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return Result(pa.ListArray.from_arrays(pa.array(offsets), values, type=to_arrow(aggregate.type)))
+
+
+def _number(aggregate: TypedAggregate) -> int:
+    """The constant `k`, which stands in the struct of the argument."""
+    assert aggregate.argument is not None, "a ranking is of something"
+    return int(aggregate.argument.arguments[1].arguments[-1].value)
+
+
+def _of_members(aggregate: TypedAggregate, lists: pa.Array) -> list[pa.Array]:
+    return [lists, pa.array(np.full(len(lists), _number(aggregate)), pa.int32())]
+
+
+TOP_K = register(
+    AggregateFunction(
+        "top_k", _typed, _state_columns, _lift, _merge, _result,
+        arity=2, arity_max=3, is_nullable=False, members=Members(lambda _, argument: _encoded(argument), _of_members, _number),
+    )
+)  # fmt: skip
