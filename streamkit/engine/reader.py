@@ -26,7 +26,7 @@ from streamkit.engine.rows import concatenate, constant, rows_of
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
-from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 
@@ -128,7 +128,9 @@ def _slice_batches(
             record |= _origin(piece, offsets)
         if is_table or batch[DELETED].true_count:
             record[DELETED] = batch[DELETED]
-        yield rows_of({**{name: batch[name] for name in columns}, **record})
+        if HEADERS in columns and batch[HEADERS].null_count < batch.num_rows:
+            record[HEADERS] = batch[HEADERS]
+        yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
 
 
 def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
@@ -141,10 +143,11 @@ def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]
 
 
 def _columns_read(program: Program, number: int) -> tuple[str, ...]:
-    """The columns that the operators read of an input; several may read one."""
+    """The columns that the operators read of an input, and headers if one reads them; several may read one."""
     sources = [operator for operator in program.operators_of(0) if operator.input_read == number]
     wanted = {name for source in sources for name in source.columns}  # type: ignore[attr-defined]
-    return tuple(name for name in program.inputs[number].schema.names if name in wanted)
+    headers = [HEADERS] if any(source.headers for source in sources) else []  # type: ignore[attr-defined]
+    return (*(name for name in program.inputs[number].schema.names if name in wanted), *headers)
 
 
 def needs_place(program: Program, number: int) -> bool:

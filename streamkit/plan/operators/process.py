@@ -232,6 +232,9 @@ class Process(Operator):
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return True
+
     def text(self) -> str:
         schedules = f", calls {'; '.join(map(str, self.schedules))}" if self.schedules else ""
         stores = f", stores {listed(self.stores)}" if self.stores else ""

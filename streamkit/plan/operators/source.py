@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.names import check_name
+from streamkit.names import HEADERS, check_name
 from streamkit.plan.building import Building
 from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
@@ -137,11 +137,12 @@ def source_step(node: SourceNode, building: Building) -> Step:
 
 @dataclass(frozen=True)
 class Source(Operator):
-    """Rows of input number `input`, with these columns (pruned to those that are used)."""
+    """Rows of input number `input`, with these columns (pruned to those that are used), and `headers` if these are used."""
 
     kind: ClassVar[str] = "source"
     input: int
     columns: tuple[str, ...]
+    headers: bool = False
 
     @property
     def input_read(self) -> int:
@@ -149,7 +150,7 @@ class Source(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         schema = step.schema.select(name for name in step.schema.names if name in needed)
-        return with_operator(step, schema, columns=schema.names)
+        return with_operator(step, schema, columns=schema.names, headers=HEADERS in needed)
 
     def text(self) -> str:
         return f"source: input {self.input}, columns {listed(self.columns)}"

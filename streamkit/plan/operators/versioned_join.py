@@ -76,6 +76,9 @@ class VersionedJoin(Operator):
             return frozenset(rows.names)
         return read_of("left", self.columns, needed) | frozenset(self.on)
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return are_needed and place == 0
+
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         kept = kept_columns(self.columns, needed)
         return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
