@@ -78,8 +78,9 @@ class Topology(ForeignNames):
         """
         Read a topic as a table: the newest row per key, deleted by a tombstone; records with a null key are dropped.
 
-        `bootstrap` (at the first start, read what is committed before any stream) is not supported yet: compiling refuses it. `store` makes the
-        table queryable under that name. `schema` and `key` are as in `stream`.
+        With `bootstrap`, what the topic holds when the application's first epoch begins is read before any stream, whatever the times of its
+        records. So streams meet the whole table from the first record on. `store` makes the table queryable under that name.
+        `schema` and `key` are as in `stream`.
 
         With `versioned`, a length of time such as "1 day", the row of the largest event time is the newest, and the table remembers for so
         long which rows it had. A stream that joins it meets the row that was valid at the record's event time. A record that is older than

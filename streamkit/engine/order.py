@@ -10,7 +10,7 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -29,20 +29,25 @@ class Backlog:
     """
     What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
 
-    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition
-    ends; it lies behind the last frame if compaction has removed the last record.
+    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the backlog
+    ends; it lies behind the last frame if compaction has removed the last record, and within it if more is not to be read.
     """
 
     input: int
     partition: int
     start: int
     extents: tuple[Extent, ...]
-    bound: int = 0
+    bound: int | None = None
     floor_ms: int = NO_TIME
 
     @property
     def end(self) -> int:
-        return max(self.extents[-1].next_offset if self.extents else self.start, self.bound)
+        last = self.extents[-1].next_offset if self.extents else self.start
+        return last if self.bound is None else max(self.start, self.bound)
+
+    def up_to(self, bound: int) -> Backlog:
+        """What of it lies before an offset."""
+        return replace(self, bound=bound, extents=tuple(extent for extent in self.extents if extent.base_offset < bound))
 
     @property
     def records(self) -> int:
@@ -125,8 +130,10 @@ class _Lane:
         self.backlog = backlog
         self._floor = backlog.floor_ms
         self._records_of = records_of
-        self._records: dict[int, Records] = {}
+        self._waiting: dict[int, Records] = {}
+        self._keys: dict[int, Timestamps] = {}
         self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
+        self._ends = [min(extent.next_offset, backlog.end) for extent in backlog.extents]
         rows = (self._rows(frame) for frame in range(len(backlog.extents)))
         self._rows_before = np.array(list(accumulate(rows, initial=0)), np.int64)
 
@@ -136,13 +143,13 @@ class _Lane:
 
     @cached_property
     def _frame_keys(self) -> Timestamps:
-        """The order key each frame ends with; of the first frame, possibly begun before `start`, read from its rows."""
+        """The order key each frame ends with; read from its rows if only some of them wait."""
         if not self.backlog.extents:
             return np.empty(0, np.int64)
         largest = [extent.max_timestamp for extent in self.backlog.extents]
-        if self.backlog.start > self.backlog.extents[0].base_offset:
-            keys = self._read(0)[0]
-            largest[0] = int(keys[-1]) if len(keys) else self._floor
+        for frame in {0, len(largest) - 1}:
+            if not self._is_whole(frame):
+                largest[frame] = int(self._records(frame)[0].max(initial=self._floor))
         return order_keys(np.array(largest, np.int64), self._floor)
 
     @property
@@ -158,7 +165,7 @@ class _Lane:
         whole = int(np.searchsorted(self._frame_keys, key, side="right"))
         count = int(self._rows_before[whole])
         if whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
-            count += int(np.searchsorted(self._read(whole)[0], key, side="right"))
+            count += int(np.searchsorted(self._keys_of(whole), key, side="right"))
         return count
 
     def offset_after(self, count: int) -> int:
@@ -169,7 +176,7 @@ class _Lane:
         within = int(count - self._rows_before[frame])
         if self.backlog.extents[frame].is_dense:
             return int(self._starts[frame]) + within
-        return int(self._read(frame)[1][within - 1]) + 1
+        return int(self._records(frame)[1][within - 1]) + 1
 
     def key_at(self, count: int) -> int:
         """The order key that the first `count` records reach."""
@@ -178,22 +185,33 @@ class _Lane:
         frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1
         within = int(count - self._rows_before[frame])
         is_whole = count == self._rows_before[frame + 1]
-        return int(self._frame_keys[frame] if is_whole else self._read(frame)[0][within - 1])
+        return int(self._frame_keys[frame] if is_whole else self._keys_of(frame)[within - 1])
 
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
         before = int(self._frame_keys[frame - 1]) if frame else self._floor
         return max(before, self.backlog.extents[frame].min_timestamp) <= key
 
-    def _rows(self, frame: int) -> int:
-        extent, start = self.backlog.extents[frame], self._starts[frame]
-        if start == extent.base_offset or extent.is_dense:
-            return extent.rows - (start - extent.base_offset)
-        return len(self._read(frame)[1])
+    def _is_whole(self, frame: int) -> bool:
+        extent = self.backlog.extents[frame]
+        return self._starts[frame] == extent.base_offset and self._ends[frame] == extent.next_offset
 
-    def _read(self, frame: int) -> Records:
-        """Order keys and offsets of the records of a frame that wait."""
-        if frame not in self._records:
-            timestamps, offsets = self._records_of(self.backlog.extents[frame], self._starts[frame])
+    def _rows(self, frame: int) -> int:
+        extent = self.backlog.extents[frame]
+        if self._is_whole(frame):
+            return extent.rows
+        return self._ends[frame] - self._starts[frame] if extent.is_dense else len(self._records(frame)[1])
+
+    def _records(self, frame: int) -> Records:
+        """Event times and offsets of the records of a frame that wait."""
+        if frame not in self._waiting:
+            times, offsets = self._records_of(self.backlog.extents[frame], self._starts[frame])
+            count = int(np.searchsorted(offsets, self._ends[frame]))
+            self._waiting[frame] = times[:count], offsets[:count]
+        return self._waiting[frame]
+
+    def _keys_of(self, frame: int) -> Timestamps:
+        """Order keys of the records of a frame that wait."""
+        if frame not in self._keys:
             before = int(self._frame_keys[frame - 1]) if frame else self._floor
-            self._records[frame] = order_keys(timestamps, before), offsets
-        return self._records[frame]
+            self._keys[frame] = order_keys(self._records(frame)[0], before)
+        return self._keys[frame]

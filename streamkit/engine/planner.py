@@ -20,6 +20,7 @@ from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, Generatio
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
 from streamkit.engine.order import Backlog, Records, cut
 from streamkit.engine.stream_time import (
+    BOOTSTRAP,
     CLOCK_SEEN,
     NO_TIME,
     Times,
@@ -27,6 +28,7 @@ from streamkit.engine.stream_time import (
     closed_by_idleness,
     committed_times,
     of_arrival,
+    of_bootstrap,
     of_input,
     of_store,
     of_windows,
@@ -102,9 +104,11 @@ class Planner:
         idle = self._closed_by_idleness(before, backlogs) if until is None else {}
         if not any(backlog.extents for backlog in backlogs):
             return self._tick_end(before, idle)
+        bounds = self._bootstrap_bounds(before, backlogs)
+        backlogs = self._first_backlogs(backlogs, bounds)
         taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, taken.ends)
-        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs)}
+        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
@@ -166,6 +170,27 @@ class Planner:
             return {}
         now = self._now_ms(before)
         return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
+
+    def _bootstrap_bounds(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """Up to where tables are read before all streams, by partition: where they ended in the first epoch that asked for it."""
+        found: dict[str, int] = {}
+        for backlog in backlogs:
+            topic_id = self.topic_ids[backlog.input]
+            is_fixed = of_bootstrap(topic_id, 0) in before.times
+            if self.program.inputs[backlog.input].bootstrap and not is_fixed:
+                found[of_bootstrap(topic_id, backlog.partition)] = backlog.end
+        return {**{name: time for name, time in before.times.items() if name.startswith(BOOTSTRAP)}, **found}
+
+    def _first_backlogs(self, backlogs: list[Backlog], bounds: Times) -> list[Backlog]:
+        """What of the tables is read before all streams, as long as some of it waits; then everything."""
+        names = [of_bootstrap(self.topic_ids[backlog.input], backlog.partition) for backlog in backlogs]
+        inputs = self.program.inputs
+        first = [
+            backlog.up_to(bounds[name])
+            for name, backlog in zip(names, backlogs, strict=True)
+            if inputs[backlog.input].bootstrap and backlog.start < bounds.get(name, backlog.start)
+        ]
+        return first if any(backlog.extents for backlog in first) else backlogs
 
     def _reads_a_topic_twice(self) -> bool:
         """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""

@@ -11,6 +11,8 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
+from streamkit.plan.operators.exchange import Send
+from streamkit.plan.operators.source import Source
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, execute, fresh_log, moment
 
@@ -181,19 +183,18 @@ def test_processors_of_batches_have_a_column_of_headers(app, stream):
 def test_headers_are_read_only_where_somebody_sees_them(app, stream):
     """A plan without a topic or processor behind reads none; an aggregation that folds asks for none, and a Send for it moves none."""
     stream.group_by("v").count(store="counts")
-    assert not any(one.headers for one in compile(app).operators if one.kind in ("source", "send"))
+    assert not any(one.headers for one in compile(app).operators if isinstance(one, Source | Send))
     stream.to("out")
     program = compile(app)
-    assert [one.headers for one in program.operators if one.kind == "source"] == [True]
-    sends = {one.edge: one.headers for one in program.operators if one.kind == "send"}
-    assert sorted(sends.values()) == [False, True]
+    assert [one.headers for one in program.operators if isinstance(one, Source)] == [True]
+    assert sorted(one.headers for one in program.operators if isinstance(one, Send)) == [False, True]
 
 
 def test_batches_without_headers_have_no_column_for_them(app, stream, monkeypatch):
     """Where no record has headers nothing is carried: no batch of any operator has the column."""
     from streamkit.engine import kernels
 
-    seen = []
+    seen: list[str] = []
 
     def noting(operator, inputs, context, run=kernels.run_operator):
         results = run(operator, inputs, context)
