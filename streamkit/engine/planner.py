@@ -7,7 +7,7 @@ what readers and kernels need. Between epochs it keeps nothing but caches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ import pyarrow as pa
 from streamkit.clock import Clock
 from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
-from streamkit.engine.order import Backlog, Records, cut
+from streamkit.engine.order import Backlog, Records, cut, times_before
 from streamkit.engine.stream_time import (
     BOOTSTRAP,
     CLOCK_SEEN,
@@ -30,6 +30,7 @@ from streamkit.engine.stream_time import (
     of_arrival,
     of_bootstrap,
     of_input,
+    of_partition,
     of_store,
     of_windows,
 )
@@ -109,6 +110,7 @@ class Planner:
         taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, taken.ends)
         times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
+        times |= self._partition_times(backlogs, taken.times)
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
@@ -245,7 +247,29 @@ class Planner:
     def _backlogs(self, before: EpochEnd, until: Offsets | None, found: ManifestSlice) -> list[Backlog]:
         places = self._places(self._numbers(*STREAM_KINDS), before.positions, found)
         backlogs = [self._backlog(place, *part, until) for place, part in sorted(places.items())]
-        return [replace(one, floor_ms=before.times.get(of_input(self.topic_ids[one.input]), NO_TIME)) for one in backlogs]
+        return [self._with_times(one, before) for one in backlogs]
+
+    def _with_times(self, backlog: Backlog, before: EpochEnd) -> Backlog:
+        """
+        A backlog with the times that were reached before it.
+
+        The time of a partition that was read before jumps were bounded is that of its input.
+        """
+        topic_id, jump_ms = self.topic_ids[backlog.input], self.program.inputs[backlog.input].jump_ms
+        floor = before.times.get(of_input(topic_id), NO_TIME)
+        if jump_ms is None:
+            return replace(backlog, floor_ms=floor)
+        known = floor if backlog.partition in before.positions.get(topic_id, {}) else NO_TIME
+        time = before.times.get(of_partition(topic_id, backlog.partition), known)
+        return replace(backlog, floor_ms=floor, time_ms=time, jump_ms=jump_ms)
+
+    def _partition_times(self, backlogs: Sequence[Backlog], times: Sequence[int]) -> Times:
+        """The times that partitions have reached, of inputs whose jumps are bounded."""
+        return {
+            of_partition(self.topic_ids[backlog.input], backlog.partition): time
+            for backlog, time in zip(backlogs, times, strict=True)
+            if backlog.jump_ms is not None
+        }
 
     def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
         number, partition = place
@@ -303,7 +327,7 @@ class Planner:
             topic_id = self.topic_ids[backlog.input]
             stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
             topic = self.program.inputs[backlog.input].topic
-            slices += _frame_slices(backlog, topic, stop)
+            slices += _frame_slices(backlog, topic, stop, self._records)
         return slices
 
     def _changes(self, epoch: int) -> Changes:
@@ -334,14 +358,16 @@ class Planner:
         return {number: tuple(extents) for number, extents in found.items()}
 
 
-def _frame_slices(backlog: Backlog, topic: str, stop: int) -> list[Slice]:
+def _frame_slices(backlog: Backlog, topic: str, stop: int, records_of: Callable[[Extent, int], Records]) -> list[Slice]:
     """One slice per frame; frames know their largest event time, so each slice knows the order key before it."""
     slices, floor = [], backlog.floor_ms
-    for extent in backlog.extents:
+    times = [NO_TIME] * len(backlog.extents) if backlog.jump_ms is None else times_before(backlog, records_of)
+    for extent, time in zip(backlog.extents, times, strict=True):
         start, end = max(backlog.start, extent.base_offset), min(stop, extent.next_offset)
         if start < end:
-            slices.append(Slice(backlog.input, topic, backlog.partition, start, end, floor, (extent,)))
-        floor = max(floor, extent.max_timestamp)
+            slices.append(Slice(backlog.input, topic, backlog.partition, start, end, max(floor, time), (extent,), time))
+        if backlog.jump_ms is None:
+            floor = max(floor, extent.max_timestamp)
     return slices
 
 

@@ -20,7 +20,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan, Slice, Split
 from streamkit.engine.exchange import Packed, control, fingerprint
 from streamkit.engine.kernels import Rows, kernel_of, run_operator
-from streamkit.engine.order import order_keys
+from streamkit.engine.order import partition_times
 from streamkit.engine.report import SplitReport
 from streamkit.engine.rows import concatenate, constant, rows_of
 from streamkit.errors import EvaluationError
@@ -110,8 +110,8 @@ def _slice_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
     columns = _columns_read(program, piece.input)
-    is_table = program.inputs[piece.input].kind == "table"
-    floor = piece.floor_ms
+    source = program.inputs[piece.input]
+    is_table, time = source.kind == "table", piece.time_ms
     for extent in piece.extents:
         batch, offsets = read_rows(
             context.storage, extent, piece.start, piece.end, [*columns, TIMESTAMP, DELETED], program.inputs[piece.input]
@@ -120,8 +120,10 @@ def _slice_batches(
             continue
         context.records += batch.num_rows
         timestamps = batch[TIMESTAMP].view(pa.int64())
-        keys = order_keys(timestamps.to_numpy(), floor)
-        floor = int(keys[-1])
+        times = partition_times(timestamps.to_numpy(), time, source.jump_ms)
+        time, keys = int(times[-1]), np.maximum(times, piece.floor_ms)
+        if source.jump_ms is not None:
+            context.count("ahead", source.topic, int(np.count_nonzero(timestamps.to_numpy() > times)))
         advances.take(piece, keys, offsets, context)
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
         if placed:

@@ -47,6 +47,11 @@ def of_bootstrap(topic_id: int, partition: int) -> str:
     return f"{BOOTSTRAP}{topic_id}/{partition}"
 
 
+def of_partition(topic_id: int, partition: int) -> str:
+    """The name under which the time of a partition is kept, the largest event time in it, if jumps of stream time are bounded."""
+    return f"partition/{topic_id}/{partition}"
+
+
 def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     """The stream time of an operator with these windows; `topic_ids` are those of the program's inputs."""
     names = [of_store(window.store), *(of_input(topic_ids[number]) for number in window.streams)]

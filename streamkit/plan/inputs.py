@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from streamkit.errors import TopicNotFoundError, TopologyError
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.node import STREAM, TABLE, Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
 from streamkit.plan.tree import walk
@@ -65,7 +65,9 @@ def _input(source: SourceNode, topics: Topics | None) -> Input:
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
             source.at,
         )
-    return Input(source.topic, source.relation, schema, key, getattr(source, "bootstrap", False))
+    return Input(
+        source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None)
+    )
 
 
 def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
@@ -111,6 +113,12 @@ def _check_agree(inputs: dict[SourceNode, Input]) -> None:
         if known != found:
             raise TopologyError(
                 f"the topic {found.topic!r} is read in two different ways, the first at {first.at}; expected one", source.at
+            )
+        if found.jump_ms is not None and any(one.topic == found.topic and one.kind == TABLE for one in inputs.values()):
+            raise TopologyError(
+                f"stream({found.topic!r}, max_jump=…) bounds jumps of the topic's stream time, and the topic is read as a table, too, which "
+                "does not; expected no max_jump, or another topic",
+                source.at,
             )
         if found.bootstrap and (found.topic, STREAM) in streams:
             raise TopologyError(
