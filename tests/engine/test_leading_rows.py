@@ -26,8 +26,6 @@ TUMBLING, SESSION = sk.tumbling("10 ms", grace="5 ms"), sk.session("10 ms", grac
 KINDS = {
     "count": lambda app, rows: windowed(TUMBLING)(app, rows).count().emit("every"),
     "final count": lambda app, rows: windowed(TUMBLING)(app, rows).count().emit("final"),
-    "hopping": lambda app, rows: windowed(sk.hopping("10 ms", "3 ms", grace="5 ms"))(app, rows).count().emit("final"),
-    "session": lambda app, rows: windowed(SESSION)(app, rows).count().emit("every"),
     "final session": lambda app, rows: windowed(SESSION)(app, rows).count().emit("final"),
     "sliding": lambda app, rows: windowed(sk.sliding("10 ms", grace="5 ms"))(app, rows).count().emit("every"),
     "reduce": lambda app, rows: windowed(TUMBLING)(app, rows).reduce(lambda one, other: other).emit("final"),
@@ -36,7 +34,6 @@ KINDS = {
     "versioned": lambda app, rows: rows.join(
         app.table("names", schema="k string, name string", key="k", versioned="1 s"), grace="10 ms", how="left"
     ),
-    "merged": lambda app, rows: rows.merge(app.stream("more", schema=SCHEMA, key="k")),
 }
 
 

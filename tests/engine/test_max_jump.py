@@ -166,6 +166,41 @@ def test_a_restart_goes_on_with_the_times_of_partitions():
         assert driver.read("out") == [] and driver.metrics()["ahead"] == 1
 
 
+def keys_of_two_partitions(log):
+    """A key of each partition of a topic with two."""
+    log.create_topic("scratch", schema=SCHEMA, key="k", partitions=2)
+    append(log, "scratch", [{"k": key, "v": 0, "ts": 0} for key in "abcdef"])
+    found = {row["_partition"]: row["k"] for row in log.read("scratch").to_pylist()}
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("records_max", [None, 1])
+def test_each_partition_has_a_time_of_its_own(records_max):
+    """A record is compared with what its own partition had reached, though others are further, in the same epoch or before."""
+    app = sk.Topology("jumps")
+    counted(app, "final").to("out")
+    with fresh_log() as log:
+        log.create_topic("in", schema=SCHEMA, key="k", partitions=2)
+        behind, ahead = keys_of_two_partitions(log)
+        for key, timestamp in ((behind, 1000), (ahead, 1_000_000), (behind, 1_030_000), (ahead, 1_010_000)):
+            append(log, "in", [{"k": key, "v": 1, "ts": timestamp}])
+        execute(log, compile(app, log), Run(records_max=records_max, drain=False))
+        assert sorted(row["window_start"].timestamp() for row in log.read("out").to_pylist()) == [1.0, 1000.0]
+
+
+def test_a_bound_that_is_added_later_counts_from_the_stream_time():
+    """A partition that was read before its jumps were bounded has the stream time that its topic had committed."""
+    with fresh_log() as log:
+        log.create_topic("in", schema=SCHEMA, key="k")
+        for max_jump, timestamp in ((None, 1000), ("1 minute", 100_000), ("1 minute", 3000), ("1 hour", 200_000)):
+            app = sk.Topology("jumps")
+            counted(app, "final", max_jump).to("out")
+            append(log, "in", [{"k": "a", "v": 1, "ts": timestamp}])
+            execute(log, compile(app, log), Run(drain=False))
+        starts = [row["window_start"].timestamp() for row in log.read("out").sort_by("window_start").to_pylist()]
+        assert starts == [1.0, 3.0, 100.0]
+
+
 def test_a_bound_is_positive():
     """A bound of no length would stop time for ever, and is refused with the user's line."""
     with pytest.raises(TopologyError, match=r"given max_jump of 0 ms; expected a positive length[\s\S]*test_max_jump.py"):
