@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.until import time_limit, window_closes
     from streamkit.dsl.windows import hopping, session, sliding, tumbling, within
     from streamkit.engine.compile import compile, explain
+    from streamkit.engine.processor_context import ProcessorContext, Record, RecordMetadata
     from streamkit.errors import StreamKitError
     from streamkit.launch.main import main
     from streamkit.launch.run import run
@@ -47,7 +48,10 @@ _HOMES = {
     "Grouped": "streamkit.dsl.grouped",
     "GroupedTable": "streamkit.dsl.grouped_table",
     "Processor": "streamkit.dsl.processor",
+    "ProcessorContext": "streamkit.engine.processor_context",
     "Program": "streamkit.plan.program",
+    "Record": "streamkit.engine.processor_context",
+    "RecordMetadata": "streamkit.engine.processor_context",
     "Schema": "streamkit.schema",
     "Stream": "streamkit.dsl.stream",
     "StreamKitError": "streamkit.errors",
@@ -80,7 +84,10 @@ __all__ = [
     "Grouped",
     "GroupedTable",
     "Processor",
+    "ProcessorContext",
     "Program",
+    "Record",
+    "RecordMetadata",
     "Schema",
     "Stream",
     "StreamKitError",

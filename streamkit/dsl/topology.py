@@ -54,15 +54,26 @@ class Topology(ForeignNames):
         self._definitions: dict[str, StoreDefinition] = {}
 
     def stream(
-        self, topic: str, *, schema: str | Schema | None = None, key: str | Iterable[str] | None = None, name: str | None = None
+        self,
+        topic: str,
+        *,
+        schema: str | Schema | None = None,
+        key: str | Iterable[str] | None = None,
+        max_jump: Duration | None = None,
+        name: str | None = None,
     ) -> Stream:
         """
         Read a topic as a stream of records, keyed by the topic's key columns.
 
         `schema` ("user string, amount double") and `key` say what the topic holds where the topology is compiled without a log; with
         one they must agree with the topic.
+
+        `max_jump`, a length of time such as "1 day", bounds jumps of stream time: a record whose event time is further ahead of what its
+        partition had reached goes on as any other, but moves no time. So one record from the year 2100 does not close all windows.
+        Such records are counted (metric `ahead`).
         """
-        return Stream(StreamSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
+        jump_ms = None if max_jump is None else duration_ms(max_jump, "max_jump of a stream")
+        return Stream(StreamSource(topic, _schema(schema), _key(key), jump_ms, name=name, at=user_location()), self)
 
     def table(
         self,
@@ -78,8 +89,9 @@ class Topology(ForeignNames):
         """
         Read a topic as a table: the newest row per key, deleted by a tombstone; records with a null key are dropped.
 
-        `bootstrap` (at the first start, read what is committed before any stream) is not supported yet: compiling refuses it. `store` makes the
-        table queryable under that name. `schema` and `key` are as in `stream`.
+        With `bootstrap`, what the topic holds when the application's first epoch begins is read before any stream, whatever the times of its
+        records. So streams meet the whole table from the first record on. `store` makes the table queryable under that name.
+        `schema` and `key` are as in `stream`.
 
         With `versioned`, a length of time such as "1 day", the row of the largest event time is the newest, and the table remembers for so
         long which rows it had. A stream that joins it meets the row that was valid at the record's event time. A record that is older than

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamkit.engine.stream_time import Times, of_windows, order_reached
+from streamkit.engine.stream_time import NO_TIME, Times, of_windows, order_reached
 from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes, Offsets
@@ -39,7 +39,11 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class Slice:
-    """Records [start, end) of one partition of one input, whole or in part; `floor_ms` is the order key reached before them."""
+    """
+    Records [start, end) of one partition of one input, whole or in part.
+
+    `floor_ms` is the order key reached before them. If jumps are bounded, the partition's time then is `time_ms`.
+    """
 
     input: int
     topic: str
@@ -48,6 +52,7 @@ class Slice:
     end: int
     floor_ms: int
     extents: tuple[Extent, ...]
+    time_ms: int = NO_TIME
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """
 The canonical order, and where an epoch cuts it (law 11).
 
-A record's order key is the running maximum of event time in its source partition, never below the stream time that its own
-input topic had committed before. Records are processed by (order key, input, partition, offset): Kafka's smallest-head merge.
+A record's order key is the time of its source partition, the running maximum of event times there, never below the stream
+time that its own input topic had committed before. Where jumps are bounded, records that jump too far do not move that time.
+Records are processed by (order key, input, partition, offset): Kafka's smallest-head merge.
 An epoch takes the first records of that order, so the cut depends only on what the catalog holds and on how many records are
 asked for.
 """
@@ -10,7 +11,7 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -29,20 +30,28 @@ class Backlog:
     """
     What waits in one partition of one input: offsets from `start` on, in the frames `extents`.
 
-    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the partition
-    ends; it lies behind the last frame if compaction has removed the last record.
+    `floor_ms` is the stream time that the input had committed, below which no order key falls. `bound` is where the backlog
+    ends; it lies behind the last frame if compaction has removed the last record, and within it if more is not to be read.
+    If jumps are bounded by `jump_ms`, `time_ms` is the time that the partition had reached.
     """
 
     input: int
     partition: int
     start: int
     extents: tuple[Extent, ...]
-    bound: int = 0
+    bound: int | None = None
     floor_ms: int = NO_TIME
+    time_ms: int = NO_TIME
+    jump_ms: int | None = None
 
     @property
     def end(self) -> int:
-        return max(self.extents[-1].next_offset if self.extents else self.start, self.bound)
+        last = self.extents[-1].next_offset if self.extents else self.start
+        return last if self.bound is None else max(self.start, self.bound)
+
+    def up_to(self, bound: int) -> Backlog:
+        """What of it lies before an offset."""
+        return replace(self, bound=bound, extents=tuple(extent for extent in self.extents if extent.base_offset < bound))
 
     @property
     def records(self) -> int:
@@ -55,16 +64,49 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where an epoch ends: by backlog, the offset after its last record and the order key that is reached."""
+    """Where an epoch ends: by backlog, the offset after its last record, the order key that is reached and the partition's time."""
 
     ends: tuple[int, ...]
     reached: tuple[int, ...]
     records: int
+    times: tuple[int, ...] = ()
+
+
+def partition_times(timestamps: Timestamps, time: int, jump_ms: int | None = None) -> Timestamps:
+    """
+    The time of a partition at consecutive records of it, after records that reached `time`.
+
+    A record that is more than `jump_ms` ahead of that time does not move it; the first record of a partition always does.
+    """
+    if not len(timestamps):
+        return timestamps
+    running = np.maximum(np.maximum.accumulate(timestamps), time)
+    if jump_ms is None:
+        return running
+    before = np.concatenate([[timestamps[0] if time == NO_TIME else time], running[:-1]])
+    jumps = np.flatnonzero(running > before + jump_ms)
+    return running if not len(jumps) else _without_jumps(timestamps, running, int(jumps[0]), int(before[jumps[0]]), jump_ms)
+
+
+def _without_jumps(timestamps: Timestamps, running: Timestamps, first: int, time: int, jump_ms: int) -> Timestamps:
+    """The times of a partition, which is at `time` before the first record that jumps too far."""
+    result = running.copy()
+    # Whether a record moves the time depends on all records before it, so they are taken in turn; few frames have any that jump.
+    for place, timestamp in enumerate(timestamps[first:].tolist(), first):
+        if time < timestamp <= time + jump_ms:
+            time = timestamp
+        result[place] = time
+    return result
 
 
 def order_keys(timestamps: Timestamps, floor: int) -> Timestamps:
     """The order keys of consecutive records of one partition, after records that reached `floor`."""
-    return np.maximum(np.maximum.accumulate(timestamps), floor) if len(timestamps) else timestamps
+    return partition_times(timestamps, floor)
+
+
+def times_before(backlog: Backlog, records_of: Callable[[Extent, int], Records]) -> list[int]:
+    """The time of the partition before each frame of a backlog."""
+    return _Lane(backlog, records_of).times_before
 
 
 def cut(
@@ -87,12 +129,15 @@ def cut(
     available = sum(lane.total for lane in lanes)
     if available <= records_max:
         reached = tuple(lane.key_at(lane.total) for lane in lanes)
-        return Cut(tuple(lane.backlog.end for lane in lanes), reached, available)
+        return Cut(
+            tuple(lane.backlog.end for lane in lanes), reached, available, tuple(lane.time_at(lane.total) for lane in lanes)
+        )
     last_key = _smallest_key_reaching(lanes, records_max)
     taken = [lane.count_up_to(last_key) for lane in lanes] if is_between_keys else _taken(lanes, last_key, records_max)
     ends = tuple(lane.offset_after(count) for lane, count in zip(lanes, taken, strict=True))
     reached = tuple(lane.key_at(count) for lane, count in zip(lanes, taken, strict=True))
-    return Cut(ends, reached, sum(taken))
+    times = tuple(lane.time_at(count) for lane, count in zip(lanes, taken, strict=True))
+    return Cut(ends, reached, sum(taken), times)
 
 
 def _smallest_key_reaching(lanes: Sequence[_Lane], records: int) -> int:
@@ -125,8 +170,10 @@ class _Lane:
         self.backlog = backlog
         self._floor = backlog.floor_ms
         self._records_of = records_of
-        self._records: dict[int, Records] = {}
+        self._waiting: dict[int, Records] = {}
+        self._times: dict[int, Timestamps] = {}
         self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
+        self._ends = [min(extent.next_offset, backlog.end) for extent in backlog.extents]
         rows = (self._rows(frame) for frame in range(len(backlog.extents)))
         self._rows_before = np.array(list(accumulate(rows, initial=0)), np.int64)
 
@@ -135,18 +182,31 @@ class _Lane:
         return int(self._rows_before[-1])
 
     @cached_property
+    def _frame_times(self) -> list[int]:
+        """The time of the partition at the end of each frame; read from its rows if only some of them wait, or may jump too far."""
+        times, time = [], self.backlog.time_ms
+        for frame, extent in enumerate(self.backlog.extents):
+            if self._is_whole(frame) and not _may_jump(extent, time, self.backlog.jump_ms):
+                time = max(time, extent.max_timestamp)
+            elif len(rows := partition_times(self._records(frame)[0], time, self.backlog.jump_ms)):
+                self._times[frame], time = rows, int(rows[-1])
+            times.append(time)
+        return times
+
+    @property
+    def times_before(self) -> list[int]:
+        """The time of the partition before each frame."""
+        return [self.backlog.time_ms, *self._frame_times[:-1]][: len(self._frame_times)]
+
+    @cached_property
     def _frame_keys(self) -> Timestamps:
-        """The order key each frame ends with; of the first frame, possibly begun before `start`, read from its rows."""
-        if not self.backlog.extents:
-            return np.empty(0, np.int64)
-        largest = [extent.max_timestamp for extent in self.backlog.extents]
-        if self.backlog.start > self.backlog.extents[0].base_offset:
-            keys = self._read(0)[0]
-            largest[0] = int(keys[-1]) if len(keys) else self._floor
-        return order_keys(np.array(largest, np.int64), self._floor)
+        """The order key each frame ends with."""
+        return np.maximum(np.array(self._frame_times, np.int64), self._floor)
 
     @property
     def first_key_bound(self) -> int:
+        if self.backlog.jump_ms is not None and self.backlog.time_ms != NO_TIME:
+            return max(self._floor, self.backlog.time_ms)
         return max(self._floor, min(extent.min_timestamp for extent in self.backlog.extents))
 
     @property
@@ -158,7 +218,7 @@ class _Lane:
         whole = int(np.searchsorted(self._frame_keys, key, side="right"))
         count = int(self._rows_before[whole])
         if whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
-            count += int(np.searchsorted(self._read(whole)[0], key, side="right"))
+            count += int(np.searchsorted(self._keys_of(whole), key, side="right"))
         return count
 
     def offset_after(self, count: int) -> int:
@@ -169,31 +229,56 @@ class _Lane:
         within = int(count - self._rows_before[frame])
         if self.backlog.extents[frame].is_dense:
             return int(self._starts[frame]) + within
-        return int(self._read(frame)[1][within - 1]) + 1
+        return int(self._records(frame)[1][within - 1]) + 1
 
     def key_at(self, count: int) -> int:
         """The order key that the first `count` records reach."""
+        return max(self.time_at(count), self._floor)
+
+    def time_at(self, count: int) -> int:
+        """The time of the partition that the first `count` records reach."""
         if count == 0:
-            return self._floor
+            return self.backlog.time_ms
         frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1
         within = int(count - self._rows_before[frame])
         is_whole = count == self._rows_before[frame + 1]
-        return int(self._frame_keys[frame] if is_whole else self._read(frame)[0][within - 1])
+        return self._frame_times[frame] if is_whole else int(self._times_of(frame)[within - 1])
 
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
         before = int(self._frame_keys[frame - 1]) if frame else self._floor
+        if self.backlog.jump_ms is not None and self.times_before[frame] != NO_TIME:
+            return before <= key
         return max(before, self.backlog.extents[frame].min_timestamp) <= key
 
-    def _rows(self, frame: int) -> int:
-        extent, start = self.backlog.extents[frame], self._starts[frame]
-        if start == extent.base_offset or extent.is_dense:
-            return extent.rows - (start - extent.base_offset)
-        return len(self._read(frame)[1])
+    def _is_whole(self, frame: int) -> bool:
+        extent = self.backlog.extents[frame]
+        return self._starts[frame] == extent.base_offset and self._ends[frame] == extent.next_offset
 
-    def _read(self, frame: int) -> Records:
-        """Order keys and offsets of the records of a frame that wait."""
-        if frame not in self._records:
-            timestamps, offsets = self._records_of(self.backlog.extents[frame], self._starts[frame])
-            before = int(self._frame_keys[frame - 1]) if frame else self._floor
-            self._records[frame] = order_keys(timestamps, before), offsets
-        return self._records[frame]
+    def _rows(self, frame: int) -> int:
+        extent = self.backlog.extents[frame]
+        if self._is_whole(frame):
+            return extent.rows
+        return self._ends[frame] - self._starts[frame] if extent.is_dense else len(self._records(frame)[1])
+
+    def _records(self, frame: int) -> Records:
+        """Event times and offsets of the records of a frame that wait."""
+        if frame not in self._waiting:
+            times, offsets = self._records_of(self.backlog.extents[frame], self._starts[frame])
+            count = int(np.searchsorted(offsets, self._ends[frame]))
+            self._waiting[frame] = times[:count], offsets[:count]
+        return self._waiting[frame]
+
+    def _times_of(self, frame: int) -> Timestamps:
+        """The time of the partition at each record of a frame that waits."""
+        if frame not in self._times:
+            self._times[frame] = partition_times(self._records(frame)[0], self.times_before[frame], self.backlog.jump_ms)
+        return self._times[frame]
+
+    def _keys_of(self, frame: int) -> Timestamps:
+        """Order keys of the records of a frame that wait."""
+        return np.maximum(self._times_of(frame), self._floor)
+
+
+def _may_jump(extent: Extent, time: int, jump_ms: int | None) -> bool:
+    """Whether a record of a frame may be further ahead of the partition's time than jumps go, which is `time` before the frame."""
+    return jump_ms is not None and extent.max_timestamp > (extent.min_timestamp if time == NO_TIME else time) + jump_ms

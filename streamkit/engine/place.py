@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
-from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
+from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 
 Numbers = npt.NDArray[np.int64]
 OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
@@ -38,8 +38,8 @@ def has_place(batch: pa.RecordBatch) -> bool:
 
 
 def place_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns that make up the place of each row."""
-    return {name: batch[name] for name in (*ORDER_COLUMNS, PATH, DUE) if name in batch.schema.names}
+    """The columns that make up the place of each row, and the headers of the record there."""
+    return {name: batch[name] for name in (*ORDER_COLUMNS, PATH, DUE, HEADERS) if name in batch.schema.names}
 
 
 def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa.Array]:

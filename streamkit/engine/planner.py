@@ -7,7 +7,7 @@ what readers and kernels need. Between epochs it keeps nothing but caches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,9 @@ import pyarrow as pa
 from streamkit.clock import Clock
 from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
-from streamkit.engine.order import Backlog, Records, cut
+from streamkit.engine.order import Backlog, Records, cut, times_before
 from streamkit.engine.stream_time import (
+    BOOTSTRAP,
     CLOCK_SEEN,
     NO_TIME,
     Times,
@@ -27,7 +28,9 @@ from streamkit.engine.stream_time import (
     closed_by_idleness,
     committed_times,
     of_arrival,
+    of_bootstrap,
     of_input,
+    of_partition,
     of_store,
     of_windows,
 )
@@ -102,9 +105,12 @@ class Planner:
         idle = self._closed_by_idleness(before, backlogs) if until is None else {}
         if not any(backlog.extents for backlog in backlogs):
             return self._tick_end(before, idle)
+        bounds = self._bootstrap_bounds(before, backlogs)
+        backlogs = self._first_backlogs(backlogs, bounds)
         taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
         positions = self._moved(before.positions, backlogs, taken.ends)
-        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs)}
+        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
+        times |= self._partition_times(backlogs, taken.times)
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
@@ -167,6 +173,27 @@ class Planner:
         now = self._now_ms(before)
         return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
 
+    def _bootstrap_bounds(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """Up to where tables are read before all streams, by partition: where they ended in the first epoch that asked for it."""
+        found: dict[str, int] = {}
+        for backlog in backlogs:
+            topic_id = self.topic_ids[backlog.input]
+            is_fixed = of_bootstrap(topic_id, 0) in before.times
+            if self.program.inputs[backlog.input].bootstrap and not is_fixed:
+                found[of_bootstrap(topic_id, backlog.partition)] = backlog.end
+        return {**{name: time for name, time in before.times.items() if name.startswith(BOOTSTRAP)}, **found}
+
+    def _first_backlogs(self, backlogs: list[Backlog], bounds: Times) -> list[Backlog]:
+        """What of the tables is read before all streams, as long as some of it waits; then everything."""
+        names = [of_bootstrap(self.topic_ids[backlog.input], backlog.partition) for backlog in backlogs]
+        inputs = self.program.inputs
+        first = [
+            backlog.up_to(bounds[name])
+            for name, backlog in zip(names, backlogs, strict=True)
+            if inputs[backlog.input].bootstrap and backlog.start < bounds.get(name, backlog.start)
+        ]
+        return first if any(backlog.extents for backlog in first) else backlogs
+
     def _reads_a_topic_twice(self) -> bool:
         """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""
         ids = [self.topic_ids[number] for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
@@ -220,7 +247,29 @@ class Planner:
     def _backlogs(self, before: EpochEnd, until: Offsets | None, found: ManifestSlice) -> list[Backlog]:
         places = self._places(self._numbers(*STREAM_KINDS), before.positions, found)
         backlogs = [self._backlog(place, *part, until) for place, part in sorted(places.items())]
-        return [replace(one, floor_ms=before.times.get(of_input(self.topic_ids[one.input]), NO_TIME)) for one in backlogs]
+        return [self._with_times(one, before) for one in backlogs]
+
+    def _with_times(self, backlog: Backlog, before: EpochEnd) -> Backlog:
+        """
+        A backlog with the times that were reached before it.
+
+        The time of a partition that was read before jumps were bounded is that of its input.
+        """
+        topic_id, jump_ms = self.topic_ids[backlog.input], self.program.inputs[backlog.input].jump_ms
+        floor = before.times.get(of_input(topic_id), NO_TIME)
+        if jump_ms is None:
+            return replace(backlog, floor_ms=floor)
+        known = floor if backlog.partition in before.positions.get(topic_id, {}) else NO_TIME
+        time = before.times.get(of_partition(topic_id, backlog.partition), known)
+        return replace(backlog, floor_ms=floor, time_ms=time, jump_ms=jump_ms)
+
+    def _partition_times(self, backlogs: Sequence[Backlog], times: Sequence[int]) -> Times:
+        """The times that partitions have reached, of inputs whose jumps are bounded."""
+        return {
+            of_partition(self.topic_ids[backlog.input], backlog.partition): time
+            for backlog, time in zip(backlogs, times, strict=True)
+            if backlog.jump_ms is not None
+        }
 
     def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
         number, partition = place
@@ -278,7 +327,7 @@ class Planner:
             topic_id = self.topic_ids[backlog.input]
             stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
             topic = self.program.inputs[backlog.input].topic
-            slices += _frame_slices(backlog, topic, stop)
+            slices += _frame_slices(backlog, topic, stop, self._records)
         return slices
 
     def _changes(self, epoch: int) -> Changes:
@@ -309,14 +358,16 @@ class Planner:
         return {number: tuple(extents) for number, extents in found.items()}
 
 
-def _frame_slices(backlog: Backlog, topic: str, stop: int) -> list[Slice]:
+def _frame_slices(backlog: Backlog, topic: str, stop: int, records_of: Callable[[Extent, int], Records]) -> list[Slice]:
     """One slice per frame; frames know their largest event time, so each slice knows the order key before it."""
     slices, floor = [], backlog.floor_ms
-    for extent in backlog.extents:
+    times = [NO_TIME] * len(backlog.extents) if backlog.jump_ms is None else times_before(backlog, records_of)
+    for extent, time in zip(backlog.extents, times, strict=True):
         start, end = max(backlog.start, extent.base_offset), min(stop, extent.next_offset)
         if start < end:
-            slices.append(Slice(backlog.input, topic, backlog.partition, start, end, floor, (extent,)))
-        floor = max(floor, extent.max_timestamp)
+            slices.append(Slice(backlog.input, topic, backlog.partition, start, end, max(floor, time), (extent,), time))
+        if backlog.jump_ms is None:
+            floor = max(floor, extent.max_timestamp)
     return slices
 
 

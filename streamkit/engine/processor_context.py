@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from streamkit.engine.processor_call import Call, RefusedCallError
 from streamkit.engine.processor_stores import Moment, ProcessorStore, milliseconds
 from streamkit.plan.processing import Schedule
 
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
 
 class RecordMetadata(NamedTuple):
-    """Where a record comes from."""
+    """Where a record comes from: the topic, the partition of it, and the offset there."""
 
     topic: str
     partition: int
@@ -23,25 +25,29 @@ class RecordMetadata(NamedTuple):
 class Forwarding(Protocol):
     """Where rows go that a processor forwards."""
 
-    def __call__(self, row: Any, timestamp: int | None, to: str | None) -> None: ...
+    def __call__(self, row: Any, timestamp: int | None, headers: Headers | None, to: str | None) -> None: ...
 
 
 class Record:
     """
-    A record, while `process` has it: afterwards it cannot be read.
+    A record that a processor is given, while `process` has it: afterwards it cannot be read.
 
     `key` and `value` are dicts of columns; a tombstone's value is None. `row` has all columns. `timestamp` is in ms since 1970 UTC.
+    `headers` are pairs of a name and bytes, or None.
     """
 
-    __slots__ = ("_call", "_is_deleted", "_key_names", "_row", "_timestamp", "_turn")
+    __slots__ = ("_call", "_headers", "_is_deleted", "_key_names", "_row", "_timestamp", "_turn")
 
-    def __init__(self, call: Call, row: dict[str, Any], key_names: tuple[str, ...], timestamp: int, is_deleted: bool) -> None:
+    def __init__(
+        self, call: Call, row: dict[str, Any], key_names: tuple[str, ...], timestamp: int, is_deleted: bool, headers: Headers = ()
+    ) -> None:
         self._call = call
         self._turn = call.turn
         self._row = row
         self._key_names = key_names
         self._timestamp = timestamp
         self._is_deleted = is_deleted
+        self._headers = headers
 
     def __repr__(self) -> str:
         return f"Record({self._row}, timestamp={self._timestamp}, deleted={self._is_deleted})"
@@ -86,9 +92,13 @@ class Record:
         return self._is_deleted
 
     @property
-    def headers(self) -> Any:
-        """Refuse: headers stay in the topic that they were sent to."""
-        raise RefusedCallError("headers of records do not travel through an application yet; expected them in columns")
+    def headers(self) -> Headers:
+        """Its headers, in their order: pairs of a name, which may occur more than once, and bytes or None; empty if it has none."""
+        return self._headers
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the last header of this name; None if there is none."""
+        return next((value for key, value in reversed(self._headers) if key == name), None)
 
 
 @dataclass
@@ -125,20 +135,26 @@ class ProcessorContext:
         self._scheduled = scheduled
         self._metadata = metadata
 
-    def forward(self, row: Any, timestamp: Moment | None = None, headers: Any = None, to: str | None = None) -> None:
+    def forward(
+        self,
+        row: Any,
+        timestamp: Moment | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] | None = None,
+        to: str | None = None,
+    ) -> None:
         """
         Hand on a row, as a dict of the declared columns, to all children, or to the one named `to`.
 
         Key columns that are not declared are the record's. None, or a dict with `_deleted` true, is a tombstone. `timestamp` is the
-        record's unless it is given; in a call that was scheduled it is the time of the call. With by="batch" the row is a
-        pyarrow.RecordBatch, in which `_row` says which row of the batch each one comes from.
+        record's unless it is given; in a call that was scheduled it is the time of the call. So are `headers`, a dict or pairs of a name
+        and bytes; in a call that was scheduled there are none. With by="batch" the row is a pyarrow.RecordBatch, in which `_row` says which
+        row of the batch each one comes from; `_timestamp` and `_headers` are columns of it.
         """
         self._call.check("the context")
         if self._call.what in ("init", "close"):
             raise RefusedCallError("forward(); expected it in process() or in what schedule() calls")
-        if headers is not None:
-            raise RefusedCallError("forward(headers=…): headers do not travel through an application yet; expected columns")
-        self._forwarding(row, None if timestamp is None else milliseconds(timestamp), to)
+        given = None if headers is None else checked_headers(headers)
+        self._forwarding(row, None if timestamp is None else milliseconds(timestamp), given, to)
 
     def store(self, name: str) -> Any:
         """The store of this name, as far as it belongs to the key group."""
@@ -192,3 +208,15 @@ class ProcessorContext:
     def task(self) -> int:
         """The number of the key group."""
         return self._call.group
+
+
+def checked_headers(headers: Any) -> Headers:
+    """Headers as pairs; RefusedCallError unless each is a text with bytes or None."""
+    pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
+    try:
+        found = tuple((one["key"], one["value"]) if isinstance(one, dict) else tuple(one) for one in pairs)
+    except (TypeError, KeyError):
+        found = ((),)
+    if not all(len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bytes | None) for one in found):
+        raise RefusedCallError(f"found headers={headers!r}; expected a dict, or pairs, of a name and bytes or None")
+    return cast(Headers, found)

@@ -20,13 +20,13 @@ from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan, Slice, Split
 from streamkit.engine.exchange import Packed, control, fingerprint
 from streamkit.engine.kernels import Rows, kernel_of, run_operator
-from streamkit.engine.order import order_keys
+from streamkit.engine.order import partition_times
 from streamkit.engine.report import SplitReport
 from streamkit.engine.rows import concatenate, constant, rows_of
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
-from streamkit.names import DELETED, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 
@@ -110,8 +110,8 @@ def _slice_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
     columns = _columns_read(program, piece.input)
-    is_table = program.inputs[piece.input].kind == "table"
-    floor = piece.floor_ms
+    source = program.inputs[piece.input]
+    is_table, time = source.kind == "table", piece.time_ms
     for extent in piece.extents:
         batch, offsets = read_rows(
             context.storage, extent, piece.start, piece.end, [*columns, TIMESTAMP, DELETED], program.inputs[piece.input]
@@ -120,15 +120,19 @@ def _slice_batches(
             continue
         context.records += batch.num_rows
         timestamps = batch[TIMESTAMP].view(pa.int64())
-        keys = order_keys(timestamps.to_numpy(), floor)
-        floor = int(keys[-1])
+        times = partition_times(timestamps.to_numpy(), time, source.jump_ms)
+        time, keys = int(times[-1]), np.maximum(times, piece.floor_ms)
+        if source.jump_ms is not None:
+            context.count("ahead", source.topic, int(np.count_nonzero(timestamps.to_numpy() > times)))
         advances.take(piece, keys, offsets, context)
         record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
         if placed:
             record |= _origin(piece, offsets)
         if is_table or batch[DELETED].true_count:
             record[DELETED] = batch[DELETED]
-        yield rows_of({**{name: batch[name] for name in columns}, **record})
+        if HEADERS in columns and batch[HEADERS].null_count < batch.num_rows:
+            record[HEADERS] = batch[HEADERS]
+        yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
 
 
 def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
@@ -141,10 +145,11 @@ def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]
 
 
 def _columns_read(program: Program, number: int) -> tuple[str, ...]:
-    """The columns that the operators read of an input; several may read one."""
+    """The columns that the operators read of an input, and headers if one reads them; several may read one."""
     sources = [operator for operator in program.operators_of(0) if operator.input_read == number]
     wanted = {name for source in sources for name in source.columns}  # type: ignore[attr-defined]
-    return tuple(name for name in program.inputs[number].schema.names if name in wanted)
+    headers = [HEADERS] if any(source.headers for source in sources) else []  # type: ignore[attr-defined]
+    return (*(name for name in program.inputs[number].schema.names if name in wanted), *headers)
 
 
 def needs_place(program: Program, number: int) -> bool:

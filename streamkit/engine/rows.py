@@ -3,7 +3,7 @@ Rows as the operators see them: Arrow batches whose own columns come with record
 
 `_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset` if an operator downstream needs the order (see
 `streamkit.engine.place`); `_deleted` on rows of a table, and on those of a stream if one of them is a tombstone, whose value
-columns are null; `_key_group` behind an exchange.
+columns are null; `_headers` if an output or a processor behind can see them, and a record has any; `_key_group` behind an exchange.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.place import no_paths
+from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import (
     CHANGE,
     DELETED,
     DUE,
+    HEADERS,
     INPUT,
     INSTRUCTION,
     KEY_GROUP,
@@ -49,7 +51,7 @@ RECORD_FIELDS = {
 }
 
 
-OPTIONAL = (PATH, DUE, DELETED)
+OPTIONAL = (PATH, DUE, DELETED, HEADERS)
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -63,7 +65,7 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    """The batches with the same columns in one order: a path, due moment or deletion mark that only some have is filled in."""
+    """The batches with the same columns in one order: a path, due moment, deletion mark or headers that only some have are filled in."""
     optional = [name for name in OPTIONAL if any(name in batch.schema.names for batch in batches)]
     filled = [with_columns(batch, {name: _filled(batch, name) for name in optional}) for batch in batches]
     names = filled[0].schema.names
@@ -75,6 +77,8 @@ def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
         return batch[name]
     if name == PATH:
         return no_paths(batch.num_rows)
+    if name == HEADERS:
+        return pa.nulls(batch.num_rows, HEADERS_TYPE)
     return batch[ORDER] if name == DUE else constant(0, batch.num_rows, pa.int8()).cast(pa.bool_())
 
 

@@ -18,6 +18,7 @@ Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
 METRIC = "stream_times"  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
+BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables are read before all streams
 NO_TIME = -(2**63)  # before every event time
 
 
@@ -39,6 +40,16 @@ def clock_start(operator_id: str) -> str:
 def of_arrival(topic_id: int) -> str:
     """The name under which it is kept when, by the clock, an epoch last took records of a topic."""
     return f"arrival/{topic_id}"
+
+
+def of_bootstrap(topic_id: int, partition: int) -> str:
+    """The name under which it is kept up to which offset a partition of a table is read before all streams."""
+    return f"{BOOTSTRAP}{topic_id}/{partition}"
+
+
+def of_partition(topic_id: int, partition: int) -> str:
+    """The name under which the time of a partition is kept, the largest event time in it, if jumps of stream time are bounded."""
+    return f"partition/{topic_id}/{partition}"
 
 
 def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from streamkit.errors import TopicNotFoundError, TopologyError
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.node import STREAM, TABLE, Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
 from streamkit.plan.tree import walk
@@ -65,13 +65,9 @@ def _input(source: SourceNode, topics: Topics | None) -> Input:
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
             source.at,
         )
-    if getattr(source, "bootstrap", False):
-        raise TopologyError(
-            f"table({source.topic!r}, bootstrap=True) is not supported yet; expected rows with event times before those of the "
-            "streams, and no bootstrap: the canonical order then reads them first",
-            source.at,
-        )
-    return Input(source.topic, source.relation, schema, key)
+    return Input(
+        source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None)
+    )
 
 
 def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
@@ -111,9 +107,22 @@ def _types(schema: Schema) -> list[tuple[str, str]]:
 def _check_agree(inputs: dict[SourceNode, Input]) -> None:
     """Without a log one topic may be declared twice; both must say the same, and one table reads it one way."""
     seen: dict[tuple[str, str], tuple[SourceNode, Input]] = {}
+    streams = {(one.topic, one.kind) for one in inputs.values() if one.kind == STREAM}
     for source, found in inputs.items():
         first, known = seen.setdefault((found.topic, found.kind), (source, found))
         if known != found:
             raise TopologyError(
                 f"the topic {found.topic!r} is read in two different ways, the first at {first.at}; expected one", source.at
+            )
+        if found.jump_ms is not None and any(one.topic == found.topic and one.kind == TABLE for one in inputs.values()):
+            raise TopologyError(
+                f"stream({found.topic!r}, max_jump=…) bounds jumps of the topic's stream time, and the topic is read as a table, too, which "
+                "does not; expected no max_jump, or another topic",
+                source.at,
+            )
+        if found.bootstrap and (found.topic, STREAM) in streams:
+            raise TopologyError(
+                f"table({found.topic!r}, bootstrap=True) is read before all streams, and the topic is read as a stream, too, which goes side "
+                "by side with the table; expected no bootstrap, or another topic",
+                source.at,
             )

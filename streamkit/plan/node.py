@@ -144,6 +144,11 @@ class Node:
         """The sources that move the step's stream time: their records are or cause its rows. Tables that are looked up do not."""
         return frozenset().union(*(child.feeding for child in self.children))
 
+    @cached_property
+    def may_lead(self) -> bool:
+        """Whether rows of the step may be newer than stream time: a processor says so, or its input bounds jumps of stream time."""
+        return any(child.may_lead for child in self.children)
+
     def text(self) -> str:
         """What the step does, in one line."""
         return self.kind.replace("_", " ")

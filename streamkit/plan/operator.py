@@ -152,6 +152,10 @@ class Operator:
         """The columns it reads from its input number `place`, given those that are read from its own rows."""
         return needed
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        """Whether the headers of the records of its input number `place` are needed, given whether those of its own rows are."""
+        return are_needed
+
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         """Its step without the columns that nobody reads; `rows` is the schema of its first input, already narrowed."""
         return step

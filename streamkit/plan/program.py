@@ -27,13 +27,19 @@ PROGRAM_FORMAT = 2
 
 @dataclass(frozen=True)
 class Input:
-    """A topic that is read; its position in `Program.inputs` is its place in the canonical order."""
+    """
+    A topic that is read; its position in `Program.inputs` is its place in the canonical order.
+
+    With `bootstrap` it is read up to its end of the first start before all streams. A record that is more than `jump_ms` ahead of its
+    partition's time does not move stream time.
+    """
 
     topic: str
     kind: str  # stream, table or global_table
     schema: Schema
     key: tuple[str, ...]
     bootstrap: bool = False
+    jump_ms: int | None = None
 
     @property
     def name(self) -> str:

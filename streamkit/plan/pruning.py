@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamkit.names import HEADERS
 from streamkit.plan.operator import Names
 from streamkit.plan.operators.project import Project
 from streamkit.plan.steps import Plan, Step, column_of, with_operator
@@ -14,6 +15,7 @@ def prune_columns(plan: Plan) -> Plan:
     """
     Keep in every step only the columns that later steps read, and drop the others by a projection before a `Send`.
 
+    Headers of records are such a column, too: they are read and moved only if an output or a processor behind can see them.
     A store keeps all columns of its table: what it holds must not depend on who reads it today.
     """
     needed = _needed(plan)
@@ -31,7 +33,9 @@ def _needed(plan: Plan) -> dict[str, Names]:
     needed: dict[str, Names] = {step.id: frozenset() for step in plan.steps}
     for step in reversed(plan.steps):
         for place, name in enumerate(step.sources):
-            needed[name] |= step.operator.reads(place, needed[step.id], plan.step(name).schema)
+            needed[name] |= step.operator.reads(place, needed[step.id] - {HEADERS}, plan.step(name).schema)
+            if step.operator.needs_headers(place, HEADERS in needed[step.id]):
+                needed[name] |= {HEADERS}
     return needed
 
 

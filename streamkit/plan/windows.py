@@ -85,9 +85,9 @@ class TimeWindow:
         """How long the store keeps a window, from its start."""
         return self.retention_ms
 
-    def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
+    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
         """How an operator applies them."""
-        return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store, self.close_after_idle_ms)
+        return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; less if a wider window covers these."""
@@ -166,9 +166,9 @@ class SessionWindow:
         """How long the store keeps a window, from its end: until its result has come, at least."""
         return max(self.retention_ms, self.gap_ms + self.grace_ms + 1)
 
-    def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
+    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
         """How an operator applies them: by its last record each may be extended for the gap, and closes a millisecond later, plus grace."""
-        return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms)
+        return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; it has the time of the session's last record."""
@@ -214,9 +214,9 @@ class SlidingWindow:
         """How long the store keeps a window, from its start: as long as a record in time can still meet it, at least."""
         return max(self.retention_ms, 2 * self.difference_ms + self.grace_ms + 2)
 
-    def windowing(self, streams: tuple[int, ...], store: str) -> Windowing:
+    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
         """How an operator applies them: the last moment is part of a window."""
-        return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms)
+        return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; all records may be at the window's start."""
@@ -234,7 +234,8 @@ class Windowing:
     """
     How an operator puts rows into windows; its stream time is that of the inputs `streams`.
 
-    It never falls below what it was for `store`, the store of the windows, whatever inputs feed it after a restart.
+    It never falls below what it was for `store`, the store of the windows, whatever inputs feed it after a restart. `may_lead`
+    says that rows may be newer than stream time, so that windows may be stored that begin after it.
     """
 
     size_ms: int
@@ -243,6 +244,7 @@ class Windowing:
     streams: tuple[int, ...]
     store: str
     close_after_idle_ms: int | None = None
+    may_lead: bool = False
 
     @property
     def per_record(self) -> int:

@@ -47,7 +47,9 @@ def backlog_of(number: int, partition: Frames, start: int, floors: list[int]) ->
     return Backlog(input_of(number), number % 2, start, waiting, floor_ms=floors[input_of(number)])
 
 
-def cut_of(partitions: list[Frames], starts: list[int], floors: list[int], limit: int) -> tuple[Cut, set[tuple[int, int]]]:
+def cut_of(
+    partitions: list[Frames], starts: list[int], floors: list[int], limit: int, bounds: list[int] | None = None
+) -> tuple[Cut, set[tuple[int, int]]]:
     read: set[tuple[int, int]] = set()
 
     def records_of(extent: Extent, start: int) -> Records:
@@ -57,6 +59,8 @@ def cut_of(partitions: list[Frames], starts: list[int], floors: list[int], limit
 
     lanes = enumerate(zip(partitions, starts, strict=True))
     backlogs = [backlog_of(number, partition, start, floors) for number, (partition, start) in lanes]
+    if bounds is not None:
+        backlogs = [backlog.up_to(bound) for backlog, bound in zip(backlogs, bounds, strict=True)]
     return cut(backlogs, limit, records_of), read
 
 
@@ -101,6 +105,23 @@ def _by_epochs(partitions: list[Frames], limit: int) -> list[tuple[int, int, int
         waiting = in_order(partitions, starts, floors)
         processed += [row for row in waiting if row[2] < found.ends[row[1]]]
         starts, floors = list(found.ends), moved_floors(floors, found.reached)
+
+
+@given(st.lists(st.tuples(frames, st.integers(0, 30)), min_size=1, max_size=3), st.integers(1, 9))
+def test_a_backlog_may_end_within_a_frame(bounded: list[tuple[Frames, int]], limit: int) -> None:
+    """What lies behind a bound is not there: the same records are taken as if the frames ended with it, in epochs of any size."""
+    partitions, bounds = [partition for partition, _ in bounded], [bound for _, bound in bounded]
+    cut_off = [[time for frame in partition for time in frame][:bound] for partition, bound in bounded]
+    starts, floors, taken = [0] * len(partitions), floors_of(len(partitions)), 0
+    while True:
+        found, _ = cut_of(partitions, starts, floors, limit, bounds)
+        expected, _ = cut_of([[times] if times else [] for times in cut_off], starts, floors, limit)
+        assert (found.reached, found.records) == (expected.reached, expected.records)
+        if not found.records:
+            break
+        assert all(own <= end <= bound for own, end, bound in zip(expected.ends, found.ends, bounds, strict=True))
+        starts, floors, taken = list(expected.ends), moved_floors(floors, found.reached), taken + found.records
+    assert taken == sum(map(len, cut_off))
 
 
 holes = st.lists(st.lists(st.tuples(st.integers(0, 50), st.booleans()), min_size=1, max_size=6), max_size=5)

@@ -130,9 +130,13 @@ def _update(operator: Aggregate, groups: Groups, context: Context) -> Updated:
 
 
 def _stored(operator: Aggregate, keys: pa.BinaryArray, groups: Groups, context: Context) -> pa.BinaryArray:
-    """The stored state of these groups; windows that begin after the committed stream time have none, and are not looked up."""
+    """
+    The stored state of these groups.
+
+    Windows that begin after the committed stream time have none, and are not looked up, unless rows may be newer than stream time.
+    """
     state, known = context.committed_state(), np.ones(len(keys), bool)
-    if operator.window is not None and groups.windows is not None:
+    if operator.window is not None and groups.windows is not None and not operator.window.may_lead:
         known = groups.windows <= context.stream_time(operator.window)[0]
     if known.all():
         return state.get(keys)
@@ -332,7 +336,7 @@ def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
 
 def _check_not_ahead(operator: Aggregate, groups: Groups, context: Context) -> None:
     """No group's window begins after the epoch's stream time: `_stored` relies on it."""
-    if operator.window is not None and groups.windows is not None:
+    if operator.window is not None and groups.windows is not None and not operator.window.may_lead:
         now = context.stream_time(operator.window)[1]
         assert (groups.windows <= now).all(), "a window began after the stream time of its epoch"
 

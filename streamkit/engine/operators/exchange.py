@@ -8,7 +8,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.kernels import EVERYTHING, Rows, kernel
 from streamkit.engine.rows import without_null_keys
-from streamkit.names import KEY_GROUP
+from streamkit.names import HEADERS, KEY_GROUP
 from streamkit.plan.operators.exchange import Receive, Send
 
 
@@ -22,8 +22,9 @@ def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
         batch, dropped = without_null_keys(batch, operator.key)
         context.count("null_key", operator.id, dropped)
     groups = groups_of(batch, operator.key, application.key_groups)
-    if KEY_GROUP in batch.schema.names:
-        batch = batch.drop_columns([KEY_GROUP])
+    unwanted = [name for name in (KEY_GROUP, *(() if operator.headers else (HEADERS,))) if name in batch.schema.names]
+    if unwanted:
+        batch = batch.drop_columns(unwanted)
     context.sent.extend(pack(batch, operator.edge, groups, application.tasks, application.key_groups, context.origin))
 
 

@@ -22,7 +22,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
 from streamkit.engine.processor_call import Call, RefusedCallError, failure
-from streamkit.engine.processor_context import ProcessorContext, Record, RecordMetadata, Scheduled
+from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
 from streamkit.engine.rows import RECORD_FIELDS, concatenate, deletions_of, numbers, own_columns, plain, rows_of
 from streamkit.engine.store_overlay import StoreOverlay
@@ -30,11 +30,13 @@ from streamkit.engine.stream_time import CLOCK_SEEN, NO_TIME, clock_start
 from streamkit.errors import EvaluationError
 from streamkit.expressions.exact_values import UNFIT, exactly
 from streamkit.expressions.python_functions import calls_twice, function_of
+from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.python_values import python_values
 from streamkit.names import (
     DELETED,
     DUE,
+    HEADERS,
     INPUT,
     KEY_GROUP,
     OFFSET,
@@ -72,7 +74,7 @@ class Epoch:
     What a task knows of an epoch before processors run.
 
     `rows` are in canonical order. `places` has the record columns of the rows, then those of the moments at which something is
-    scheduled. `values`, `times`, `orders`, `deleted`, `origins` and `paths` are the columns of the rows as Python values. `ends`
+    scheduled. `values`, `times`, `orders`, `deleted`, `headers`, `origins` and `paths` are the columns of the rows as Python values. `ends`
     has, for each moment, the rank of its place among `ranks`, those of the rows.
     """
 
@@ -86,6 +88,7 @@ class Epoch:
     times: list[int]
     orders: list[int]
     deleted: list[bool]
+    headers: list[Headers] | None
     origins: list[tuple[int, int, int]]
     paths: list[bytes] | None
     moments: tuple[Moment, ...]
@@ -103,6 +106,7 @@ class Forwarded:
     groups: list[int] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
     deleted: list[bool] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
     children: list[str | None] = field(default_factory=list)
     values: list[tuple[Any, ...]] = field(default_factory=list)
     is_given: list[bool] = field(default_factory=list)
@@ -149,6 +153,7 @@ def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) ->
         batch[TIMESTAMP].to_pylist(),
         np.maximum(numbers(batch, ORDER), before).tolist(),
         deletions_of(batch).tolist(),
+        _headers_of(batch),
         list(zip(*(batch[name].to_pylist() for name in (INPUT, PARTITION, OFFSET)), strict=True)),
         batch[PATH].to_pylist() if PATH in batch.schema.names else None,
         moments,
@@ -156,6 +161,13 @@ def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) ->
         ends,
         before,
     )
+
+
+def _headers_of(batch: pa.RecordBatch) -> list[Headers] | None:
+    """The headers of each row, as pairs of a name and bytes; None if no row has any."""
+    if HEADERS not in batch.schema.names:
+        return None
+    return [tuple((one["key"], one["value"]) for one in headers or ()) for headers in batch[HEADERS].to_pylist()]
 
 
 def _no_rows(operator: Process) -> pa.RecordBatch:
@@ -339,7 +351,9 @@ class _GroupRun:
             self._key_values = {name: values[name] for name in self._operator.input_key}
             self._begin_object()
             self._call.turn += 1
-            record = Record(self._call, values, self._operator.input_key, epoch.times[row], epoch.deleted[row])
+            record = Record(
+                self._call, values, self._operator.input_key, epoch.times[row], epoch.deleted[row], self._headers(row)
+            )
             self._called("process", row, record)
             self._end_turn()
 
@@ -353,9 +367,12 @@ class _GroupRun:
         names = list(epoch.values)
         columns = [plain(epoch.rows[name]).take(pa.array(rows)) for name in names]
         columns += [epoch.rows[TIMESTAMP].take(pa.array(rows)), pa.array(deletions_of(epoch.rows)[rows])]
+        names += [TIMESTAMP, DELETED]
+        if HEADERS in epoch.rows.schema.names:
+            names, columns = [*names, HEADERS], [*columns, epoch.rows[HEADERS].take(pa.array(rows))]
         self._begin_object()
         self._call.turn += 1
-        self._called("process", None, pa.RecordBatch.from_arrays(columns, names=[*names, TIMESTAMP, DELETED]))
+        self._called("process", None, pa.RecordBatch.from_arrays(columns, names=names))
         self._chosen = None
         self._end_turn()
 
@@ -452,6 +469,10 @@ class _GroupRun:
         self._run.counts.update(self._call.counts)
         self._call.counts.clear()
 
+    def _headers(self, row: int | None) -> Headers:
+        """The headers of a record; those of a call that was scheduled, and of a record without, are none."""
+        return () if row is None or self._epoch.headers is None else self._epoch.headers[row]
+
     def _row(self, row: int | None) -> pa.RecordBatch:
         """The row that an error is about; without rows if there is none."""
         rows = self._epoch.rows
@@ -467,7 +488,7 @@ class _GroupRun:
 
     # Forwarding
 
-    def _forward(self, row: Any, timestamp: int | None, to: str | None) -> None:
+    def _forward(self, row: Any, timestamp: int | None, headers: Headers | None, to: str | None) -> None:
         if not self._operator.columns.names or self._is_silent():
             raise RefusedCallError("forward(), and no schema was declared; expected schema='…' where the processor is given")
         if to is not None and to not in self._operator.children:
@@ -481,16 +502,24 @@ class _GroupRun:
             raise RefusedCallError(f"found {row!r}; with by='batch', process() forwards a pyarrow.RecordBatch")
         else:
             is_deleted, values, is_given = self._values(row)
-            self._add(
-                self._parent, self._path, self._call.time if timestamp is None else timestamp, is_deleted, to, values, is_given
-            )
+            time = self._call.time if timestamp is None else timestamp
+            own = self._headers(self._call.origin) if headers is None else headers
+            self._add(self._parent, self._path, time, is_deleted, own, to, values, is_given)
 
     def _is_silent(self) -> bool:
         """Whether no columns were declared."""
         return self._operator.call.type == "void"
 
     def _add(
-        self, parent: int, path: bytes, time: int, is_deleted: bool, to: str | None, values: tuple[Any, ...], is_given: bool
+        self,
+        parent: int,
+        path: bytes,
+        time: int,
+        is_deleted: bool,
+        headers: Headers,
+        to: str | None,
+        values: tuple[Any, ...],
+        is_given: bool,
     ) -> None:
         found = self._run.forwarded
         index = self._indices.get(parent, 0)
@@ -500,6 +529,7 @@ class _GroupRun:
         found.groups.append(self._call.group)
         found.times.append(time)
         found.deleted.append(is_deleted)
+        found.headers.append(headers)
         found.children.append(to)
         found.values.append(values)
         found.is_given.append(is_given)
@@ -572,15 +602,17 @@ class _GroupRun:
                 f"forward() was given {given.num_rows} rows of a batch of {len(self._chosen)}; expected as many, or a column {ROW_NUMBER} "
                 "with the number of the row that each one comes from"
             )
-        dicts = given.drop_columns([one for one in (ROW_NUMBER, TIMESTAMP) if one in names]).to_pylist()
+        dicts = given.drop_columns([one for one in (ROW_NUMBER, TIMESTAMP, HEADERS) if one in names]).to_pylist()
         own_times = given[TIMESTAMP].to_pylist() if TIMESTAMP in names else [None] * given.num_rows
-        for number, row, own_time in zip(numbered, dicts, own_times, strict=True):
+        own_headers = given[HEADERS].to_pylist() if HEADERS in names else [None] * given.num_rows
+        for number, row, own_time, headers in zip(numbered, dicts, own_times, own_headers, strict=True):
             parent = int(self._chosen[number])
             self._key_values = {name: self._epoch.values[name][parent] for name in self._operator.input_key}
             path = self._path_of(parent)
             is_deleted, values, is_given = self._values(row)
             time = self._epoch.times[parent] if own_time is None else milliseconds(own_time)
-            self._add(parent, path, time, is_deleted, to, values, is_given)
+            own = self._headers(parent) if headers is None else checked_headers(headers)
+            self._add(parent, path, time, is_deleted, own, to, values, is_given)
         self._key_values = {}
 
 
@@ -602,6 +634,10 @@ def _outputs(epoch: Epoch, found: Forwarded) -> Mapping[str, Rows]:
     }
     if any(found.deleted):
         record[DELETED] = pa.array(found.deleted)
+    if any(found.headers):
+        record[HEADERS] = pa.array(
+            [[{"key": key, "value": value} for key, value in one] or None for one in found.headers], HEADERS_TYPE
+        )
     rows = rows_of({**columns, **record})
     _check_groups(epoch, rows, np.array(found.is_given))
     if not operator.children:
@@ -647,5 +683,6 @@ def _facts(run: _Run) -> str:
     """All that a run did, as text."""
     changes = [[array.to_pylist() for array in overlay.changes()[:2]] for overlay in run.overlays.values()]
     found = run.forwarded
-    rows = zip(found.parents, found.paths, found.groups, found.times, found.deleted, found.children, found.values, strict=True)
+    columns = (found.parents, found.paths, found.groups, found.times, found.deleted, found.headers, found.children, found.values)
+    rows = zip(*columns, strict=True)
     return repr((sorted(rows, key=lambda row: row[:3]), changes, run.counts))

@@ -256,7 +256,7 @@ def _known(operator: StreamStreamJoinRows, side: Side, other: Side, keys: Keys, 
         (other.times + other.high_ms, other.codes),
     ):
         bucket = _bucket(operator, times)
-        wanted = (owners >= 0) & (bucket <= before) & (bucket + _retention(buffer) > before)
+        wanted = (owners >= 0) & (operator.may_lead | (bucket <= before)) & (bucket + _retention(buffer) > before)
         buckets.append(bucket[wanted])
         codes.append(owners[wanted])
     places = _distinct_buckets(operator, np.concatenate(buckets), np.concatenate(codes), len(keys))
@@ -483,7 +483,7 @@ class Waiting:
         places, owners = Places.distinct(side.times[rows], side.codes[rows])
         puts = lists.state_keys(places, self.keys)
         is_met = pc.is_in(puts, value_set=met_keys).to_numpy(zero_copy_only=False)
-        known = np.flatnonzero((places.times <= before) & ~is_met)
+        known = np.flatnonzero((self.operator.may_lead | (places.times <= before)) & ~is_met)
         old = lists.read(places.take(known), self.keys)
         in_list = np.concatenate([known[old.owners], owners])
         order = np.argsort(in_list, kind="stable")

@@ -143,7 +143,7 @@ def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -
         columns = rows_of({name: plain(left[name]).take(pa.array(ended)) for name in (TIMESTAMP, *lists.value_names)})
         new = _waited(operator, keys.take(codes[ended]), times[ended], columns, grace_ms, context, len(over.rows.times))
         batches += [new] if new is not None else []
-        _keep(lists, left, np.flatnonzero(waits & ~is_due), codes, keys, over.state_keys, before, now)
+        _keep(lists, left, np.flatnonzero(waits & ~is_due), codes, keys, over.state_keys, before, now, operator.may_lead)
     else:
         empty = pa.array([], pa.binary())
         lists.change(empty, empty, np.empty(0, np.int64), over.state_keys, now)
@@ -194,11 +194,12 @@ def _keep(
     over: pa.BinaryArray,
     before: int,
     now: int,
+    may_lead: bool,
 ) -> None:
     """Write the rows that wait from now on behind those of their lists that do already; lists whose time is over go."""
     times = numbers(left, TIMESTAMP)[rows]
     places, owners = Places.distinct(times, codes[rows])
-    known = np.flatnonzero(places.times <= before)
+    known = np.flatnonzero(may_lead | (places.times <= before))
     old = lists.read(places.take(known), keys)
     in_list = np.concatenate([known[old.owners], owners])
     order = np.argsort(in_list, kind="stable")

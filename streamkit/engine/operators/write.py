@@ -16,7 +16,7 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import has_place, in_canonical_order
 from streamkit.engine.rows import is_null_key, plain, rows_of
 from streamkit.log.values.keys import partitions_of_rows
-from streamkit.names import DELETED, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.plan.operators.write import Write
 from streamkit.plan.program import Output
 
@@ -69,12 +69,13 @@ def _has_deletions(batch: pa.RecordBatch) -> bool:
 
 
 def _log_rows(operator: Write, output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as the topic keeps them; a deletion keeps its key, and the values that it replaces if these were asked for."""
+    """The rows as the topic keeps them, with headers if one has any; a deletion keeps its key, and the values that it replaces if these were asked for."""
     columns = {name: plain(batch[name]) for name in output.schema.names}
     columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
+    headers = {HEADERS: batch[HEADERS]} if HEADERS in batch.schema.names and batch[HEADERS].null_count < batch.num_rows else {}
     if not _has_deletions(batch):
-        return rows_of(columns)
+        return rows_of({**columns, **headers})
     for name in output.schema.names:
         if name not in output.key and name not in operator.kept:
             columns[name] = pc.if_else(batch[DELETED], pa.scalar(None, columns[name].type), columns[name])
-    return rows_of({**columns, DELETED: batch[DELETED]})
+    return rows_of({**columns, DELETED: batch[DELETED], **headers})

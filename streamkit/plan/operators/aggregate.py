@@ -166,7 +166,7 @@ class AggregateNode(Grouping):
         rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
         aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
         window, store = self.delayed_window(), building.store_name(self)
-        windowing = window.windowing(building.streams(self.child), store) if window else None
+        windowing = window.windowing(building.streams(self.child), store, self.may_lead) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)

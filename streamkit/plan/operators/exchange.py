@@ -6,27 +6,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from streamkit.names import HEADERS
 from streamkit.plan.operator import Key, Names, Operator
 from streamkit.plan.program import Program
-from streamkit.plan.steps import Step
+from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema
 
 
 @dataclass(frozen=True)
 class Send(Operator):
-    """Hand the rows to edge `edge`; `keep_null_keys` says whether rows whose key is null travel or are dropped."""
+    """
+    Hand the rows to edge `edge`.
+
+    `keep_null_keys` says whether rows whose key is null travel or are dropped, `headers` whether those of the records travel.
+    """
 
     kind: ClassVar[str] = "send"
     narrows_input: ClassVar[bool] = True
     edge: int
     key: Key
     keep_null_keys: bool
+    headers: bool = False
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed | frozenset(self.key)
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        return _selected(step, needed | frozenset(self.key))
+        return _selected(with_operator(step, headers=HEADERS in needed), needed | frozenset(self.key))
 
     def text(self) -> str:
         return f"send: edge {self.edge}" + (", null keys too" if self.keep_null_keys else "")

@@ -67,5 +67,8 @@ class FinalTable(Operator):
     stage_min: ClassVar[int] = 1
     key: Key
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return False
+
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

@@ -23,6 +23,9 @@ class Fold(Operator):
     aggregates: tuple[TypedAggregate, ...]
     window: Windowing | None = None
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return False
+
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return arguments(self.aggregates) | frozenset(self.key)
 

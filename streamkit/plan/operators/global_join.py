@@ -52,6 +52,9 @@ class GlobalJoin(Operator):
         before, sources = inputs[0], dict(self.columns)
         return before if before is not None and all(sources.get(name) == f"left.{name}" for name in before) else None
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return are_needed and place == 0
+
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         kept = kept_columns(self.columns, needed)
         return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)

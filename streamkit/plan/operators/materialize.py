@@ -85,6 +85,17 @@ def check_history(history_ms: int | None, table: Node) -> None:
         )
 
 
+def _check_no_jumps(table: Node, building: Building) -> None:
+    """TopologyError if a row of a table with history may be ahead of stream time: former rows could then be valid for ever."""
+    bounded = [source for source in table.feeding if building.inputs[source].jump_ms is not None]
+    if bounded:
+        raise TopologyError(
+            f"a table with history is made of stream({building.inputs[bounded[0]].topic!r}, max_jump=…), whose records may be ahead of stream "
+            "time, and history ends by stream time; expected no max_jump, or no versioned=",
+            table.at,
+        )
+
+
 def history_text(history_ms: int | None) -> str:
     """How much history a table keeps, as a part of what it is."""
     return "" if history_ms is None else f", history of {duration_text(history_ms)}"
@@ -126,6 +137,7 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
     step_id = f"{building.name(table)}{variant}:materialize"
     operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name)
     if (history_ms := table.history_kept_ms) is not None:
+        _check_no_jumps(table, building)
         history = f"{name}-history"
         building.add_store(history_store(history, rows.schema.select(rows.key), rows.schema.select(values), history_ms))
         operator = VersionedTable(step_id, UNSTAGED, (rows.id,), name, history, history_ms, building.streams(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 from typing import ClassVar
 
@@ -70,6 +71,10 @@ class ProcessNode(Node):
     @property
     def subject(self) -> str:
         return self.name or self.child.subject
+
+    @cached_property
+    def may_lead(self) -> bool:
+        return True
 
     @property
     def given_store(self) -> None:
@@ -231,6 +236,9 @@ class Process(Operator):
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)
+
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return True
 
     def text(self) -> str:
         schedules = f", calls {'; '.join(map(str, self.schedules))}" if self.schedules else ""

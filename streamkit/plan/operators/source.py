@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.names import check_name
+from streamkit.names import HEADERS, check_name
 from streamkit.plan.building import Building
+from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
@@ -57,10 +58,31 @@ class SourceNode(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamSource(SourceNode):
-    """A topic read as a stream of records."""
+    """
+    A topic read as a stream of records.
+
+    A record that is more than `jump_ms` ahead of its partition's time does not move stream time.
+    """
 
     kind: ClassVar[str] = "stream"
     shape: ClassVar[str] = ROUNDED
+    jump_ms: int | None = field(default=None, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.jump_ms is not None and self.jump_ms <= 0:
+            raise TopologyError(
+                f"stream({self.topic!r}) was given max_jump of {self.jump_ms} ms; expected a positive length of time, such as '1 day'",
+                self.at,
+            )
+
+    @cached_property
+    def may_lead(self) -> bool:
+        return self.jump_ms is not None
+
+    def text(self) -> str:
+        bound = "" if self.jump_ms is None else f", jumps of at most {duration_text(self.jump_ms)}"
+        return super().text() + bound
 
     @property
     def relation(self) -> str:
@@ -137,11 +159,12 @@ def source_step(node: SourceNode, building: Building) -> Step:
 
 @dataclass(frozen=True)
 class Source(Operator):
-    """Rows of input number `input`, with these columns (pruned to those that are used)."""
+    """Rows of input number `input`, with these columns (pruned to those that are used), and `headers` if these are used."""
 
     kind: ClassVar[str] = "source"
     input: int
     columns: tuple[str, ...]
+    headers: bool = False
 
     @property
     def input_read(self) -> int:
@@ -149,7 +172,7 @@ class Source(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         schema = step.schema.select(name for name in step.schema.names if name in needed)
-        return with_operator(step, schema, columns=schema.names)
+        return with_operator(step, schema, columns=schema.names, headers=HEADERS in needed)
 
     def text(self) -> str:
         return f"source: input {self.input}, columns {listed(self.columns)}"

@@ -107,7 +107,7 @@ class StreamStreamJoin(Node):
         columns = joined_names(self, left.schema, right.schema, keys[1], "right stream")
         operator = StreamStreamJoinRows(
             name, UNSTAGED, (left.id, right.id), self.how, *keys, columns, self.within, self.delay_of_inputs_ms,
-            tuple(sorted({*building.streams(self.left), *building.streams(self.right)})),
+            tuple(sorted({*building.streams(self.left), *building.streams(self.right)})), self.may_lead,
         )  # fmt: skip
         for store in stores_of(operator, (left.schema, right.schema)):
             building.add_store(store)
@@ -135,7 +135,7 @@ class StreamStreamJoinRows(Operator):
     Join the rows of two streams whose keys are equal and whose times are within the window.
 
     `left_key` and `right_key` are the columns compared, in the same order; `columns` is what the result holds. `delay_ms` is how
-    far rows may stand behind stream time without being late. `streams` are the inputs that move its stream time.
+    far rows may stand behind stream time without being late. `streams` are the inputs that move its stream time; rows `may_lead` it.
     """
 
     kind: ClassVar[str] = "stream_stream_join"
@@ -147,6 +147,7 @@ class StreamStreamJoinRows(Operator):
     within: JoinWindow
     delay_ms: int
     streams: tuple[int, ...]
+    may_lead: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:

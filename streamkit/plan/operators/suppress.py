@@ -159,6 +159,9 @@ class Suppress(Operator):
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(rows.partition_by, keep_null_keys=False)
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return False
+
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         """All columns: what a store holds must not depend on who reads it today."""
         return frozenset(rows.names)

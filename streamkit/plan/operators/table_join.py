@@ -57,6 +57,9 @@ class TableJoin(Operator):
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return read_of("left", self.columns, needed) | frozenset(self.on) if place == 0 else frozenset(rows.names)
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return are_needed and place == 0
+
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         kept = kept_columns(self.columns, needed)
         return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)

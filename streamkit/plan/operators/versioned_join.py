@@ -29,7 +29,7 @@ class VersionedJoin(Operator):
     Join a stream (first input) with a versioned table (second input) as of each record's event time.
 
     `on` are the stream's columns, in the order of the table's key columns; `columns` is what the result holds. With `grace_ms`
-    records wait in the store `waiting` until stream time, that of the inputs `streams`, is so far past them.
+    records wait in the store `waiting` until stream time, that of the inputs `streams`, is so far past them; they `may_lead` it.
     """
 
     kind: ClassVar[str] = "versioned_join"
@@ -40,6 +40,7 @@ class VersionedJoin(Operator):
     grace_ms: int | None
     waiting: str
     streams: tuple[int, ...]
+    may_lead: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -76,6 +77,9 @@ class VersionedJoin(Operator):
             return frozenset(rows.names)
         return read_of("left", self.columns, needed) | frozenset(self.on)
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return are_needed and place == 0
+
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         kept = kept_columns(self.columns, needed)
         return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
@@ -102,7 +106,7 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
     name = building.name(node)
     operator = VersionedJoin(
         name, UNSTAGED, (left.id, f"{kept.id}{PORT}{ACCEPTED}"), node.how, on, columns,
-        node.grace_ms, f"{name}-waiting", building.streams(node.left),
+        node.grace_ms, f"{name}-waiting", building.streams(node.left), node.left.may_lead,
     )  # fmt: skip
     if node.grace_ms is not None:
         building.add_store(_waiting_store(operator, left.schema, node.grace_ms))

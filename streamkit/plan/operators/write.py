@@ -75,6 +75,9 @@ class Write(Operator):
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)
 
+    def needs_headers(self, place: int, are_needed: bool) -> bool:
+        return True
+
     @property
     def output_written(self) -> int:
         return self.output

@@ -1,0 +1,66 @@
+"""Rows that are newer than stream time, as a processor may forward them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import streamkit as sk
+from streamkit.testing.driver import TopologyTestDriver
+
+SCHEMA = "k string, v int"
+
+
+def rows_of(app):
+    """A stream whose rows have the times that their records say, of which some lie far ahead."""
+    stream = app.stream("in", schema="k string, v int, at bigint", key="k")
+    return stream.process(lambda record, context: context.forward({"v": record["v"]}, timestamp=record["at"]), "v int")
+
+
+def windowed(window):
+    return lambda app, rows: rows.group_by_key().windowed_by(window)
+
+
+TUMBLING, SESSION = sk.tumbling("10 ms", grace="5 ms"), sk.session("10 ms", grace="5 ms")
+KINDS = {
+    "count": lambda app, rows: windowed(TUMBLING)(app, rows).count().emit("every"),
+    "final count": lambda app, rows: windowed(TUMBLING)(app, rows).count().emit("final"),
+    "final session": lambda app, rows: windowed(SESSION)(app, rows).count().emit("final"),
+    "sliding": lambda app, rows: windowed(sk.sliding("10 ms", grace="5 ms"))(app, rows).count().emit("every"),
+    "reduce": lambda app, rows: windowed(TUMBLING)(app, rows).reduce(lambda one, other: other).emit("final"),
+    "join": lambda app, rows: rows.join(rows.rename(v="w"), within=sk.within("10 ms", grace="5 ms"), how="outer"),
+    "suppress": lambda app, rows: rows.to_table().suppress(until=sk.time_limit("10 ms")).emit("every"),
+    "versioned": lambda app, rows: rows.join(
+        app.table("names", schema="k string, name string", key="k", versioned="1 s"), grace="10 ms", how="left"
+    ),
+}
+
+
+def results(kind, records, batching, tasks):
+    app = sk.Topology("leading")
+    KINDS[kind](app, rows_of(app)).to("out")
+    with TopologyTestDriver(app, batching=batching, tasks=tasks, partitions=1) as driver:
+        for record in records:
+            own = {name: value for name, value in record.items() if name != "ts"}
+            driver.pipe("in", own, timestamp=record["ts"])
+        rows = driver.read_all("out")
+        driver.drain()
+    return sorted(str({name: value for name, value in row.items() if name not in ("_partition", "_offset")}) for row in rows)
+
+
+def leading_records(seed):
+    """Records of times that mostly go on, of which some lie ahead by more than any window."""
+    made = random.Random(seed)
+    times = [*(made.randrange(max(0, n - 5), n + 5) for n in range(24)), 500, 540]
+    ahead = [made.choice((0, 0, 0, 100, 400)) for _ in times]
+    return [{"k": made.choice("ab"), "v": n, "ts": time, "at": time + ahead[n]} for n, time in enumerate(times)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_ahead_of_stream_time_depend_on_no_cut(kind):
+    """What a window or a join has of rows that were ahead is found again when their time comes, in whatever epoch that is."""
+    records = leading_records(3)
+    expected = results(kind, records, "all", 1)
+    assert expected
+    assert results(kind, records, random.Random(7), 2) == expected
