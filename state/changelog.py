@@ -7,19 +7,22 @@ A changelog record is a state key (which begins with the key group) and a stored
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED
 from streamkit.plan.plain import from_plain, to_plain
 
 Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
+Written = Mapping[tuple[str, int], tuple[list[bytes], list[bytes | None]]]  # keys and values by slab and position of their frame
+NOTHING_WRITTEN: Written = {}
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,18 @@ class Changes:
     plan_files: tuple[str, ...] = ()
     purged_below: Offsets = field(default_factory=dict)
     generation_start: tuple[int, str] = (0, "")
+
+
+def written_changes(
+    slab: SlabReference, frames: Sequence[tuple[int, int, pa.RecordBatch]], topic_ids: Collection[int]
+) -> Written:
+    """The changes that were written into a slab as these frames, (topic id, partition, rows), for the changelogs `topic_ids`."""
+    placed = zip(slab.frames, (frame for frame in frames if frame[2].num_rows), strict=True)
+    return {
+        (slab.path, place.position): (rows["key"].to_pylist(), rows["value"].to_pylist())
+        for place, (topic_id, _, rows) in placed
+        if topic_id in topic_ids
+    }
 
 
 def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Extent]]:
@@ -72,15 +87,19 @@ class PlanFile:
 
 
 def read_changes(
-    storage: Storage, extents: Sequence[Extent], start: int, prefixes: tuple[bytes, bytes]
+    storage: Storage, extents: Sequence[Extent], start: int, prefixes: tuple[bytes, bytes], written: Written = NOTHING_WRITTEN
 ) -> Iterator[tuple[list[bytes], list[bytes | None], int]]:
     """
     The changes of one changelog partition from offset `start` on whose keys lie in [prefixes[0], prefixes[1]).
 
-    Yields keys, values (None deletes) and the offset behind them, frame by frame.
+    Yields keys, values (None deletes) and the offset behind them, frame by frame. Frames of `written`, whose keys lie there, are
+    not read.
     """
     for extent in extents:
         if extent.next_offset <= start:
+            continue
+        if extent.base_offset >= start and (known := written.get((extent.path, extent.position))) is not None:
+            yield *known, extent.next_offset
             continue
         batch, _ = read_rows(storage, extent, start, extent.next_offset)
         keys, values = _keys_and_values(batch)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,7 +45,7 @@ def join_keys(
 
     Raises ValueError if a key group or store number does not fit 16 bits. A null key has the key group -1, and no state.
     """
-    prefix = np.empty(len(key_groups), np.dtype([*_PREFIX.descr, *_times(len(before)).descr]))
+    prefix = np.empty(len(key_groups), _prefix(len(before)))
     _check_numbers(key_groups, "key group")
     _check_numbers(np.array([store_number]), "store number")
     prefix["key_group"], prefix["store_number"] = key_groups, store_number
@@ -65,7 +66,7 @@ def split_keys(
 
     `before` and `after` say how many times there are. CorruptionError if bytes are not such a key.
     """
-    rows, dtype = Slices.of(keys), np.dtype([*_PREFIX.descr, *_times(before).descr])
+    rows, dtype = Slices.of(keys), _prefix(before)
     behind = _times(after)
     width = dtype.itemsize + behind.itemsize
     if not (rows.lengths >= width).all():
@@ -107,6 +108,12 @@ def range_end(key_group: int, store_number: int) -> bytes:
     return (int.from_bytes(range_prefix(key_group, store_number), "big") + 1).to_bytes(5, "big")[1:]
 
 
+@cache
+def _prefix(times: int) -> np.dtype[Any]:
+    return np.dtype([*_PREFIX.descr, *_times(times).descr])
+
+
+@cache
 def _times(count: int) -> np.dtype[Any]:
     return np.dtype([(f"time{number}", ">u8") for number in range(count)])
 

@@ -16,6 +16,7 @@ Doubles are kept bit by bit, -0.0 and NaN included. A column without bytes (void
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from streamkit.log.values.slices import Slices, join, overlapping
 from streamkit.state.nested_value import has_length, stored_dtype, variable_column, variable_values
 
 ROW_FORMAT, NESTED_FORMAT = 1, 2
+LAYOUTS_KEPT = 256
 _FORMAT, _NULLS = "format", "nulls"  # fields of the fixed part; columns are fields "0", "1" …
 
 
@@ -40,7 +42,7 @@ def encode_rows(columns: Sequence[pa.Array], rows: int | None = None) -> pa.Bina
     """
     if not columns and rows is None:
         raise ValueError("rows without columns cannot be counted; pass rows=")
-    types = [from_arrow(column.type) for column in columns]
+    types = tuple(from_arrow(column.type) for column in columns)
     head = np.zeros(len(columns[0]) if columns else rows or 0, _head_dtype(types))
     head[_FORMAT] = _format_of(types)
     variable = []
@@ -65,7 +67,7 @@ def decode_rows(values: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
         found = values.is_valid().to_numpy(zero_copy_only=False)
         places = pa.array(np.cumsum(found) - 1, mask=~found)
         return [column.take(places) for column in decode_rows(values.drop_null(), types)]
-    rows, dtype = Slices.of(values), _head_dtype(types)
+    rows, dtype = Slices.of(values), _head_dtype(tuple(types))
     _check_format(rows, _format_of(types))
     _require(rows.lengths >= dtype.itemsize, f"fewer bytes than the {dtype.itemsize} of the fixed part")
     head = _heads(rows, dtype)
@@ -88,7 +90,8 @@ def _format_of(types: Sequence[str]) -> int:
     return NESTED_FORMAT if any(map(is_nested, types)) else ROW_FORMAT
 
 
-def _head_dtype(types: Sequence[str]) -> np.dtype[Any]:
+@lru_cache(maxsize=LAYOUTS_KEPT)
+def _head_dtype(types: tuple[str, ...]) -> np.dtype[Any]:
     """The part of fixed width, as numpy sees it: the format, the null bits, and a field for each column that has bytes."""
     fields: list[tuple[Any, ...]] = [(_FORMAT, "u1"), (_NULLS, "u1", ((len(types) + 7) // 8,))]
     for index, type_name in enumerate(types):

@@ -7,11 +7,18 @@ one process that runs all tasks; what is lost with it comes back from the change
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+import pyarrow as pa
+
+from streamkit.log.slab.reference import SlabReference
+from streamkit.state.changelog import NOTHING_WRITTEN, Written, written_changes
 from streamkit.state.rocksdb import RocksStore, discard
 from streamkit.state.store import MemoryStore, Store
+
+Frame: TypeAlias = tuple[int, int, pa.RecordBatch]  # topic id, partition, rows
 
 
 class Stores(Protocol):
@@ -23,6 +30,14 @@ class Stores(Protocol):
 
     def discard(self, folder: Path) -> None:
         """Remove the store of a folder; what it held comes back from the changelog."""
+        ...
+
+    def remember(self, folder: Path, slab: SlabReference, frames: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+        """Take note of what the task of a folder wrote into a slab, which is not committed yet."""
+        ...
+
+    def written(self, folder: Path) -> Written:
+        """The changes that the task of a folder wrote last, as far as they are remembered: whether they count, the catalog says."""
         ...
 
 
@@ -37,6 +52,13 @@ class DiskStores:
         """Remove the folder."""
         discard(folder)
 
+    def remember(self, folder: Path, slab: SlabReference, frames: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+        """Forget it: another process may open the store next."""
+
+    def written(self, folder: Path) -> Written:
+        """Nothing."""
+        return NOTHING_WRITTEN
+
 
 ON_DISK = DiskStores()
 
@@ -46,6 +68,7 @@ class MemoryStores:
 
     def __init__(self) -> None:
         self._stores: dict[Path, MemoryStore] = {}
+        self._written: dict[Path, Written] = {}
 
     def open(self, folder: Path, memory_bytes: int) -> Store:
         """The store of that name."""
@@ -54,3 +77,11 @@ class MemoryStores:
     def discard(self, folder: Path) -> None:
         """Forget the store of that name."""
         self._stores.pop(folder, None)
+
+    def remember(self, folder: Path, slab: SlabReference, frames: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+        """Keep the changes until the next ones, so that they need not be read back once they are committed."""
+        self._written[folder] = written_changes(slab, frames, changelog_ids)
+
+    def written(self, folder: Path) -> Written:
+        """What the task of that name wrote last."""
+        return self._written.get(folder, NOTHING_WRITTEN)

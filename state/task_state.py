@@ -11,6 +11,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,11 +20,12 @@ from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
-from streamkit.plan.plain import from_plain
 from streamkit.state.changelog import (
+    NOTHING_WRITTEN,
     Changes,
     Offsets,
     PlanFile,
+    Written,
     extents_by_place,
     read_changes,
 )
@@ -56,8 +58,10 @@ class Position:
 
     @classmethod
     def decode(cls, value: bytes) -> Position:
-        found: Position = from_plain(cls, json.loads(value))
-        return found
+        plain = json.loads(value)
+        offsets = {int(topic_id): {int(at): end for at, end in ends.items()} for topic_id, ends in plain["offsets"].items()}
+        epoch, token = plain.get("generation_start", (0, ""))
+        return cls(**{**plain, "offsets": offsets, "generation_start": (epoch, token)})
 
     def offset(self, topic_id: int, partition: int) -> int:
         return self.offsets.get(topic_id, {}).get(partition, 0)
@@ -80,10 +84,14 @@ class Share:
         """The bounds of the share's state keys."""
         return self.groups.start.to_bytes(2, "big"), self.groups.stop.to_bytes(2, "big")
 
-    @property
+    @cached_property
     def places(self) -> list[tuple[int, int]]:
-        partitions = changelog_partitions_of(self.groups, self.key_groups, self.changelog_partitions)
-        return [(topic_id, partition) for topic_id in self.changelog_ids for partition in partitions]
+        return [(topic_id, partition) for topic_id in self.changelog_ids for partition in self.partitions]
+
+    @cached_property
+    def partitions(self) -> range:
+        """The partitions of the changelogs that hold the share's changes."""
+        return changelog_partitions_of(self.groups, self.key_groups, self.changelog_partitions)
 
     @property
     def origin(self) -> Position:
@@ -170,7 +178,7 @@ def open_state(
             stores.discard(folder)
             reach("state.untrusted")
             store, position = stores.open(folder, memory_bytes), share.origin
-        return TaskState(store, {}, catch_up(storage, store, position, share, changes))
+        return TaskState(store, {}, catch_up(storage, store, position, share, changes, stores.written(folder)))
     except BaseException as error:
         store.close()
         if isinstance(error, CorruptionError) and is_damaged(folder):  # the store is damaged, and no changelog
@@ -178,13 +186,19 @@ def open_state(
         raise
 
 
-def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
-    """Apply the changes a store lacks; returns how many. Interrupted, it goes on where the last write stopped."""
+def catch_up(
+    storage: Storage, store: Store, position: Position, share: Share, changes: Changes, written: Written = NOTHING_WRITTEN
+) -> int:
+    """
+    Apply the changes a store lacks; returns how many. Interrupted, it goes on where the last write stopped.
+
+    Those of `written` are the share's own, and are not read.
+    """
     applied, prefixes = 0, share.prefixes
     keys: list[Key] = []
     values: list[Value | None] = []
     for place, extents in _missing_extents(storage, position, share, changes).items():
-        for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), prefixes):
+        for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), prefixes, written):
             keys += more_keys
             values += more_values
             position = position.moved(*place, offset)
@@ -260,10 +274,11 @@ def _position(store: Store, share: Share) -> Position:
 def _arrived(position: Position, share: Share, changes: Changes) -> Position:
     """The position at the committed epoch; offsets may lie behind holes that compaction left at the end."""
     offsets = {topic_id: dict(partitions) for topic_id, partitions in position.offsets.items()}
-    for topic_id, partition in share.places:
-        end = changes.ends.get(topic_id, {}).get(partition, 0)
-        if position.offset(topic_id, partition) != end:
-            offsets.setdefault(topic_id, {})[partition] = end
+    for topic_id in share.changelog_ids:
+        known, ends = position.offsets.get(topic_id, {}), changes.ends.get(topic_id, {})
+        moved = {at: ends.get(at, 0) for at in share.partitions if known.get(at, 0) != ends.get(at, 0)}
+        if moved:
+            offsets[topic_id] = {**known, **moved}
     start = changes.generation_start if changes.generation_start[0] <= changes.epoch else (0, "")
     return replace(position, epoch=changes.epoch, token=changes.token, offsets=offsets, generation_start=start)
 
@@ -317,4 +332,8 @@ def _missing_extents(storage: Storage, position: Position, share: Share, changes
 
 
 def _is_before(position: Position, share: Share, starts: Offsets) -> bool:
-    return any(position.offset(*place) < starts.get(place[0], {}).get(place[1], 0) for place in share.places)
+    for topic_id in share.changelog_ids:
+        known, begun = position.offsets.get(topic_id, {}), starts.get(topic_id, {})
+        if any(known.get(partition, 0) < begun.get(partition, 0) for partition in share.partitions):
+            return True
+    return False

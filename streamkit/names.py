@@ -28,6 +28,7 @@ import re
 import secrets
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 from streamkit.errors import ConfigError
 
@@ -65,6 +66,7 @@ EPOCH_HEARTBEATS = "epoch/"
 PIN_HEARTBEATS = "pin/"
 MAINTENANCE_HEARTBEATS = "maintenance/"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
+SLAB_NAMES_KEPT = 1024
 _NAMELESS = {"Cc": "control character", "Cs": "half of a character", "Co": "private character", "Cn": "unassigned character"}
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
@@ -132,8 +134,13 @@ class SlabName:
     @classmethod
     def parse(cls, path: str) -> SlabName | None:
         """The name behind a path; None if it is not the path of a slab."""
-        match = _SLAB.fullmatch(path)
-        return cls(match[1], int(match[2]), int(match[3]), match[4]) if match else None
+        return _slab_name(path)
+
+
+@lru_cache(maxsize=SLAB_NAMES_KEPT)
+def _slab_name(path: str) -> SlabName | None:
+    match = _SLAB.fullmatch(path)
+    return SlabName(match[1], int(match[2]), int(match[3]), match[4]) if match else None
 
 
 def identity_path(token: str) -> str:

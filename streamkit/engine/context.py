@@ -46,6 +46,7 @@ class Context:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sent: list[Packed] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
+    _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:
         if rows:
@@ -71,7 +72,10 @@ class Context:
 
     def stream_time(self, window: Windowing) -> tuple[int, int]:
         """The stream time of an operator with these windows, before the epoch and at its end."""
-        return self.plan.stream_time(window)
+        name = (window.store, window.streams)
+        if name not in self._stream_times:
+            self._stream_times[name] = self.plan.stream_time(window)
+        return self._stream_times[name]
 
     def advances(self) -> list[ReachedBy]:
         """The readers' reports on which records closed windows (see `streamkit.engine.advance`)."""

@@ -153,8 +153,9 @@ def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> npt.NDArray[
 def _payloads(batch: pa.RecordBatch, sender: int) -> Iterator[pa.Buffer]:
     if not batch.num_rows:
         return
-    rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, batch.nbytes))
-    options = COMPRESSED if batch.nbytes >= COMPRESSED_BYTES_MIN else PLAIN
+    size = batch.nbytes
+    rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, size))
+    options = COMPRESSED if size >= COMPRESSED_BYTES_MIN else PLAIN
     for number, start in enumerate(range(0, batch.num_rows, rows)):
         sequence = (sender << SENDER_BITS) + number
         piece = batch.slice(start, rows).replace_schema_metadata({SEQUENCE: str(sequence).encode()})

@@ -9,6 +9,7 @@ again, so it reports its slab to every task downstream, and the commit checks th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from streamkit.engine.context import Context
@@ -26,6 +27,8 @@ from streamkit.plan.program import Program
 from streamkit.state.key_group import key_group_range
 from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.task_state import Share, TaskState, open_state
+
+FOLDERS_KEPT = 256
 
 
 def run_inner_kernel(
@@ -69,7 +72,8 @@ def _run(
 ) -> tuple[KernelReport, list[Packed]]:
     application = plan.application
     groups = key_group_range(task, application.tasks, application.key_groups)
-    state = _open(program, plan, stage, task, storage, stores)
+    folder = _folder(storage.root, application.name, stage, task, application.tasks)
+    state = _open(program, plan, stage, task, storage, folder, stores)
     context = Context(program, plan, storage, arrival, state, groups, origin=task)
     try:
         run_operators(program.operators_of(stage), context)
@@ -77,13 +81,18 @@ def _run(
         if state is not None:
             state.close()
     slab = _write(context, storage)
+    if slab is not None and state is not None:
+        changelog_ids = {store.changelog_id for store in application.stores.values()}
+        stores.remember(folder, slab, context.frames, changelog_ids)
     restored = state.restored if state is not None else 0
     report = KernelReport(stage, task, _content(context.sent, slab), slab, context.tally(), restored)
     reach("kernel.finished")
     return report, context.sent
 
 
-def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage, stores: Stores) -> TaskState | None:
+def _open(
+    program: Program, plan: EpochPlan, stage: int, task: int, storage: Storage, folder: Path, stores: Stores
+) -> TaskState | None:
     application = plan.application
     names = [store.name for store in program.stores if store.stage == stage]
     if not names:
@@ -95,8 +104,13 @@ def _open(program: Program, plan: EpochPlan, stage: int, task: int, storage: Sto
         tuple(application.stores[name].changelog_id for name in names),
     )
     reach("state.before_open")
-    folder = Path(storage.root) / store_folder(application.name, stage, task, application.tasks)
     return open_state(storage, folder, share, plan.changes, application.store_memory_bytes, stores)
+
+
+@lru_cache(maxsize=FOLDERS_KEPT)
+def _folder(root: str, application: str, stage: int, task: int, tasks: int) -> Path:
+    """Where the store of a task is kept."""
+    return Path(root) / store_folder(application, stage, task, tasks)
 
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:

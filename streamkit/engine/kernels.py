@@ -59,7 +59,8 @@ def kernel(record: type[Operator], *, gathers: int | None = None, runs_empty: bo
 
 def kernel_of(operator: Operator) -> Kernel:
     """The kernel of an operator; LookupError for a record that has none."""
-    import streamkit.engine.operators  # noqa: F401  # registers every kernel; each imports this module
+    if type(operator) not in _KERNELS:
+        import streamkit.engine.operators  # noqa: F401  # registers every kernel; each imports this module
 
     found = _KERNELS.get(type(operator))
     if found is None:

@@ -54,6 +54,16 @@ class Backlog:
         return replace(self, bound=bound, extents=tuple(extent for extent in self.extents if extent.base_offset < bound))
 
     @property
+    def is_whole(self) -> bool:
+        """Whether none of the frames was begun."""
+        return not self.extents or self.start <= self.extents[0].base_offset
+
+    @property
+    def key_reached(self) -> int:
+        """The order key that all records reach, if none of their frames was begun."""
+        return max(self.floor_ms, max((extent.max_timestamp for extent in self.extents), default=NO_TIME))
+
+    @property
     def records(self) -> int:
         """How many records wait; all records of a frame count if it has holes, even if an earlier epoch took some."""
         begun = sum(
@@ -125,6 +135,8 @@ def cut(
     Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
     """
+    if all(backlog.is_whole for backlog in backlogs) and (records := sum(one.records for one in backlogs)) <= records_max:
+        return Cut(tuple(backlog.end for backlog in backlogs), tuple(backlog.key_reached for backlog in backlogs), records)
     lanes = [_Lane(backlog, records_of) for backlog in backlogs]
     available = sum(lane.total for lane in lanes)
     if available <= records_max:

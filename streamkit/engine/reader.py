@@ -7,7 +7,7 @@ program says so, and packs. Its output depends on its split alone, so it may run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,17 +39,17 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
     """
     context, advances = Context(program, plan, storage, origin=split.number), Advances(program)
     try:
-        _run(program, split, context, advances, {source for source in range(len(program.inputs)) if needs_place(program, source)})
+        _run(program, split, context, advances, program.placed_inputs)
     except EvaluationError as error:
         if not is_placed(error):
             again = Context(program, plan, storage, origin=split.number)
-            _run(program, split, again, Advances(program), set(range(len(program.inputs))))
+            _run(program, split, again, Advances(program), range(len(program.inputs)))
         raise
     yield from context.sent
     yield from _reports(plan, split, context, advances)
 
 
-def _run(program: Program, split: Split, context: Context, advances: Advances, placed: set[int]) -> None:
+def _run(program: Program, split: Split, context: Context, advances: Advances, placed: Collection[int]) -> None:
     """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
     stage = _Stage(program.operators_of(0), context)
     for piece in split.slices:
@@ -109,7 +109,7 @@ def _slice_batches(
     program: Program, piece: Slice, context: Context, advances: Advances, placed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
-    columns = _columns_read(program, piece.input)
+    columns = program.columns_read[piece.input]
     source = program.inputs[piece.input]
     is_table, time = source.kind == "table", piece.time_ms
     for extent in piece.extents:
@@ -142,20 +142,3 @@ def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]
         PARTITION: constant(piece.partition, rows, pa.int32()),
         OFFSET: pa.array(offsets),
     }
-
-
-def _columns_read(program: Program, number: int) -> tuple[str, ...]:
-    """The columns that the operators read of an input, and headers if one reads them; several may read one."""
-    sources = [operator for operator in program.operators_of(0) if operator.input_read == number]
-    wanted = {name for source in sources for name in source.columns}  # type: ignore[attr-defined]
-    headers = [HEADERS] if any(source.headers for source in sources) else []  # type: ignore[attr-defined]
-    return (*(name for name in program.inputs[number].schema.names if name in wanted), *headers)
-
-
-def needs_place(program: Program, number: int) -> bool:
-    """Whether rows of an input leave the readers unfolded; folded rows need no place of their own."""
-    reach = {operator.id for operator in program.operators_of(0) if operator.input_read == number}
-    for operator in program.operators_of(0):
-        if reach & set(operator.sources) and not operator.ends_place:
-            reach.add(operator.id)
-    return any(operator.kind == "send" and operator.id in reach for operator in program.operators_of(0))

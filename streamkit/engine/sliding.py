@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from streamkit.engine.lineage import NONE, Lineage, Numbers
 from streamkit.expressions.accumulation import stable_order
 
 Mask = npt.NDArray[np.bool_]
+EVER = -(2**62)  # before every time
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,7 @@ class Slid:
 
     `given` are the windows after each change, in canonical order, and `causes` the rows that caused them. `newest` are those that
     changed, as they are at the end. `is_late` has the rows that no window took; `skipped` counts the closed windows of others.
+    `is_flat` says that each of the newest is a chain of its own, which begins with no other.
     """
 
     lineage: Lineage
@@ -67,21 +69,148 @@ class Slid:
     newest: Windows
     is_late: Mask
     skipped: int
+    is_flat: bool = False
 
 
-def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int) -> Slid:
-    """The windows after each row; the first nodes are the states of the stored windows, by their positions, then come the rows'."""
+def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, *, is_each_given: bool = True) -> Slid:
+    """
+    The windows after each row; the first parts of nodes are the states of the stored windows, by their positions, then come the rows'.
+
+    Unless `is_each_given`, those `given` may be left out; then keys whose rows come in the order of their times go without Python per
+    row.
+    """
+    if is_each_given:
+        return _row_by_row(rows, stored, difference_ms, grace_ms, np.arange(len(rows.keys)))
+    in_order = _keys_in_order(rows, stored, difference_ms, grace_ms)
+    together = windows_of_rows_in_order(rows, stored, difference_ms, np.flatnonzero(in_order[rows.keys]))
+    if in_order[rows.keys].all():
+        return together
+    apart = _row_by_row(rows, stored, difference_ms, grace_ms, np.flatnonzero(~in_order[rows.keys]))
+    return _beside(together, apart)
+
+
+def _row_by_row(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, some: Numbers) -> Slid:
+    """What some of the rows made, taken one by one."""
     making = _Making(difference_ms, len(stored.keys))
-    for key, own, windows in _by_key(rows, stored):
+    for key, own, windows in _by_key(rows, stored, some):
         making.take(
             key, windows, zip(own.tolist(), rows.times[own].tolist(), (rows.reached[own] - grace_ms).tolist(), strict=True)
         )
     return making.made(len(rows.keys))
 
 
-def _by_key(rows: Rows, stored: Windows) -> Iterator[tuple[int, Numbers, Windows]]:
-    """The rows and the stored windows of each key."""
+def _keys_in_order(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int) -> Mask:
+    """
+    By key, whether its rows follow each other and those stored in the order of their times, and find every window open.
+
+    Rows so early that windows are shared are left to be taken one by one, and keys whose newest stored row has lost its left window.
+    """
+    count = int(rows.keys.max()) + 1 if len(rows.keys) else 0
+    newest, has_left = np.full(count, EVER, np.int64), np.zeros(count, bool)
+    known = stored.keys < count
+    np.maximum.at(newest, stored.keys[known], stored.times[known])
+    newest_of_key = newest[np.minimum(stored.keys, count - 1)] if count else stored.times
+    is_left = known & (stored.times == newest_of_key) & (stored.starts == stored.times - difference_ms)
+    has_left[stored.keys[is_left]] = True
     order = stable_order(rows.keys)
+    keys, times = rows.keys[order], rows.times[order]
+    is_first = np.diff(keys, prepend=NONE) != 0
+    before = np.where(is_first, newest[keys] + 1, np.roll(times, 1))
+    is_apart = ~is_first | has_left[keys] | (times - difference_ms > newest[keys])
+    sound = (times >= before) & (times >= difference_ms) & (times >= rows.reached[order] - grace_ms) & is_apart
+    in_order = np.ones(count, bool)
+    in_order[keys[~sound]] = False
+    return in_order
+
+
+def windows_of_rows_in_order(rows: Rows, stored: Windows, difference_ms: int, some: Numbers) -> Slid:
+    """
+    What some of the rows made, those of whole keys, which come in the order of their times (see `_keys_in_order`).
+
+    There is a window that ends at each row, and one that begins behind each row that another follows within the difference. A window
+    holds the rows of its time; of those before them, what the stored window holds that begins last before it, or with it.
+    """
+    some = some[stable_order(rows.keys[some])]
+    keys, times = rows.keys[some], rows.times[some]
+    kept = np.flatnonzero(np.isin(stored.keys, keys))
+    kept = kept[np.lexsort((stored.starts[kept], stored.keys[kept]))]
+    place = _Line.of(keys, times, difference_ms)
+    left = np.stack([keys, times - difference_ms])
+    all_keys, all_times = np.concatenate([stored.keys[kept], keys]), np.concatenate([stored.times[kept], times])
+    by_time = np.lexsort((all_times, all_keys))
+    all_keys, all_times = all_keys[by_time], all_times[by_time]
+    gaps = np.diff(all_times)
+    follows = (np.diff(all_keys) == 0) & (gaps > 0) & (gaps <= difference_ms)
+    first_time = times[np.searchsorted(keys, all_keys[1:])]
+    follows &= all_times[1:] >= first_time
+    right = np.stack([all_keys[:-1][follows], all_times[:-1][follows] + 1])
+    is_met = stored.starts[kept] + difference_ms >= times[np.searchsorted(keys, stored.keys[kept])]
+    old = np.stack([stored.keys[kept][is_met], stored.starts[kept][is_met]])
+    found = np.unique(np.concatenate([left, right, old], axis=1), axis=1)
+    window_keys, starts = found
+    line = place.at(keys, times)
+    first = np.searchsorted(line, place.at(window_keys, starts), "left")
+    last = np.searchsorted(line, place.at(window_keys, starts + difference_ms), "right")
+    base = np.searchsorted(place.at(stored.keys[kept], stored.starts[kept]), place.at(window_keys, starts), "right") - 1
+    has_base = base >= 0
+    if len(kept):
+        has_base &= (stored.keys[kept][base] == window_keys) & (stored.times[kept][base] >= starts)
+    counts = last - first + has_base
+    ends = np.cumsum(counts)
+    chains = np.repeat(np.arange(len(starts)), counts)
+    at = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts + has_base, counts)
+    own = np.where(at >= 0, len(stored.keys) + some[np.minimum(np.repeat(first, counts) + at, len(some) - 1)], NONE)
+    own[(ends - counts)[has_base]] = stored.nodes[kept][base[has_base]]
+    nothing = np.empty(0, np.int64)
+    lineage = Lineage(own, chains, np.zeros(len(starts), np.int64), nothing, nothing)
+    given = Windows(nothing, nothing, nothing, nothing)
+    newest = Windows(window_keys, starts, times[last - 1], ends - 1)
+    return Slid(lineage, given, nothing, newest, np.zeros(len(rows.keys), bool), 0, is_flat=True)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Keys and times as places on one line, so that one search finds both; times beyond those of the rows lie at its ends."""
+
+    least: int
+    length: int
+
+    @classmethod
+    def of(cls, keys: Numbers, times: Numbers, difference_ms: int) -> _Line:
+        if not len(times):
+            return cls(0, 1)
+        least = int(times.min()) - 3 * difference_ms - 2
+        return cls(least, int(times.max()) + 2 * difference_ms + 2 - least)
+
+    def at(self, keys: Numbers, times: Numbers) -> Numbers:
+        """The place of each."""
+        return keys * self.length + np.clip(times - self.least, 0, self.length - 1)
+
+
+def _beside(one: Slid, other: Slid) -> Slid:
+    """What two groups of keys made, neither of which knows the other's."""
+    nodes, chains = len(one.lineage.own), len(one.lineage.levels)
+    first, second = one.lineage, other.lineage
+    lineage = Lineage(
+        np.concatenate([first.own, second.own]),
+        np.concatenate([first.chains, second.chains + chains]),
+        np.concatenate([first.levels, second.levels]),
+        np.concatenate([first.head_chains, second.head_chains + chains]),
+        np.concatenate([first.head_nodes, second.head_nodes + nodes]),
+    )
+    newest, moved = one.newest, replace(other.newest, nodes=other.newest.nodes + nodes)
+    both = Windows(
+        *(np.concatenate([getattr(newest, part), getattr(moved, part)]) for part in ("keys", "starts", "times", "nodes"))
+    )
+    order = np.lexsort((both.starts, both.keys))
+    return replace(
+        one, lineage=lineage, newest=both.take(order), is_late=one.is_late | other.is_late, skipped=other.skipped, is_flat=False
+    )
+
+
+def _by_key(rows: Rows, stored: Windows, some: Numbers) -> Iterator[tuple[int, Numbers, Windows]]:
+    """Some of the rows, and the stored windows, of each key that they have."""
+    order = some[stable_order(rows.keys[some])]
     keys = rows.keys[order]
     by_key = stable_order(stored.keys)
     stored_keys = stored.keys[by_key]

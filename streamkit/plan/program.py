@@ -18,6 +18,7 @@ from typing import Any
 
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
+from streamkit.names import HEADERS
 from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.schema import Schema
@@ -135,7 +136,37 @@ class Program:
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:
         """The operators of one stage, in order."""
-        return tuple(operator for operator in self.operators if operator.stage == stage)
+        return self._by_stage.get(stage, ())
+
+    @cached_property
+    def _by_stage(self) -> dict[int, tuple[Operator, ...]]:
+        stages = {operator.stage for operator in self.operators}
+        return {stage: tuple(one for one in self.operators if one.stage == stage) for stage in stages}
+
+    @cached_property
+    def placed_inputs(self) -> frozenset[int]:
+        """The inputs whose rows leave the readers unfolded: folded rows need no place of their own."""
+        return frozenset(number for number in range(len(self.inputs)) if self._leaves_unfolded(number))
+
+    def _leaves_unfolded(self, number: int) -> bool:
+        reach = {operator.id for operator in self.operators_of(0) if operator.input_read == number}
+        for operator in self.operators_of(0):
+            if reach & set(operator.sources) and not operator.ends_place:
+                reach.add(operator.id)
+        return any(operator.kind == "send" and operator.id in reach for operator in self.operators_of(0))
+
+    @cached_property
+    def columns_read(self) -> tuple[tuple[str, ...], ...]:
+        """The columns that the readers' operators read of each input, and headers if one reads them; several may read one."""
+        wanted: list[set[str]] = [set() for _ in self.inputs]
+        for operator in self.operators_of(0):
+            if operator.input_read is not None:
+                wanted[operator.input_read] |= set(operator.columns)  # type: ignore[attr-defined]
+                wanted[operator.input_read] |= {HEADERS} if operator.headers else set()  # type: ignore[attr-defined]
+        return tuple(
+            tuple(name for name in (*source.schema.names, HEADERS) if name in names)
+            for source, names in zip(self.inputs, wanted, strict=True)
+        )
 
     def operator(self, name: str) -> Operator:
         """The operator of that id, or the one behind an input's name."""

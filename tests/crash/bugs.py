@@ -19,7 +19,7 @@ from streamkit.log.database.postgres import PostgresDatabase
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.storage.storage import FileStorage, Storage
 from streamkit.state import task_state
-from streamkit.state.changelog import Changes
+from streamkit.state.changelog import Changes, Written
 from streamkit.state.store import Store
 from streamkit.state.task_state import Position, Share
 
@@ -67,9 +67,9 @@ class Boaster:
 def arrive_early(patch: Patch) -> None:
     original: Any = task_state.catch_up
 
-    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
+    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes, *written: Written) -> int:
         boaster = Boaster(store, task_state._arrived(position, share, changes))
-        return int(original(storage, boaster, position, share, changes))
+        return int(original(storage, boaster, position, share, changes, *written))
 
     patch(task_state, "catch_up", catch_up)
 
@@ -77,9 +77,9 @@ def arrive_early(patch: Patch) -> None:
 def restore_nothing(patch: Patch) -> None:
     original = task_state.catch_up
 
-    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes) -> int:
+    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes, *written: Written) -> int:
         begun = task_state._arrived(position, share, changes) if position == share.origin else position
-        return original(storage, store, begun, share, changes)
+        return original(storage, store, begun, share, changes, *written)
 
     patch(task_state, "catch_up", catch_up)
 

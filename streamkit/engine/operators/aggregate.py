@@ -459,7 +459,7 @@ def latest_results(operator: Aggregate, groups: Groups, context: Context) -> pa.
 
 def moments(milliseconds: Numbers) -> pa.Array:
     """Times as result columns have them."""
-    return pa.array(milliseconds * MICROSECONDS, UTC_MICROSECONDS)
+    return pa.array(milliseconds * MICROSECONDS, pa.int64()).view(UTC_MICROSECONDS)
 
 
 def _numpy(array: pa.Array) -> Numbers:

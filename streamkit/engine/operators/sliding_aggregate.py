@@ -8,7 +8,7 @@ window is a row of state under its start and key; the windows of a key are liste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,10 @@ from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.state.layout import Listed, encode_lists
 from streamkit.state.row import encode_rows
+
+FOLDED = frozenset(
+    ("count", "count_if", "sum", "avg", "min", "max")
+)  # a fold gives what one row after the other does, to the last bit
 
 
 @kernel(SlidingAggregate, runs_empty=True)
@@ -100,8 +104,14 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
     stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
     taken = SlidingRows(codes, times, stream_times(operator.windowing, batch, epoch.context))
-    slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms)
-    return _Made(batch, keys, listed, stored, stored_states, slid, slid.lineage.states(operator.aggregates, rows))
+    is_each_given = "every" in operator.modes or OLD_AND_NEW in operator.modes
+    slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_given=is_each_given)
+    if slid.is_flat and all(one.function in FOLDED for one in operator.aggregates):
+        found = slid.lineage.folded(operator.aggregates, rows, slid.newest.nodes)
+        slid = replace(slid, newest=replace(slid.newest, nodes=np.arange(len(slid.newest.nodes))))
+    else:
+        found = slid.lineage.states(operator.aggregates, rows)
+    return _Made(batch, keys, listed, stored, stored_states, slid, found)
 
 
 def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:

@@ -63,6 +63,8 @@ def fold(
     """
     rows = next((len(column) for column in (*keys, *largest, *states)), 0)
     groups, values = group(keys, rows)
+    if rows == 1:
+        return values, [*largest, *states]
     return values, _accumulated(largest, aggregates, states, per_group(groups))
 
 

@@ -63,7 +63,8 @@ class AggregateFunction:
 
     `lift`          the state of each row alone; a null argument gives the neutral state
     `merge`         the states of several rows as one, combined as the accumulator says: per group, or running in each group.
-                    It must be associative, and must not fail whatever the values are; null state columns are neutral
+                    It must be associative, and must not fail whatever the values are; null state columns are neutral,
+                    and a state that comes alone stays as it is
     `subtract`      the first states without the second, row by row: the inverse of a merge; None if the function cannot subtract
     `result`        the values of states, and which do not fit the type, which is checked only here. Null state columns mean no rows
     `typed`         the argument, cast as the function wants it, and the type of the result of a call

@@ -30,7 +30,10 @@ def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
     assert argument is not None, "a variance is of something"
-    return [argument.is_valid().cast(pa.int64()), argument.fill_null(0.0), pa.array(np.zeros(rows))]
+    means = argument.fill_null(0.0)
+    with np.errstate(invalid="ignore"):
+        squares = means.to_numpy() - means.to_numpy()  # infinity has no distance to itself
+    return [argument.is_valid().cast(pa.int64()), means, pa.array(squares)]
 
 
 @np.errstate(invalid="ignore", over="ignore")  # infinity and NaN are values
@@ -50,7 +53,9 @@ def _of_groups(moments: Moments, runs: Runs, accumulate: Accumulator) -> Moments
     mean = np.divide(sums, totals, out=np.zeros(len(totals)), where=totals > 0)
     owners = np.empty(len(counts), np.int64)
     owners[runs.order] = np.repeat(np.arange(len(totals)), runs.ends - runs.starts)
-    distances = means - mean[owners]
+    alone = (counts > 0) & (counts == totals[owners])
+    mean[owners[alone]] = means[alone]  # a quotient may be another number
+    distances = np.where(alone, 0.0, means - mean[owners])
     return totals, mean, accumulate(np.add, np.where(counts > 0, squares + counts * distances * distances, 0.0), 0.0)
 
 

@@ -197,9 +197,9 @@ def added(totals: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, An
     for name, value in metrics.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             result[name] = result.get(name, 0) + value
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             before = result.get(name)
-            result[name] = added(before if isinstance(before, Mapping) else {}, value)
+            result[name] = added(before if isinstance(before, dict) else {}, value)
         else:
             result[name] = value
     return result

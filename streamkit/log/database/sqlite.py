@@ -171,25 +171,33 @@ class SqliteDatabase:
 
     @contextmanager
     def _transaction(self, begin: str, *, is_write: bool) -> Iterator[SqliteTransaction]:
-        with self._lock, self._translated():
-            self._check_owner()
-            if not self._is_settled and (is_write or not self._found_no_room):
-                self.settle()
-            connection = self._reconnect() if self._frozen or self._connection is None else self._connection
-            if not self._is_lent:
-                _roll_back(connection)  # what an interrupt between two lines left open
-            connection.execute(begin)
+        with self._lock:
             try:
-                self._is_lent = True
-                yield SqliteTransaction(connection)
-                self._is_lent = False
-                self._commit(connection)
-                self._check_frozen()
-            except BaseException:
-                self._is_lent = False
-                self._check_frozen()
-                _roll_back(connection)
-                raise
+                connection = self._begun(begin, is_write=is_write)
+                try:
+                    self._is_lent = True
+                    yield SqliteTransaction(connection)
+                    self._is_lent = False
+                    self._commit(connection)
+                    self._check_frozen()
+                except BaseException:
+                    self._is_lent = False
+                    self._check_frozen()
+                    _roll_back(connection)
+                    raise
+            except apsw.Error as error:
+                raise self._translate(error) from error
+
+    def _begun(self, begin: str, *, is_write: bool) -> apsw.Connection:
+        """A connection on which a transaction was begun."""
+        self._check_owner()
+        if not self._is_settled and (is_write or not self._found_no_room):
+            self.settle()
+        connection = self._reconnect() if self._frozen or self._connection is None else self._connection
+        if not self._is_lent:
+            _roll_back(connection)  # what an interrupt between two lines left open
+        connection.execute(begin)
+        return connection
 
     def _check_frozen(self) -> None:
         """StreamKitError if the file was opened as one that nobody writes to, and somebody has: what was read means nothing then."""
@@ -287,9 +295,8 @@ class SqliteDatabase:
 
 
 def _roll_back(connection: apsw.Connection) -> None:
-    # SQLite has rolled back already after some errors, and then refuses to do so again.
-    with suppress(apsw.Error):
-        if connection.in_transaction:
+    if connection.in_transaction:
+        with suppress(apsw.Error):  # SQLite has rolled back already after some errors, and then refuses to do so again
             connection.execute("ROLLBACK")
 
 

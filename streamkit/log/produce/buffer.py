@@ -91,6 +91,9 @@ class Buffer:
     def frames(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Everything buffered, as (topic id, partition, rows of a frame); a frame has rows of one version of the topic's schema."""
         for (topic_id, partition), batches in self._batches.items():
+            if len(batches) == 1 and batches[0].num_rows <= self._frame_rows:
+                yield topic_id, partition, batches[0]
+                continue
             for alike in _by_version(batches):
                 table = pa.Table.from_batches(_aligned(alike))
                 for start in range(0, table.num_rows, self._frame_rows):

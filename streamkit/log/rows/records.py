@@ -86,7 +86,7 @@ def rows_of(topic: Topic, columns: Mapping[str, pa.Array], times_ms: Sequence[in
     count = len(next(iter(columns.values())))
     with _naming(topic):
         stamps = {} if times_ms is None else {TIMESTAMP: pa.array(times_ms, TIMESTAMP_TYPE)}
-        return _Rows(topic, {**columns, **stamps}, count, 0).batch(now_ms, None)
+        return _Rows(topic, {**columns, **stamps}, count, 0, is_checked=True).batch(now_ms, None)
 
 
 def stamped(batch: pa.RecordBatch, time_ms: int) -> pa.RecordBatch:
@@ -173,8 +173,11 @@ def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have 
 class _Rows:
     """Columns by name, on their way to a batch of the topic."""
 
-    def __init__(self, topic: Topic, columns: Mapping[str, pa.Array], rows: int, first_row: int) -> None:
+    def __init__(
+        self, topic: Topic, columns: Mapping[str, pa.Array], rows: int, first_row: int, *, is_checked: bool = False
+    ) -> None:
         self.topic = topic
+        self.is_checked = is_checked
         self.columns = columns
         self.rows = rows
         self.first_row = first_row
@@ -201,7 +204,7 @@ class _Rows:
         return deleted if deleted.any() else None
 
     def _values(self, column: Column, deleted: Boolean | None) -> pa.Array:
-        values = convert_arrow(column, self.columns[column.name], self.first_row)
+        values = self._converted(column)
         is_value = column.name not in self.topic.key
         if deleted is not None and is_value:
             values = pc.if_else(pa.array(deleted), pa.nulls(len(values), values.type), values)
@@ -209,6 +212,18 @@ class _Rows:
             missing = _nulls(values) if deleted is None or not is_value else _nulls(values) & ~deleted
             self._refuse(missing, column.name, "found null, and the column is NOT NULL")
         return values
+
+    def _converted(self, column: Column) -> pa.Array:
+        values = self.columns[column.name]
+        return values if self.is_checked else convert_arrow(column, values, self.first_row)
+
+    def _event_times(self, fallback: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of the rows' own, in milliseconds."""
+        stamps = self.columns[TIMESTAMP]
+        if self.is_checked and stamps.type == TIMESTAMP_TYPE and not stamps.null_count:
+            times: npt.NDArray[np.int64] = stamps.view(pa.int64()).to_numpy()
+            return times
+        return _milliseconds(convert_arrow(_STAMP, stamps, self.first_row), fallback)
 
     def _check_keys(self, arrays: Mapping[str, pa.Array], deleted: Boolean | None) -> None:
         topic = self.topic
@@ -228,7 +243,7 @@ class _Rows:
         fallback = now_ms if timestamp_ms is None else timestamp_ms
         times = np.full(self.rows, fallback, np.int64)
         if TIMESTAMP in self.columns:
-            times = _milliseconds(convert_arrow(_STAMP, self.columns[TIMESTAMP], self.first_row), times)
+            times = self._event_times(times)
         if self.topic.timestamp is None:
             return times
         if deleted is None:

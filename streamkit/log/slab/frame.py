@@ -166,6 +166,8 @@ def _timestamp_range(batch: pa.RecordBatch) -> tuple[int, int]:
             f"a frame needs at least one row and a time in each; found {len(times)} rows, {times.null_count} without"
         )
     milliseconds = times.view(pa.int64()).to_numpy()
+    if len(milliseconds) == 1:
+        return int(milliseconds[0]), int(milliseconds[0])
     return int(milliseconds.min()), int(milliseconds.max())
 
 

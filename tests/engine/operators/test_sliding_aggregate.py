@@ -159,9 +159,11 @@ def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: 
         with (
             TopologyTestDriver(collected(window, MODES), tasks=tasks, batching=batching) as functions,
             TopologyTestDriver(counted(window), tasks=tasks, batching=batching) as columns,
+            TopologyTestDriver(counted(window, ["final"]), tasks=tasks, batching=batching) as last,
         ):
-            for driver in (functions, columns):
+            for driver in (functions, columns, last):
                 pipe(driver, records)
+            assert (stored(last, "total"), last.metrics()["late"]) == (stored(columns, "total"), columns.metrics()["late"])
             lists = {
                 mode: [(*one[:3], sum(one[3]), one[4]) for one in results(functions, mode, "seen")] for mode in ("every", "final")
             }
@@ -169,6 +171,7 @@ def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: 
                 mode: by_key(rows) for mode, rows in lists.items()
             }
             assert stored(columns, "total") == {place: sum(values) for place, values in stored(functions, "seen").items()}
+            assert by_key(results(last, "final", "total")) == by_key(lists["final"])
             late = [driver.metrics()["late"] for driver in (functions, columns)]
             found.append(
                 [by_key(lists["every"]), by_key(lists["final"]), stored(functions, "seen"), late, set(columns.newest("latest"))]
