@@ -55,8 +55,11 @@ class Backlog:
 
     @property
     def is_whole(self) -> bool:
-        """Whether none of the frames was begun."""
-        return not self.extents or self.start <= self.extents[0].base_offset
+        """Whether all frames are read from their first record to their last, and no record may jump ahead of its time."""
+        if not self.extents:
+            return True
+        is_uncut = self.start <= self.extents[0].base_offset and self.extents[-1].next_offset <= self.end
+        return is_uncut and self.jump_ms is None
 
     @property
     def key_reached(self) -> int:
@@ -136,7 +139,8 @@ def cut(
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
     """
     if all(backlog.is_whole for backlog in backlogs) and (records := sum(one.records for one in backlogs)) <= records_max:
-        return Cut(tuple(backlog.end for backlog in backlogs), tuple(backlog.key_reached for backlog in backlogs), records)
+        reached = tuple(backlog.key_reached for backlog in backlogs)
+        return Cut(tuple(backlog.end for backlog in backlogs), reached, records, reached)
     lanes = [_Lane(backlog, records_of) for backlog in backlogs]
     available = sum(lane.total for lane in lanes)
     if available <= records_max:
