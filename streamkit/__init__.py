@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from streamkit.launch.main import main
     from streamkit.launch.run import run
     from streamkit.log.opening import open_log
+    from streamkit.plan.on_error import dead_letter
     from streamkit.plan.program import Program
     from streamkit.schema import Schema
 
@@ -58,6 +59,7 @@ _HOMES = {
     "Table": "streamkit.dsl.table",
     "Topology": "streamkit.dsl.topology",
     "compile": "streamkit.engine.compile",
+    "dead_letter": "streamkit.plan.on_error",
     "errors": "",
     "explain": "streamkit.engine.compile",
     "functions": "",
@@ -94,6 +96,7 @@ __all__ = [
     "Table",
     "Topology",
     "compile",
+    "dead_letter",
     "errors",
     "explain",
     "functions",

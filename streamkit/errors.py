@@ -13,6 +13,7 @@ StreamKitError
 ├── TopicExistsError           choose another name, or use the topic that is there
 ├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
 ├── EvaluationError            fix the data or the expression: division by zero, overflow, bad cast
+│   └── UnfitFunctionError     fix the function: it is not deterministic, or not known where it is called
 ├── SuppressionFullError       raise max_rows of suppress(), or let it emit early
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
@@ -122,12 +123,17 @@ class EvaluationError(StreamKitError):
     """
     An expression failed on a row, as it would in Spark under ANSI rules, or a user's function did.
 
-    `row` is a batch with that row alone, if whoever raised the error knows it.
+    `row` is a batch with that row alone, if whoever raised the error knows it. `is_placed`: the message says which record it is about.
     """
 
     def __init__(self, message: str, row: Any = None) -> None:
         super().__init__(message)
         self.row = row
+        self.is_placed = False
+
+
+class UnfitFunctionError(EvaluationError):
+    """A user's function cannot be relied on, whatever the record: it gives two results, or its process does not know it."""
 
 
 class SuppressionFullError(StreamKitError):

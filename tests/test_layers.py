@@ -199,13 +199,26 @@ def test_every_folder_of_the_log_is_a_room():
 PLAN = ROOT / "streamkit" / "plan"
 OPERATORS_OF_PLAN = "streamkit.plan.operators"
 OPERATORS_NAMED_BY_PASSES = {  # what a pass puts into a plan by itself, and the node that names a topic
+    "dead_letters": {"dead_letters", "write"},
     "exchanges": {"exchange"},
     "inputs": {"source"},
     "outputs": {"project"},
     "pruning": {"project"},
     "program": {""},  # the folder, whatever is in it
 }
-PASSES_OF_PLAN = {"lowering", "naming", "stages", "exchanges", "partials", "pruning", "passes", "inputs", "outputs", "explain"}
+PASSES_OF_PLAN = {
+    "dead_letters",
+    "lowering",
+    "naming",
+    "stages",
+    "exchanges",
+    "partials",
+    "pruning",
+    "passes",
+    "inputs",
+    "outputs",
+    "explain",
+}
 
 
 def operators_named_by(file):

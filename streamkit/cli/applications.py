@@ -73,6 +73,7 @@ def describe_application(app: Name, as_json: JsonOption = False, log: LogOption 
             ("lag", sum(place["lag"] for place in found["inputs"])),
             ("late", found["late"]),
             ("without a key", found["null_key"]),
+            ("left out by errors", found["errors"]),
         )
     )
     positions = [(one["topic"], str(one["partition"]), one["next_offset"], one["lag"]) for one in found["inputs"]]
@@ -136,6 +137,7 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "first_commit_ms": _first_commit_ms(log, state),
         "late": sum(state.metrics.get("late", {}).values()),
         "null_key": sum(state.metrics.get("null_key", {}).values()),
+        "errors": sum(state.metrics.get("error", {}).values()),
         "inputs": inputs,
         "stores": stores,
     }

@@ -128,7 +128,7 @@ def consume(
     with open_existing_log(log) as opened:
         found = opened.topic(topic)
         columns = (*found.schema.names, HEADERS) if headers else found.schema.names
-        condition = None if where is None else parse_predicate(where, _schema(found))
+        condition = None if where is None else parse_predicate(where, condition_schema(found))
         wanted = Wanted(found, columns, tuple(partitions) if partitions else None, position, condition)
         check_offset(opened, wanted)
         limit = _limit(max_records, is_short=printed_as is Format.TABLE and not follow)
@@ -177,7 +177,7 @@ def _position(offset: str | None, since: str | None, *, from_beginning: bool, fo
     return LATEST if follow and not from_beginning else EARLIEST
 
 
-def _schema(topic: Topic) -> pa.Schema:
+def condition_schema(topic: Topic) -> pa.Schema:
     """What a condition may speak of: the topic's columns, and the record's own."""
     fields = [column.arrow for column in topic.schema]
     return pa.schema([*fields, *(pa.field(name, kind) for name, kind in _RECORD_FIELDS)])

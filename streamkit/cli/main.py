@@ -15,6 +15,7 @@ from streamkit.cli import (
     compact,
     connect,
     consume,
+    dlq,
     fsck,
     groups,
     init,
@@ -53,6 +54,7 @@ program.command("maintain")(stats.maintain)
 program.add_typer(connect.program, name="connect")
 program.add_typer(applications.program, name="apps")
 program.add_typer(stores.program, name="store")
+program.add_typer(dlq.program, name="dlq")
 program.add_typer(storage.program, name="storage")
 program.command("fsck")(fsck.fsck)
 program.command("backup")(backup.backup)

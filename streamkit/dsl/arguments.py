@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.data_type import array_of, struct_of
 from streamkit.dsl.column import Column, expression_name, to_expression
@@ -19,6 +19,7 @@ from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, check_distinct
+from streamkit.plan.on_error import OnError, checked_on_error
 from streamkit.plan.operators.function_aggregate import Folding
 from streamkit.plan.operators.process import ProcessNode
 from streamkit.plan.operators.row_function import FlatMap, FlatMapValues, MapBatches, MapNode, PythonColumns
@@ -41,6 +42,7 @@ from streamkit.schema import Schema, check_user_schema
 if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
+AnyNode = TypeVar("AnyNode", bound=Node)
 NamedExpression = tuple[str, Expression]
 _STYLES = {"row": RECORD, "batch": BATCH}
 _EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
@@ -57,6 +59,18 @@ def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tu
                 f"found {column!r}; expected names of columns, or columns; F.lit(…) is a constant", user_location()
             )
     return (*(_with_own_name(to_expression(column)) for column in given), *keyworded(named))
+
+
+def with_on_error(node: AnyNode, on_error: OnError | None) -> AnyNode:
+    """The node with what becomes of records that make it fail; TopologyError if that is nothing there is."""
+    if on_error is None:
+        return node
+    return replace(node, on_error=checked_on_error(on_error, user_location()))
+
+
+def told_apart(on_error: OnError | Column | None, named: Mapping[str, Column]) -> tuple[OnError | None, dict[str, Column]]:
+    """What becomes of failing records, and the named columns, one of which may be called `on_error`."""
+    return (None, {**named, "on_error": on_error}) if isinstance(on_error, Column) else (on_error, dict(named))
 
 
 def exploded(column: Any, names: str | Iterable[str] | None) -> tuple[str, Expression, tuple[str, ...]]:

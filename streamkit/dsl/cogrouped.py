@@ -11,6 +11,7 @@ from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.errors import TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.aggregate import GroupKey
 from streamkit.plan.operators.function_aggregate import FunctionAggregateNode
 from streamkit.plan.python_function import PythonFunction
@@ -65,6 +66,7 @@ class Cogrouped(ForeignNames):
         merge: Callable[[Any, Any], Any] | None = None,
         store: str | None = None,
         tombstones: bool = False,
+        on_error: OnError | None = None,
     ) -> Table:
         """
         Fold the records of all streams into one state for each key, in the order of time; the key is named as that of the first.
@@ -75,4 +77,4 @@ class Cogrouped(ForeignNames):
         folding = arguments.folding("aggregate", initial, updates, schema, merge, tombstones)
         nodes, keys = tuple(one.node for one in self.streams), tuple(one.key for one in self.streams)
         node = FunctionAggregateNode(nodes, keys, folding, self.window, store, at=user_location())
-        return self.topology._table(node, store)
+        return self.topology._table(arguments.with_on_error(node, on_error), store)

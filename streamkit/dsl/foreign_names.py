@@ -60,6 +60,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "to": "aggregate(initial, schema), and then to(topic)",
     },
     "Topology": {
+        **dict.fromkeys(("set_uncaught_exception_handler", "processing_exception_handler"), 'Topology(name, on_error="skip")'),
         **dict.fromkeys(("versioned_table", "temporal_table"), 'table("topic", versioned="1 day")'),
         "topic": 'stream("topic")', "source": 'stream("topic")', "read_stream": 'stream("topic")', "add_source": 'stream("topic")', "agent": 'stream("topic")',
         "run": "sk.run(topology)", "start": "sk.run(topology)", "main": "sk.main(topology)", "build": "sk.compile(topology)", "show": "describe()",

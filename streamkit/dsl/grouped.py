@@ -16,6 +16,7 @@ from streamkit.plan.expression import Call, Literal
 from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.function_aggregate import Folding, FunctionAggregateNode
 from streamkit.plan.operators.late import LateNode
@@ -63,7 +64,7 @@ class Grouped(ForeignNames):
             )
         return replace(self, window=arguments.windowed(window, self.window), late_to=late_to)
 
-    def agg(self, *columns: Column, store: str | None = None, **named: Column) -> Table:
+    def agg(self, *columns: Column, store: str | None = None, on_error: OnError | Column | None = None, **named: Column) -> Table:
         """
         Compute aggregates of each group, as a table with the group's columns (and `window_start`, `window_end`) and these.
 
@@ -72,9 +73,10 @@ class Grouped(ForeignNames):
 
             flights.group_by("origin").agg(flights=F.count("*"), mean_delay=F.avg("dep_delay"), store="delays")
         """
+        policy, named = arguments.told_apart(on_error, named)
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
         node = AggregateNode(self.node, self.key, aggregates, self.window, store, at=user_location())
-        return self._table(node, store)
+        return self._table(arguments.with_on_error(node, policy), store)
 
     def _table(self, node: Node, store: str | None) -> Table:
         """A handle on the table of the groups; records that are late for it go where `late_to` says."""
@@ -87,7 +89,12 @@ class Grouped(ForeignNames):
         return self.agg(Column(Call("count", (Literal(1),))).alias("count"), store=store)
 
     def reduce(
-        self, function: Callable[[dict[str, Any], Any], Any], *, store: str | None = None, tombstones: bool = False
+        self,
+        function: Callable[[dict[str, Any], Any], Any],
+        *,
+        store: str | None = None,
+        tombstones: bool = False,
+        on_error: OnError | None = None,
     ) -> Table:
         """
         Combine the records of each group by a Python function of two dicts, what there is so far and the next record.
@@ -99,7 +106,7 @@ class Grouped(ForeignNames):
             orders.group_by_key().reduce(lambda total, order: {"amount": total["amount"] + order["amount"]})
         """
         update = arguments.folding_function(function, "reduce", 2)
-        return self._folded(Folding((update,), tombstones=tombstones), store)
+        return self._folded(Folding((update,), tombstones=tombstones), store, on_error)
 
     def aggregate(
         self,
@@ -110,6 +117,7 @@ class Grouped(ForeignNames):
         merge: Callable[[Any, Any], Any] | None = None,
         store: str | None = None,
         tombstones: bool = False,
+        on_error: OnError | None = None,
     ) -> Table:
         """
         Fold the records of each group into a state, by a Python function of the state and the next record.
@@ -128,7 +136,7 @@ class Grouped(ForeignNames):
             orders.group_by("customer").aggregate({"total": 0.0}, add, "total double, last string")
         """
         function = arguments.folding_function(update, "aggregate", 2)
-        return self._folded(arguments.folding("aggregate", initial, (function,), schema, merge, tombstones), store)
+        return self._folded(arguments.folding("aggregate", initial, (function,), schema, merge, tombstones), store, on_error)
 
     def cogroup(self, update: Callable[[Any, dict[str, Any]], Any]) -> Cogrouped:
         """
@@ -146,6 +154,6 @@ class Grouped(ForeignNames):
         function = arguments.folding_function(update, "cogroup", 2)
         return Cogrouped((CogroupedStream(self.node, self.key, function),), self.window, self.topology)
 
-    def _folded(self, folding: Folding, store: str | None) -> Table:
+    def _folded(self, folding: Folding, store: str | None, on_error: OnError | None) -> Table:
         node = FunctionAggregateNode((self.node,), (self.key,), folding, self.window, store, at=user_location())
-        return self._table(node, store)
+        return self._table(arguments.with_on_error(node, on_error), store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
@@ -12,6 +13,7 @@ from streamkit.errors import Location, TopologyError
 from streamkit.names import check_name
 from streamkit.plan.expression import Expression
 from streamkit.plan.location import user_location
+from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.split import BranchNode, SplitNode
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ class Split(ForeignNames):
     stream: Stream
     branches: tuple[tuple[str, Expression], ...]
     at: Location | None
+    on_error: OnError | None = None
 
     def __repr__(self) -> str:
         return handle_line("Split", self.stream.node, self._text())
@@ -58,5 +61,7 @@ class Split(ForeignNames):
         if not self.branches:
             raise TopologyError("split() has no branches; expected branch(condition, name)", user_location())
         names = [*(name for name, _ in self.branches), *default]
-        node = SplitNode(self.stream.node, tuple(condition for _, condition in self.branches), at=self.at)
+        node = arguments.with_on_error(
+            SplitNode(self.stream.node, tuple(condition for _, condition in self.branches), at=self.at), self.on_error
+        )
         return {name: replace(self.stream, node=BranchNode(node, name, number, at=self.at)) for number, name in enumerate(names)}

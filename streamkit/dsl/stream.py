@@ -18,6 +18,7 @@ from streamkit.plan.duration import duration_ms
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, words
+from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.explode import ExplodeNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
@@ -43,7 +44,9 @@ class Stream(ForeignNames):
     A stream of records with a key; every verb returns a new one and changes nothing.
 
     Where a verb takes columns, a text is a column's name; where it takes a condition, a text is Spark SQL. `name=`, or `named`
-    after any verb, gives a step its own name in `explain` and in messages.
+    after any verb, gives a step its own name in `explain` and in messages. `on_error=` says what becomes of a record that makes the step
+    fail: "fail" ends the run, "skip" leaves the record out and counts it, `sk.dead_letter("topic")` also sends it to a topic; without it
+    the topology says.
     """
 
     node: Node
@@ -55,20 +58,20 @@ class Stream(ForeignNames):
     def _repr_html_(self) -> str:
         return handle_table(type(self).__name__, self.node)
 
-    def filter(self, condition: Column | str, *, name: str | None = None) -> Stream:
+    def filter(self, condition: Column | str, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
         """
         Keep the records for which the condition is true, and drop those for which it is false or null.
 
             flights.filter(F.col("dep_delay") > 15)
             flights.filter("dep_delay > 15")
         """
-        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()), on_error)
 
-    def filter_not(self, condition: Column | str, *, name: str | None = None) -> Stream:
+    def filter_not(self, condition: Column | str, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
         """Drop the records for which the condition is true, and keep those for which it is false or null."""
-        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()), on_error)
 
-    def select(self, *columns: Column | str, **named: Column) -> Stream:
+    def select(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column) -> Stream:
         """
         Keep these columns, in this order; key columns that are not among them stay, and come first.
 
@@ -76,9 +79,10 @@ class Stream(ForeignNames):
 
             flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
         """
-        return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()))
+        policy, named = arguments.told_apart(on_error, named)
+        return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()), policy)
 
-    def with_columns(self, *columns: Column, **named: Column) -> Stream:
+    def with_columns(self, *columns: Column, on_error: OnError | Column | None = None, **named: Column) -> Stream:
         """
         Add columns, or replace those of the same name; each is computed from the columns as they were before.
 
@@ -86,11 +90,17 @@ class Stream(ForeignNames):
 
             flights.with_columns(late=F.col("dep_delay") > 15)
         """
+        policy, named = arguments.told_apart(on_error, named)
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
-        return self._step(WithColumns(self.node, added, at=user_location()))
+        return self._step(WithColumns(self.node, added, at=user_location()), policy)
 
     def select_key(
-        self, *columns: Column | str | Callable[..., Any], schema: str | None = None, tombstones: bool = False, **named: Column
+        self,
+        *columns: Column | str | Callable[..., Any],
+        schema: str | None = None,
+        tombstones: bool = False,
+        on_error: OnError | Column | None = None,
+        **named: Column,
     ) -> Stream:
         """
         Give the stream another key: these columns, computed under names that are new or replace columns.
@@ -102,9 +112,12 @@ class Stream(ForeignNames):
             flights.select_key(region=F.substring("origin", 1, 1))
             flights.select_key(lambda row: {"region": row["origin"][0]}, schema="region string")
         """
+        policy, named = arguments.told_apart(on_error, named)
         if columns and arguments.is_function(columns[0]):
-            return self._step(arguments.python_columns(self.node, columns[0], schema, "select_key", tombstones=tombstones))
-        return self._step(SelectKey(self.node, arguments.selected(columns, named), at=user_location()))  # type: ignore[arg-type]
+            return self._step(
+                arguments.python_columns(self.node, columns[0], schema, "select_key", tombstones=tombstones), policy
+            )
+        return self._step(SelectKey(self.node, arguments.selected(columns, named), at=user_location()), policy)  # type: ignore[arg-type]
 
     def map(
         self,
@@ -114,6 +127,7 @@ class Stream(ForeignNames):
         *,
         tombstones: bool = False,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Stream:
         """
         Replace each record by what a Python function gives of it: all columns, and so the key too.
@@ -124,10 +138,17 @@ class Stream(ForeignNames):
 
             orders.map(lambda row: {"city": row["city"].upper(), "amount": row["amount"]}, "city string, amount int", key="city")
         """
-        return self._step(arguments.mapped(self.node, function, schema, key, "map", tombstones, name))
+        return self._step(arguments.mapped(self.node, function, schema, key, "map", tombstones, name), on_error)
 
     def map_values(
-        self, function: Callable[..., Any], schema: str, *, by: str = "row", tombstones: bool = False, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        schema: str,
+        *,
+        by: str = "row",
+        tombstones: bool = False,
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Stream:
         """
         Replace the value columns by what a Python function gives of each row; the key columns stay.
@@ -140,7 +161,7 @@ class Stream(ForeignNames):
 
             flights.map_values(lambda row: {"speed": row["distance"] / row["air_time"]}, schema="speed double")
         """
-        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, tombstones, name))
+        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, tombstones, name), on_error)
 
     def flat_map(
         self,
@@ -151,6 +172,7 @@ class Stream(ForeignNames):
         schema: str | None = None,
         tombstones: bool = False,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Stream:
         """
         Give a record for each element of an array, or each entry of a map; key, time and the other columns are those of the record.
@@ -169,7 +191,7 @@ class Stream(ForeignNames):
         """
         if arguments.is_function(column):
             declared = schema if as_ is None else as_
-            return self._step(arguments.mapped(self.node, column, declared, key, "flat_map", tombstones, name))  # type: ignore[arg-type]
+            return self._step(arguments.mapped(self.node, column, declared, key, "flat_map", tombstones, name), on_error)  # type: ignore[arg-type]
         if schema is not None or key is not None or tombstones:
             raise TopologyError(
                 "flat_map() of a column takes no schema=, key= or tombstones=; expected as_=, or a Python function",
@@ -177,7 +199,7 @@ class Stream(ForeignNames):
             )
         function, expression, names = arguments.exploded(column, as_)
         outer, position = function.endswith("_outer"), function.startswith("pos")
-        return self._step(ExplodeNode(self.node, expression, names, outer, position, name=name, at=user_location()))
+        return self._step(ExplodeNode(self.node, expression, names, outer, position, name=name, at=user_location()), on_error)
 
     def flat_map_values(
         self,
@@ -186,6 +208,7 @@ class Stream(ForeignNames):
         *,
         tombstones: bool = False,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Stream:
         """
         Give a record for each dict in the list (or generator) that a Python function gives of a row; the key columns stay.
@@ -194,10 +217,16 @@ class Stream(ForeignNames):
 
             lines.flat_map_values(lambda row: [{"word": word} for word in row["line"].split()], "word string")
         """
-        return self._step(arguments.flat_mapped_values(self.node, function, schema, tombstones, name))
+        return self._step(arguments.flat_mapped_values(self.node, function, schema, tombstones, name), on_error)
 
     def map_batches(
-        self, function: Callable[..., Any], schema: str, key: str | Iterable[str] | None = None, *, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        schema: str,
+        key: str | Iterable[str] | None = None,
+        *,
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Stream:
         """
         Replace the records by what a Python function gives of a batch of them, in Arrow: fast where a function of each row is not.
@@ -211,7 +240,7 @@ class Stream(ForeignNames):
 
             readings.map_batches(lambda batch: {"celsius": pc.divide(pc.subtract(batch["fahrenheit"], 32), 1.8)}, "celsius double")
         """
-        return self._step(arguments.mapped(self.node, function, schema, key, "map_batches", name=name))
+        return self._step(arguments.mapped(self.node, function, schema, key, "map_batches", name=name), on_error)
 
     def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
         """
@@ -285,7 +314,7 @@ class Stream(ForeignNames):
         others = tuple(arguments.handle_node(stream, self.topology, "merge with", expected) for stream in streams)
         return self._step(MergeNode((self.node, *others), name=name, at=user_location()))
 
-    def split(self) -> Split:
+    def split(self, *, on_error: OnError | None = None) -> Split:
         """
         Divide the stream: each record goes to the first branch whose condition is true, and to no other.
 
@@ -294,7 +323,7 @@ class Stream(ForeignNames):
             parts = orders.split().branch("amount > 100", "large").branch("amount > 10", "middle").default("small")
             parts["large"].to("large_orders")
         """
-        return Split(self, (), user_location())
+        return Split(self, (), user_location(), on_error)
 
     def repartition(self, partitions: int | None = None, *, name: str | None = None) -> Stream:
         """
@@ -326,6 +355,7 @@ class Stream(ForeignNames):
         stores: Iterable[StoreDefinition | str] = (),
         by: str = "row",
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Processed:
         """
         Give each record to a processor, which keeps stores, schedules calls, and forwards what it likes.
@@ -341,7 +371,7 @@ class Stream(ForeignNames):
             app.add_store(sk.key_value_store("seen", key="id string", value="times int"))
             orders.process(Deduplicate, "amount int", stores=["seen"]).to("distinct_orders")
         """
-        return self.topology._processed(self, processor, schema, key, stores, "process", by, name)
+        return self.topology._processed(self, processor, schema, key, stores, "process", by, name, on_error)
 
     def process_values(
         self,
@@ -351,9 +381,10 @@ class Stream(ForeignNames):
         stores: Iterable[StoreDefinition | str] = (),
         by: str = "row",
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Processed:
         """As `process`, of a processor that cannot change the key: `schema` declares value columns, and what follows needs no exchange."""
-        return self.topology._processed(self, processor, schema, None, stores, "process_values", by, name)
+        return self.topology._processed(self, processor, schema, None, stores, "process_values", by, name, on_error)
 
     def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
         """
@@ -370,7 +401,9 @@ class Stream(ForeignNames):
         """Group the records by the stream's own key, to be aggregated; records with a null key are dropped, and counted."""
         return Grouped(self.node, None, None, self.topology)
 
-    def peek(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> Stream:
+    def peek(
+        self, function: Callable[[dict[str, Any]], object], *, name: str | None = None, on_error: OnError | None = None
+    ) -> Stream:
         """
         Call a Python function with each record, as a dict of its columns, and pass the records on as they are.
 
@@ -378,16 +411,19 @@ class Stream(ForeignNames):
         It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
         """
         effect = arguments.effect(function, "peek")
-        return self._step(PeekNode(self.node, effect, name=name, at=user_location()))
+        return self._step(PeekNode(self.node, effect, name=name, at=user_location()), on_error)
 
-    def foreach(self, function: Callable[[dict[str, Any]], object], *, name: str | None = None) -> None:
+    def foreach(
+        self, function: Callable[[dict[str, Any]], object], *, name: str | None = None, on_error: OnError | None = None
+    ) -> None:
         """
         Call a Python function with each record, as a dict of its columns, and end the stream; tombstones as in `peek`.
 
         Records of one key come in their order. After a fault a record may come again: what the function does elsewhere is at least once.
         """
         effect = arguments.effect(function, "foreach")
-        self.topology._add_sink(ForeachNode(self.node, effect, name=name, at=user_location()))
+        node = ForeachNode(self.node, effect, name=name, at=user_location())
+        self.topology._add_sink(arguments.with_on_error(node, on_error))
 
     def print(self, label: str | None = None) -> None:
         """Print each record as a line of JSON, after its label if there is one, where it is processed; on Spark that is a worker's output."""
@@ -406,8 +442,8 @@ class Stream(ForeignNames):
         """
         self.topology._add_sink(To(self.node, topic, partitions, name=name, at=user_location()))
 
-    def _step(self, node: Node) -> Stream:
-        return Stream(node, self.topology)
+    def _step(self, node: Node, on_error: OnError | None = None) -> Stream:
+        return Stream(arguments.with_on_error(node, on_error), self.topology)
 
 
 def negated(predicate: Expression) -> Expression:

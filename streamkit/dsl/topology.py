@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from streamkit.plan.duration import duration_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
+from streamkit.plan.on_error import FAIL, OnError, checked_on_error
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
@@ -43,11 +45,15 @@ class Topology(ForeignNames):
     `time_zone` is a region such as "Europe/Berlin", or an offset such as "+02:00": what `hour`, `date_trunc`, casts between timestamps and
     texts or dates, and all else that depends on a zone go by. Timestamps stay moments, and windows and event times stay aligned to UTC.
     TopologyError if there is no such zone.
+
+    `on_error` says what becomes of a record of a stream that makes a step fail, unless the step says so itself: "fail" ends the run,
+    "skip" leaves the record out and counts it, `sk.dead_letter("topic")` also writes it to a topic.
     """
 
-    def __init__(self, name: str, time_zone: str = "UTC") -> None:
+    def __init__(self, name: str, time_zone: str = "UTC", on_error: OnError = FAIL) -> None:
         self.name = check_name(name, "topology")
         self.time_zone = _zone(time_zone)
+        self.on_error = checked_on_error(on_error, user_location()) or FAIL
         self._sinks: dict[Node, None] = {}
         self._stores: dict[str, Node] = {}
         self._keepers: dict[str, Node] = {}
@@ -182,14 +188,21 @@ class Topology(ForeignNames):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return (self.name, self.time_zone, self._sinks, self._stores) == (
+        return (self.name, self.time_zone, self.on_error, self._sinks, self._stores) == (
             other.name,
             other.time_zone,
+            other.on_error,
             other._sinks,
             other._stores,
         )
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
+
+    def with_on_error(self, on_error: OnError) -> Topology:
+        """The topology as it is now, with another default of what becomes of records that make a step fail."""
+        found = copy.copy(self)
+        found.on_error = checked_on_error(on_error, user_location()) or self.on_error
+        return found
 
     def _add_sink(self, sink: Node) -> None:
         self._sinks.setdefault(sink)
@@ -204,11 +217,13 @@ class Topology(ForeignNames):
         verb: str,
         by: str,
         name: str | None,
+        on_error: OnError | None = None,
     ) -> Processed:
         """A handle on what a processor forwards; it runs even if the handle is not used."""
         given = (stores,) if isinstance(stores, str | StoreDefinition) else tuple(stores)
         definitions = tuple(self._definition(one) for one in given)
         node = arguments.processed(stream.node, processor, schema, key, definitions, verb, by, name)
+        node = arguments.with_on_error(node, on_error)
         for store in definitions:
             taken = self._keepers.setdefault(store.name, node)
             if taken != node:

@@ -20,27 +20,25 @@ def with_record(
     program: Program,
     inputs: Sequence[pa.RecordBatch | None],
     run: Callable[[pa.RecordBatch], object],
+    whole: Callable[[pa.RecordBatch], pa.RecordBatch | None],
 ) -> EvaluationError:
     """
     The error with the record that it is about, and the line that declared the step.
 
     `run` runs the operator on some of the rows, without effects; with it the first row that fails is found. The record is left out
-    if rows carry no place, or if the error does not come from one row.
+    if rows carry no place, or if the error does not come from one row. `whole` reads the record that a row comes from, for its key.
     """
     rows = [batch for batch in inputs if batch is not None]
     record = ""
     if error.row is not None:
-        record = _record(program, error.row)
+        record = _record(program, error.row, whole)
     elif len(rows) == 1 and OFFSET in rows[0].schema.names and DUE not in rows[0].schema.names:
         row = _first_failure(rows[0], run)
-        record = _record(program, row) if row is not None else ""
+        record = _record(program, row, whole) if row is not None else ""
     line = f"\n  at {program.lines[operator.id]}" if operator.id in program.lines else ""
-    return EvaluationError(f"{record}{error}{line}")
-
-
-def is_placed(error: EvaluationError) -> bool:
-    """Whether an error says which record it is about."""
-    return str(error).startswith("topic ")
+    found = type(error)(f"{record}{error}{line}")
+    found.is_placed = bool(record)
+    return found
 
 
 def _first_failure(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> pa.RecordBatch | None:
@@ -65,13 +63,14 @@ def _fails(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> bo
     return False
 
 
-def _record(program: Program, row: pa.RecordBatch) -> str:
+def _record(program: Program, row: pa.RecordBatch, whole: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> str:
     if not row.num_rows:  # what failed is no record, such as a punctuation
         return ""
     number = row[INPUT][0].as_py()
     if not 0 <= number < min(len(program.inputs), OPERATORS):
         return ""
     source = program.inputs[number]
-    key = [f"{name} = {plain(row[name])[0].as_py()!r}" for name in source.key if name in row.schema.names]
+    keyed = row if set(source.key).issubset(row.schema.names) else whole(row) or row
+    key = [f"{name} = {plain(keyed[name])[0].as_py()!r}" for name in source.key if name in keyed.schema.names]
     place = f"topic {source.topic}, partition {row[PARTITION][0].as_py()}, offset {row[OFFSET][0].as_py()}"
     return f"{place}, key {', '.join(key)}: " if key else f"{place}: "

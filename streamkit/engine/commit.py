@@ -15,6 +15,7 @@ from streamkit.engine.epoch import Application, EpochEnd
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.stream_time import METRIC, as_metric
 from streamkit.errors import EpochFailedError, FencedError
+from streamkit.expressions.python_functions import functions_in
 from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import EpochCommit
@@ -22,15 +23,19 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import verify_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import fresh_token
+from streamkit.plan.program import Program
 from streamkit.state.format import METRIC as STATE_METRIC
 from streamkit.state.format import STATE_FORMAT
 
 
-def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport]) -> EpochClaim | None:
+def commit_epoch(
+    catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport], functions: Sequence[str] = ()
+) -> EpochClaim | None:
     """
     Make the epoch that these reports speak of visible; None if it was committed before or there was none.
 
     Raises EpochFailedError if the attempts do not agree or did not arrive whole, FencedError if a newer generation started.
+    `functions` are those of users, which may be why attempts do not agree.
     """
     if not reports:
         return None
@@ -40,8 +45,12 @@ def commit_epoch(catalog: Catalog, storage: Storage, stages: int, reports: Seque
         check_generation(catalog, application)
         return None
     _check_tasks(claim, reports)
-    splits = _splits(claim, reports)
-    kernels = _kernels(claim, stages, reports)
+    try:
+        splits = _splits(claim, reports)
+        kernels = _kernels(claim, stages, reports)
+    except DisagreementError as error:
+        suspects = f"; these functions may not be deterministic: {', '.join(functions)}" if functions else ""
+        raise EpochFailedError(f"{error}{suspects}") from None
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")
     catalog.commit_epoch(
@@ -83,6 +92,20 @@ def _positions_before(claim: EpochClaim) -> dict[int, dict[int, int]]:
     }
 
 
+class DisagreementError(EpochFailedError):
+    """Attempts on the same records made different things."""
+
+
+def functions_of(program: Program) -> tuple[str, ...]:
+    """The functions of users that a program calls, each with the line of its step."""
+    found = (
+        f"{name.partition(':')[0]} at {program.lines.get(operator.id, operator.id)}"
+        for operator in program.operators
+        for name in sorted(functions_in(operator))
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def _check_tasks(claim: EpochClaim, reports: Sequence[TaskReport]) -> None:
     tasks = sorted(report.task for report in reports)
     if tasks != list(range(claim.application.tasks)):
@@ -97,7 +120,7 @@ def _splits(claim: EpochClaim, reports: Sequence[TaskReport]) -> list[SplitRepor
     """The reports of the splits, on which all tasks must agree, and which must add up to what was planned."""
     heard = [sorted(report.splits, key=lambda split: split.number) for report in reports]
     if any(splits != heard[0] for splits in heard) or [split.number for split in heard[0]] != list(range(claim.splits)):
-        raise EpochFailedError(f"epoch {claim.end.epoch}: tasks heard different things from the readers; run the epoch again")
+        raise DisagreementError(f"epoch {claim.end.epoch}: tasks heard different things from the readers; run the epoch again")
     records = sum(split.records for split in heard[0])
     if records != claim.end.records:
         raise EpochFailedError(
@@ -121,7 +144,7 @@ def _kernels(claim: EpochClaim, stages: int, reports: Sequence[TaskReport]) -> l
 
 def _check_agreement(claim: EpochClaim, attempts: Sequence[KernelReport], expected: int, stage: int, task: int) -> None:
     if len(attempts) != expected or len({attempt.content for attempt in attempts}) != 1:
-        raise EpochFailedError(
+        raise DisagreementError(
             f"epoch {claim.end.epoch}: {len(attempts)} tasks heard of kernel {stage}, task {task}, with "
             f"{len({attempt.content for attempt in attempts})} different contents; expected {expected} with one; run the epoch again"
         )

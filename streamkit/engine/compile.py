@@ -78,7 +78,7 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -
     names = name_steps(roots)
     yield PassResult("name_steps", explain_names(names), None)
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
-    plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table)
+    plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
     yield PassResult("infer_types", explain_plan(plan), plan)
     for one in (fit_outputs(log), *PASSES):
         before, plan = plan, one(plan)

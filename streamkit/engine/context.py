@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.epoch import EpochPlan
+from streamkit.engine.epoch import EpochPlan, Slice
 from streamkit.engine.exchange import Arrival, Packed
 from streamkit.engine.global_table import GlobalTable
 from streamkit.engine.report import Counts, ReachedBy, SplitReport
@@ -33,6 +33,8 @@ class Context:
 
     `origin` is the number of the split or task that runs. `records` are those taken from the log, `counts` are metrics by
     (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
+    `is_leaving_out`: something failed before, so rows that fail are looked for, and left out if the program says so. `slices` are what the
+    epoch takes of the inputs, as far as it is known here; records that failed are read from them.
     """
 
     program: Program
@@ -46,6 +48,8 @@ class Context:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sent: list[Packed] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
+    slices: Sequence[Slice] = ()
+    is_leaving_out: bool = False
     _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:
@@ -81,6 +85,10 @@ class Context:
         """The readers' reports on which records closed windows (see `streamkit.engine.advance`)."""
         assert self.arrival is not None, "rows arrive at kernels alone"
         return [report.advances for report in self.arrival.of_kind("split", SplitReport)]
+
+    def known_slices(self) -> Sequence[Slice]:
+        """What the epoch takes of the inputs: in a reader of its own split, in a kernel of all."""
+        return self.slices if self.arrival is None else self.arrival.of_kind("slice", Slice)
 
     def committed_state(self) -> TaskState:
         assert self.state is not None, "a stateful operator ran outside a kernel"

@@ -17,6 +17,7 @@ from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint
 from streamkit.engine.kernels import Rows, run_operator
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
+from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import write_slab
@@ -76,7 +77,15 @@ def _run(
     state = _open(program, plan, stage, task, storage, folder, stores)
     context = Context(program, plan, storage, arrival, state, groups, origin=task)
     try:
-        run_operators(program.operators_of(stage), context)
+        try:
+            run_operators(program.operators_of(stage), context)
+        except EvaluationError as error:
+            if error.is_placed:
+                raise
+            context = Context(program, plan, storage, arrival, state, groups, origin=task, is_leaving_out=True)
+            run_operators(program.operators_of(stage), context)
+            if not program.on_error:
+                raise
     finally:
         if state is not None:
             state.close()

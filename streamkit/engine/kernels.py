@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 
 from streamkit.engine.blame import with_record
+from streamkit.engine.dead_letters import original
+from streamkit.engine.leaving_out import run_leaving_out
 from streamkit.errors import EvaluationError
 from streamkit.plan.operator import PORT, Operator
 
@@ -75,11 +77,21 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
     if not found.runs_empty and all(rows is None for rows in inputs):
         return {}
     try:
-        result = found.function(operator, inputs, context)
+        if context.is_leaving_out and operator.id in context.program.on_error:
+            result: Result = run_leaving_out(found.function, operator, inputs, context)
+        else:
+            result = found.function(operator, inputs, context)
     except EvaluationError as error:
+        if context.program.on_error and not context.is_leaving_out:  # the stage runs again, and looks for the row then
+            raise
         alone = replace(context, counts=Counter(), sent=[], frames=[])
         raise with_record(
-            error, operator, context.program, inputs, lambda rows: found.function(operator, (rows,), alone)
+            error,
+            operator,
+            context.program,
+            inputs,
+            lambda rows: found.function(operator, (rows,), alone),
+            lambda row: original(row, context),
         ) from error
     if isinstance(result, Mapping):
         return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}

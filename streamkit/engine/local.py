@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.engine.commit import commit_epoch
+from streamkit.engine.commit import commit_epoch, functions_of
 from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
 from streamkit.engine.exchange import Arrived, Control, Packed
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
@@ -74,7 +74,7 @@ def run_epoch(
     plan, parts = planner.plan(before, end, splits)
     reach("epoch.planned")
     reports = run_tasks(planner.program, plan, parts, planner.storage, stores, each)
-    claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports)
+    claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports, functions_of(planner.program))
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim

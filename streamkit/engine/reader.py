@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.advance import Advances
-from streamkit.engine.blame import is_placed
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan, Slice, Split
 from streamkit.engine.exchange import Packed, control, fingerprint
@@ -35,18 +34,22 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
     """
     Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan.
 
-    EvaluationError says which record it is about; rows that are folded carry no place, so they are read again with theirs.
+    EvaluationError says which record it is about; rows that are folded carry no place, so they are read again with theirs. If the
+    program says so, rows that fail are then left out.
     """
-    context, advances = Context(program, plan, storage, origin=split.number), Advances(program)
+    context, advances = Context(program, plan, storage, origin=split.number, slices=split.slices), Advances(program)
     try:
         _run(program, split, context, advances, program.placed_inputs)
     except EvaluationError as error:
-        if not is_placed(error):
-            again = Context(program, plan, storage, origin=split.number)
-            _run(program, split, again, Advances(program), range(len(program.inputs)))
-        raise
+        if error.is_placed:
+            raise
+        context = Context(program, plan, storage, origin=split.number, slices=split.slices, is_leaving_out=True)
+        advances = Advances(program)
+        _run(program, split, context, advances, range(len(program.inputs)))
+        if not program.on_error:
+            raise
     yield from context.sent
-    yield from _reports(plan, split, context, advances)
+    yield from _reports(program, plan, split, context, advances)
 
 
 def _run(program: Program, split: Split, context: Context, advances: Advances, placed: Collection[int]) -> None:
@@ -58,13 +61,16 @@ def _run(program: Program, split: Split, context: Context, advances: Advances, p
     stage.finish()
 
 
-def _reports(plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
+def _reports(program: Program, plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent)
     report = SplitReport(split.number, context.records, content, context.tally(), advances.reached())
     for task in range(plan.application.tasks):
         yield control(task, "split", report)
         if split.number == 0:
             yield control(task, "plan", plan)
+        if has_dead_letters_of_kernels(program):
+            for piece in split.slices:
+                yield control(task, "slice", piece)
 
 
 @dataclass
@@ -142,3 +148,8 @@ def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]
         PARTITION: constant(piece.partition, rows, pa.int32()),
         OFFSET: pa.array(offsets),
     }
+
+
+def has_dead_letters_of_kernels(program: Program) -> bool:
+    """Whether kernels must know the slices, from which they read records that failed."""
+    return any(operator.kind == "dead_letters" and operator.stage > 0 for operator in program.operators)

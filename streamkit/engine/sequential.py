@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import is_nested
-from streamkit.errors import EvaluationError
+from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.exact_values import UNFIT, exactly
 from streamkit.expressions.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
@@ -171,7 +171,7 @@ class Functions:
         """What the function gives of copies; EvaluationError if it raises, gives what is not declared, or two results."""
         found = self._once(function, given)
         if self._is_checked and repr(found) != repr(again := self._once(function, given)):
-            raise EvaluationError(
+            raise UnfitFunctionError(
                 f"the function {function.name} gave {found!r} and then {again!r} for the same values; expected a deterministic "
                 f"function{_called_with(given)}"
             )

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import element_of, fields_of, to_arrow
-from streamkit.errors import EvaluationError
+from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.operation import always, always_nullable, operation
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.log.values.python_values import python_values
@@ -69,7 +69,7 @@ def function_of(expression: TypedExpression) -> PythonFunction:
     """The function that an expression calls; EvaluationError if this process does not know it."""
     function = PYTHON_FUNCTIONS.get(expression.value)
     if function is None:
-        raise EvaluationError(
+        raise UnfitFunctionError(
             f"the function {expression.value!r} is not known to this process; expected the program to come from the topology that has it"
         )
     return function
@@ -89,11 +89,11 @@ def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
     found = call.results()
     if calls_twice() and function.style != EFFECT:
         if not _is_same(found, call.results()):
-            raise EvaluationError(
+            raise UnfitFunctionError(
                 f"{typed_text(expression)} gave two results for the same values; expected a deterministic function"
             )
         if function.style == BATCHES and not _is_same(found, call.results_of_halves()):
-            raise EvaluationError(
+            raise UnfitFunctionError(
                 f"{typed_text(expression)} gave other results when the rows came in two batches; expected results of each row that "
                 "do not depend on the rows beside it"
             )

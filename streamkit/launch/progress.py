@@ -76,7 +76,9 @@ def _show(running: Run, progress: Progress, shown: int) -> None:
 
 def summarise(running: Run, console: Console) -> None:
     status = running.status()
-    dropped = {name: sum(running.total(name).values()) for name in ("late", "null_key")}
+    dropped = {name: sum(running.total(name).values()) for name in ("late", "null_key", "error")}
     parts = [f"{running.records():,} records", f"epoch {status['epoch']}", f"{status['tasks']} tasks"]
+    errors = dropped.pop("error")
     parts += [f"{count:,} {name.replace('_', ' ')}" for name, count in dropped.items()]
+    parts += [f"{errors:,} left out by errors"] if errors else []
     console.print(f"{status['application']}: {', '.join(parts)}")

@@ -8,6 +8,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.engine.options import Options, Trigger
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
+from streamkit.plan.on_error import OnError
 from streamkit.plan.program import Program
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def run(
     max_records_per_epoch: int | None = None,
     *,
     drain: bool = False,
+    on_error: OnError | None = None,
     engine: Literal["spark"] = "spark",
 ) -> SparkRun: ...
 
@@ -43,6 +45,7 @@ def run(
     max_records_per_epoch: int | None = None,
     *,
     drain: bool = False,
+    on_error: OnError | None = None,
     engine: Literal["local"],
 ) -> LocalRun: ...
 
@@ -56,6 +59,7 @@ def run(
     max_records_per_epoch: int | None = None,
     *,
     drain: bool = False,
+    on_error: OnError | None = None,
     engine: Literal["spark", "local"] = "spark",
 ) -> SparkRun | LocalRun:
     """
@@ -69,11 +73,19 @@ def run(
         trigger: None for as fast as possible, an interval, or "available_now".
         max_records_per_epoch: admission bound of an epoch; the setting of that name if None.
         drain: process what is there, then close all windows and stop.
+        on_error: what becomes of records that make a step fail which does not say so itself: "fail", "skip" or
+            `sk.dead_letter("topic")`; what the topology says if None.
         engine: "spark" for one Structured Streaming query; "local" for threads of this process, without Spark.
 
     Raises:
         StreamKitError: a subclass whose message says what to fix.
     """
+    if on_error is not None:
+        if isinstance(topology, Program):
+            raise ConfigError(
+                "on_error= goes with a topology: a program that was compiled before has its own; expected to compile it with one"
+            )
+        topology = topology.with_on_error(on_error)
     options = Options(tasks, trigger, max_records_per_epoch, drain)
     if engine not in ENGINES:
         raise ConfigError(f"engine={engine!r}; expected one of {', '.join(map(repr, ENGINES))}")

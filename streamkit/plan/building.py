@@ -10,7 +10,8 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import check_key_types
 from streamkit.plan.naming import Names
-from streamkit.plan.node import Node
+from streamkit.plan.node import STREAM, Node
+from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input, Output, Store
 from streamkit.plan.steps import Step
 from streamkit.plan.tree import walk
@@ -28,7 +29,7 @@ class Building:
     The steps, stores and outputs so far; each node is turned into a step once.
 
     `before_null_keys` are the nodes below one that gives results for records whose key is null. `ports` are the outputs asked of
-    a node, beside its main one.
+    a node, beside its main one. `on_error` is what the topology says of records that fail, `policies` what becomes of those of a step.
     """
 
     names: Names
@@ -39,30 +40,48 @@ class Building:
     modes: dict[Node, set[str]]
     before_null_keys: frozenset[Node] = frozenset()
     ports: dict[Node, set[str]] = field(default_factory=dict)
+    on_error: OnError = FAIL
     steps: dict[str, Step] = field(default_factory=dict)
     stores: dict[str, Store] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
     lowered: dict[Node, Step] = field(default_factory=dict)
     changed: dict[Node, Step] = field(default_factory=dict)
+    policies: dict[str, OnError] = field(default_factory=dict)
+    under_way: list[Node] = field(default_factory=list)
 
     def lower(self, node: Node) -> Step:
         """The step that gives a node's rows, with all steps below it added."""
         if node not in self.lowered:
+            self.under_way.append(node)
             self.lowered[node] = node.lower(self)
+            self.under_way.pop()
         return self.lowered[node]
 
     def changes(self, table: Node) -> Step:
         """The step that gives every change of a table, with all steps below it added."""
         if table not in self.changed:
+            self.under_way.append(table)
             self.changed[table] = table.changes(self)
+            self.under_way.pop()
         return self.changed[table]
 
     def add(self, step: Step) -> Step:
         """Append a step, unless it stands there already; TopologyError if its key cannot be one."""
         check_key_types(step.key, step.schema, step.at)
+        is_new = step.id not in self.steps
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
+        if is_new and step.operator.leaves_out and self.policy != FAIL:
+            self.policies[step.id] = self.policy
         return known
+
+    @property
+    def policy(self) -> OnError:
+        """What becomes of records that make the node fail whose steps are being added; a table's rows have no other policy than to fail."""
+        node = self.under_way[-1] if self.under_way else None
+        if node is None or any(child.relation != STREAM for child in node.children):
+            return FAIL
+        return node.on_error or self.on_error
 
     def add_store(self, store: Store) -> None:
         """Append a store, unless it stands there already; TopologyError for another of that name."""

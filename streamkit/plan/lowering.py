@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building, OfTable, StateColumns, asked_modes, asked_ports, below_null_keys
+from streamkit.plan.dead_letters import with_dead_letters
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
+from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input
 from streamkit.plan.steps import Plan
 
@@ -20,19 +22,27 @@ def infer_types(
     analyzer: Analyzer,
     state_columns: StateColumns,
     of_table: OfTable,
+    on_error: OnError = FAIL,
 ) -> Plan:
     """
     The plan of a topology: typed operators without stages or exchanges.
 
     A `Materialize` keeps each table that a join looks up. A table is emitted where it is kept, and the stateless steps above it
-    follow. TopologyError names the user's line if a node cannot be compiled.
+    follow. Behind all of them stands the way of dead letters. TopologyError names the user's line if a node cannot be compiled.
     """
     roots = tuple(roots)
     modes, null_keys, ports = asked_modes(roots), below_null_keys(roots), asked_ports(roots)
-    building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, ports)
+    building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, ports, on_error)
     for root in roots:
         building.lower(root)
     kept = tuple(dict.fromkeys(inputs.values()))
-    return Plan(
-        application, tuple(building.steps.values()), kept, tuple(building.stores.values()), tuple(building.outputs.values())
+    return with_dead_letters(
+        Plan(
+            application,
+            tuple(building.steps.values()),
+            kept,
+            tuple(building.stores.values()),
+            tuple(building.outputs.values()),
+            on_error=building.policies,
+        )
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from streamkit.errors import Location, TopologyError
 from streamkit.names import check_name
 from streamkit.plan.expression_size import TOO_DEEP
+from streamkit.plan.on_error import OnError
 
 if TYPE_CHECKING:
     from streamkit.plan.building import Building
@@ -36,7 +37,7 @@ LATER = {"later": True}  # marks a field that a node got later: while it has its
 @dataclass(frozen=True, eq=False, repr=False)
 class Node:
     """
-    Any step; `name` overrides the generated one.
+    Any step; `name` overrides the generated one. `on_error` says what becomes of records that make it fail, None for what the topology says.
 
     `shape` says how a flowchart draws the step. `is_settled_per_epoch` says that its newest results stand at the end of an epoch.
     `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own.
@@ -49,6 +50,7 @@ class Node:
     kept_variant: ClassVar[str] = ""
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
+    on_error: OnError | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -217,7 +219,7 @@ class Node:
         """A digest of the structure, made once: a tree that shares nodes is not walked again for each use of them."""
         digest = hashlib.sha256(type(self).__name__.encode())
         for one in dataclasses.fields(self):
-            if one.compare:
+            if one.compare and (one.name != "on_error" or self.on_error is not None):  # digests, and so names of stores, stay
                 try:
                     digest.update(_digest_of(getattr(self, one.name)))
                 except RecursionError:

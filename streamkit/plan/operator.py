@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = frozenset[str]
 Key: TypeAlias = tuple[str, ...]
+EACH_ALONE, EACH_ONCE, IN_ORDER = "each_alone", "each_once", "in_order"
 PORT = "#"  # between an operator's id and the name of one of its outputs; names of steps cannot hold it
 
 
@@ -40,7 +41,9 @@ class Operator:
 
     `stage_min` is the first stage in which it can run. `ends_place` says that its rows need no place in the canonical order.
     `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
-    columns nobody reads are left out in front of it. `store_fields` are the fields with the names of a table's stores.
+    columns nobody reads are left out in front of it. `store_fields` are the fields with the names of a table's stores. `leaves_out` says
+    how a row that makes it fail is found, so that it can be left out: by trying some rows without others, by one call for each row (whose
+    effects count), or in their order, because state depends on the rows before; empty if no row can be left out.
     """
 
     kind: ClassVar[str] = ""
@@ -49,6 +52,7 @@ class Operator:
     is_looked_up: ClassVar[bool] = False
     store_fields: ClassVar[tuple[str, ...]] = ()
     narrows_input: ClassVar[bool] = False
+    leaves_out: ClassVar[str] = ""
     id: str
     stage: int
     inputs: tuple[str, ...]

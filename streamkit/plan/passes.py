@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamkit.plan.exchanges import insert_exchanges
+from streamkit.plan.on_error import DEAD_LETTER, DeadLetterTopic
 from streamkit.plan.partials import push_partial_aggregation
 from streamkit.plan.program import Program
 from streamkit.plan.program_check import check_program
@@ -25,6 +26,7 @@ def assemble(plan: Plan) -> Program:
         stores=tuple(replace(store, number=number) for number, store in enumerate(plan.stores)),
         outputs=plan.outputs,
         stages=plan.stages,
+        on_error={name: DEAD_LETTER if isinstance(policy, DeadLetterTopic) else policy for name, policy in plan.on_error.items()},
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
     )
     check_program(program)

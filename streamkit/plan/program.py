@@ -106,6 +106,7 @@ class Program:
     changelog_partitions: int = 16
     format: int = field(default=PROGRAM_FORMAT)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
+    on_error: Mapping[str, str] = field(default_factory=dict)  # "skip" or "dead_letter" by operator id; others fail
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)
@@ -131,7 +132,7 @@ class Program:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs, wherever they were declared."""
-        plain = {name: value for name, value in self.to_json().items() if name != "lines"}
+        plain = {name: value for name, value in self.to_json().items() if name != "lines" and (name != "on_error" or value)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:

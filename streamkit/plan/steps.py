@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
+from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
 from streamkit.plan.program import Edge, Input, Output, Store
 from streamkit.schema import Column, Schema
@@ -49,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in topological order, and the topics, exchanges and stores they name."""
+    """Steps in topological order, the topics, exchanges and stores they name, and which of them leave out rows that fail, and how."""
 
     application: str
     steps: tuple[Step, ...]
@@ -57,6 +58,7 @@ class Plan:
     stores: tuple[Store, ...] = ()
     outputs: tuple[Output, ...] = ()
     edges: tuple[Edge, ...] = ()
+    on_error: Mapping[str, OnError] = field(default_factory=dict)
 
     def step(self, step_id: str) -> Step:
         """The step of that id, or the one behind an input's name."""

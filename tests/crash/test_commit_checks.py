@@ -10,7 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from streamkit.engine.commit import commit_epoch
+import streamkit as sk
+from streamkit.engine.commit import commit_epoch, functions_of
+from streamkit.engine.compile import compile
 from streamkit.errors import EpochFailedError
 from streamkit.log.opening import open_log
 from tests.crash import sales
@@ -216,3 +218,19 @@ def test_a_topic_made_anew(epoch):
     """An epoch planned before an output was deleted and created again is refused: its rows belong nowhere."""
     epoch.log.delete_topic("counts")
     assert epoch.refuses(epoch.reports, "which does not exist")
+
+
+def test_functions_are_suspected_by_name(epoch):
+    """Where attempts made different things, the functions of users are named, because one may not be deterministic."""
+    spoilt = heard(epoch.reports[1], lambda kernel: replace(kernel, content="other"))
+    reports = of_task(epoch.reports, 1, kernels=spoilt)
+    with pytest.raises(EpochFailedError, match=r"these functions may not be deterministic: price at shop\.py:7"):
+        commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.stages, reports, ["price at shop.py:7"])
+    app = sk.Topology("app")
+    app.stream("in", schema="k string, v int", key="k").map_values(price, "w int").to("out")
+    (named,) = functions_of(compile(app))
+    assert named.startswith(f"price at {__file__}:")
+
+
+def price(row):
+    return {"w": row["v"]}

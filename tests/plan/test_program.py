@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator import KINDS
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.operators.changes_by_key import ChangesByKey
+from streamkit.plan.operators.check import Check
+from streamkit.plan.operators.dead_letters import DeadLetters
 from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
@@ -141,6 +144,8 @@ OTHERS = (
     ChangesByKey("c", 3, ("f",), ("k",)),
     StreamStreamJoinRows("s", 1, ("a", "b"), "left", ("k",), ("l",), (("k", "left.k"),), JoinWindow(-1, 5, 2), 3, (0, 1)),
     Merge("u", 0, ("a", "b"), ("k",)),
+    Check("k", 1, ("x",), (AMOUNT,), ("k",)),
+    DeadLetters("d", 1, ("x#dead-letters",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
     Peek("l", 0, ("x",), CALL),
     Foreach("e", 1, ("x",), CALL),
@@ -187,6 +192,15 @@ def test_every_operator_survives_json():
     for one in OTHERS:
         other = replace(PROGRAM, operators=(one,))
         assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
+
+
+def test_what_becomes_of_errors_is_part_of_a_program():
+    """Which steps leave records out comes back from JSON and changes the fingerprint; that none does leaves it as it was."""
+    other = replace(PROGRAM, on_error={"x": "skip", "y": "dead_letter"})
+    assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
+    assert other.fingerprint != PROGRAM.fingerprint
+    earlier = {name: value for name, value in PROGRAM.to_json().items() if name not in ("lines", "on_error")}
+    assert PROGRAM.fingerprint == hashlib.sha256(json.dumps(earlier, sort_keys=True).encode()).hexdigest()
 
 
 def test_other_formats_are_refused():

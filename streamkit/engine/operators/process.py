@@ -27,7 +27,7 @@ from streamkit.engine.processor_stores import STORES, expired_range, millisecond
 from streamkit.engine.rows import RECORD_FIELDS, concatenate, deletions_of, numbers, own_columns, plain, rows_of
 from streamkit.engine.store_overlay import StoreOverlay
 from streamkit.engine.stream_time import CLOCK_SEEN, NO_TIME, clock_start
-from streamkit.errors import EvaluationError
+from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.exact_values import UNFIT, exactly
 from streamkit.expressions.python_functions import calls_twice, function_of
 from streamkit.log.slab.frame import HEADERS_TYPE
@@ -339,7 +339,8 @@ class _GroupRun:
         if not len(rows):
             return
         if self._operator.by == BATCH:
-            parts = np.array_split(rows, len(rows)) if self._run.is_split else [rows]
+            is_divided = self._run.is_split or self._epoch.context.is_leaving_out  # so that a row that fails is known
+            parts = np.array_split(rows, len(rows)) if is_divided else [rows]
             for part in parts:
                 self._process_batch(part)
             return
@@ -372,7 +373,8 @@ class _GroupRun:
             names, columns = [*names, HEADERS], [*columns, epoch.rows[HEADERS].take(pa.array(rows))]
         self._begin_object()
         self._call.turn += 1
-        self._called("process", None, pa.RecordBatch.from_arrays(columns, names=names))
+        row = last if len(rows) == 1 else None
+        self._called("process", row, pa.RecordBatch.from_arrays(columns, names=names))
         self._chosen = None
         self._end_turn()
 
@@ -676,7 +678,7 @@ def _check_same(run: _Run, epoch: Epoch) -> None:
                 if is_split
                 else "when it ran again on the same records; expected a deterministic processor"
             )
-            raise EvaluationError(f"the processor {epoch.function.name} gave other results {why}", epoch.rows.slice(0, 0))
+            raise UnfitFunctionError(f"the processor {epoch.function.name} gave other results {why}", epoch.rows.slice(0, 0))
 
 
 def _facts(run: _Run) -> str:

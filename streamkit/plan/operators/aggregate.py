@@ -14,7 +14,9 @@ from streamkit.plan.expression_text import aggregates_text, named_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
 from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, STREAM, TABLE, Node, check_distinct, shortened, words
+from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.exchange import Receive
 from streamkit.plan.operators.fold import Fold, arguments
@@ -170,6 +172,8 @@ class AggregateNode(Grouping):
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
+        if (check := checked(operator, rows, key, aggregates, building)) is not rows:
+            operator = replace(operator, inputs=(check.id,))
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
@@ -321,6 +325,16 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
     operator = Project(step_id, UNSTAGED, (rows.id,), columns, key if node.grouped_relation == STREAM else ())
     return building.add(Step(operator, schema, key, key, False, node.at)), key
+
+
+def checked(aggregate: Operator, rows: Step, key: Key, aggregates: Sequence[TypedAggregate], building: Building) -> Step:
+    """The rows, behind a check of what the aggregates compute of them if failing rows are left out."""
+    computed = tuple(one.argument for one in aggregates if one.argument is not None and one.argument.arguments)
+    if building.policy == FAIL or not computed:
+        return rows
+    return building.add(
+        replace(rows, operator=Check(f"{aggregate.id}:check", UNSTAGED, (rows.id,), computed, () if aggregate.folds else key))
+    )
 
 
 def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> Store:

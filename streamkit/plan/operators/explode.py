@@ -11,7 +11,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.keys import make_schema
-from streamkit.plan.operator import Names, Operator, listed, referenced
+from streamkit.plan.operator import EACH_ALONE, Names, Operator, listed, referenced
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Column, Schema
@@ -73,6 +73,7 @@ class Explode(Operator):
     """
 
     kind: ClassVar[str] = "explode"
+    leaves_out: ClassVar[str] = EACH_ALONE
     expression: TypedExpression
     columns: tuple[str, ...]
     outer: bool = False

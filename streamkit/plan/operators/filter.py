@@ -10,7 +10,7 @@ from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.node import STREAM
-from streamkit.plan.operator import Key, Names, Operator, referenced
+from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, referenced
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
 from streamkit.plan.stateless import StatelessStep, passed
@@ -49,6 +49,7 @@ class Filter(Operator):
     """Keep rows whose predicate is true; of a table, turn the others into deletions, which hold only the `key` columns."""
 
     kind: ClassVar[str] = "filter"
+    leaves_out: ClassVar[str] = EACH_ALONE
     predicate: TypedExpression
     table: bool = False
     key: Key = ()

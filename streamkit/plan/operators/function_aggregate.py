@@ -13,7 +13,7 @@ from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
-from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator import IN_ORDER, KINDS, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
@@ -190,6 +190,7 @@ class FunctionAggregate(Operator):
     """
 
     kind: ClassVar[str] = "function_aggregate"
+    leaves_out: ClassVar[str] = IN_ORDER
     stage_min: ClassVar[int] = 1
     keys: tuple[Key, ...]
     store: str

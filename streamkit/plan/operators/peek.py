@@ -12,7 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.node import ROUNDED, STREAM, Node, shortened
-from streamkit.plan.operator import Key, Names, Operator
+from streamkit.plan.operator import EACH_ONCE, Key, Names, Operator
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
@@ -73,6 +73,7 @@ class Peek(Operator):
     """Call a function with each row, and pass the rows on."""
 
     kind: ClassVar[str] = "peek"
+    leaves_out: ClassVar[str] = EACH_ONCE
     call: TypedExpression
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:

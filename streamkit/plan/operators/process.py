@@ -14,7 +14,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import CYLINDER, STREAM, Node, check_distinct, shortened
-from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator import IN_ORDER, PORT, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.split import Branch
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, Schedule
@@ -185,6 +185,7 @@ class Process(Operator):
     """
 
     kind: ClassVar[str] = "process"
+    leaves_out: ClassVar[str] = IN_ORDER
     stage_min: ClassVar[int] = 1
     call: TypedExpression
     columns: Schema

@@ -14,7 +14,7 @@ from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import LATER
-from streamkit.plan.operator import Key, Names, Operator, listed, referenced
+from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, listed, referenced
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -180,6 +180,7 @@ class RowFunction(Operator):
     """
 
     kind: ClassVar[str] = "row_function"
+    leaves_out: ClassVar[str] = EACH_ALONE
     call: TypedExpression
     columns: Key
     given: Key

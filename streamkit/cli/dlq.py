@@ -1,0 +1,155 @@
+"""`streamkit dlq`: records that could not be processed: which there are, what was wrong with them, and how to send them again."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from streamkit.cli.consume import MaxOption, OffsetOption, PartitionOption, WhereOption, condition_schema
+from streamkit.cli.query.position import EARLIEST, parse_offset
+from streamkit.cli.query.predicate import parse_predicate
+from streamkit.cli.query.wanted import Wanted, check_offset, standing_records
+from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
+from streamkit.cli.terminal.table import show_table
+from streamkit.connectors.files.record_lines import write_json
+from streamkit.log.dead_letter import SCHEMA, DeadLetter, dead_letters_of
+from streamkit.log.dead_letter_replay import check_dead_letter_topic, dead_letter_topics, replay, replayed
+from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
+
+program = typer.Typer(help="Show dead letters, and send their records again.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.", autocompletion=completion.topics)]
+TABLE_ROWS = 20
+TITLES = ("topic", "application", "operator", "error", "records", "replayed")
+
+
+@program.command("list")
+def list_dead_letters(as_json: JsonOption = False, log: LogOption = None) -> None:
+    """Show the topics with dead letters: how many there are of each step and error, and how many of their records were sent again."""
+    with open_existing_log(log) as opened:
+        found = [row for name in dead_letter_topics(opened) for row in _counts(opened, name)]
+    if as_json:
+        show_json(found)
+        return
+    show_table(TITLES, [tuple(row.values()) for row in found])
+
+
+@program.command("show")
+def show_dead_letters(
+    topic: Name,
+    max_records: MaxOption = None,
+    where: WhereOption = None,
+    partitions: PartitionOption = None,
+    offset: OffsetOption = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show dead letters: the record with its place, the error, the step and its line, and the attempt.
+
+    In JSON, one object a line, `key` and `value` are the record's columns as JSON texts.
+    """
+    limit = max_records or (None if as_json else TABLE_ROWS)
+    with open_existing_log(log) as opened:
+        done = replayed(opened, topic)
+        found: list[DeadLetter] = []
+        total = 0
+        for letter in _letters(opened, topic, where, partitions, offset):
+            total += 1
+            if limit is None or len(found) < limit:
+                found.append(letter)
+    if as_json:
+        write_json(sys.stdout, [_shown(letter, letter.origin in done) for letter in found])
+        return
+    titles = ("offset", "record", "key", "value", "error", "message", "operator", "line", "attempt", "replayed")
+    rows = [
+        (_place(letter), _record(letter), letter.key, letter.value, letter.error, letter.message, letter.operator, letter.line,
+         letter.attempt, "yes" if letter.origin in done else None)
+        for letter in found
+    ]  # fmt: skip
+    more = "; --max N shows more, --json all" if len(found) < total else ""
+    show_table(titles, rows, f"{len(found):,} of {counted(total, 'dead letter')}{more}")
+
+
+@program.command("replay")
+def replay_dead_letters(
+    topic: Name,
+    where: WhereOption = None,
+    partitions: PartitionOption = None,
+    offset: OffsetOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Send the records of dead letters again, to the topics that they came from: all of them or none, and each once.
+
+    A record is as it was, with its event time and headers, and with the number of the attempt in a header; whoever reads its topic
+    gets it again. Dead letters without a record, of results for instance, are not sent.
+    """
+    with open_existing_log(log) as opened:
+        found = replay(opened, topic, _letters(opened, topic, where, partitions, offset), is_dry=dry_run)
+    if as_json:
+        show_json(
+            {
+                "topic": topic,
+                "dry_run": dry_run,
+                "sent": found.sent,
+                "replayed_before": found.before,
+                "without_record": found.rows,
+            }
+        )
+        return
+    show_table(("topic", "records"), list(found.sent.items()))
+    verb = "would be sent" if dry_run else "were sent"
+    total = sum(found.sent.values())
+    print(
+        f"{counted(total, 'record')} {verb}; {found.before:,} had been sent before, {found.rows:,} dead letters have no record."
+    )
+
+
+def _letters(log: Log, name: str, where: str | None, partitions: list[int] | None, offset: str | None) -> Iterator[DeadLetter]:
+    check_dead_letter_topic(log, name)
+    found = log.topic(name)
+    condition = None if where is None else parse_predicate(where, condition_schema(found))
+    position = EARLIEST if offset is None else parse_offset(offset)
+    wanted = Wanted(found, SCHEMA.names, tuple(partitions) if partitions else None, position, condition)
+    check_offset(log, wanted)
+    for batch in standing_records(log, wanted):
+        yield from dead_letters_of(batch)
+
+
+def _counts(log: Log, name: str) -> list[dict[str, Any]]:
+    """How many dead letters a topic has, by application, step and error; a row of nothing if it has none."""
+    done = replayed(log, name)
+    counts: Counter[tuple[str, str, str]] = Counter()
+    again: Counter[tuple[str, str, str]] = Counter()
+    for letter in _letters(log, name, None, None, None):
+        kind = (letter.application, letter.operator, letter.error)
+        counts[kind] += 1
+        again[kind] += letter.origin in done
+    if not counts:
+        return [dict.fromkeys(TITLES) | {"topic": name, "records": 0, "replayed": 0}]
+    return [dict(zip(TITLES, (name, *kind, counts[kind], again[kind]), strict=True)) for kind in sorted(counts)]
+
+
+def _shown(letter: DeadLetter, is_replayed: bool) -> dict[str, Any]:
+    """A dead letter for JSON: without the bytes of its record."""
+    facts = {name: value for name, value in vars(letter).items() if name not in ("record", "place")}
+    partition, offset = letter.place
+    return {**facts, "is_replayed": is_replayed, "_partition": partition, "_offset": offset}
+
+
+def _place(letter: DeadLetter) -> str:
+    partition, offset = letter.place
+    return f"{partition}/{offset}" if partition else str(offset)
+
+
+def _record(letter: DeadLetter) -> str:
+    return f"{letter.topic} {letter.partition}/{letter.offset}" if letter.topic else "a row of the step"

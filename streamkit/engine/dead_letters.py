@@ -1,0 +1,96 @@
+"""Rows that made an operator fail, as rows of a dead-letter topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from streamkit.engine.place import OPERATORS
+from streamkit.engine.rows import own_columns, plain, rows_of
+from streamkit.errors import EvaluationError
+from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, shown
+from streamkit.log.slab.slab import read_rows
+from streamkit.names import DELETED, DUE, HEADERS, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.plan.operator import Operator
+from streamkit.plan.python_function import type_name
+
+if TYPE_CHECKING:
+    from streamkit.engine.context import Context
+
+MICROSECONDS = 1000
+_PLACE = (TIMESTAMP, ORDER, INPUT, PARTITION, OFFSET, KEY_GROUP)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row that made an operator fail, as a batch of its own, and how."""
+
+    row: pa.RecordBatch
+    error: EvaluationError
+
+
+def dead_letters(operator: Operator, failures: Sequence[Failure], context: Context) -> pa.RecordBatch:
+    """A row of a dead-letter topic for each failure, at the place of the row that failed."""
+    letters = [_letter(operator, failure, context) for failure in failures]
+    columns = {column.name: pa.array([letter[column.name] for letter in letters], column.arrow.type) for column in SCHEMA}
+    names = [name for name in _PLACE if name in failures[0].row.schema.names]
+    places = {name: pa.concat_arrays([plain(failure.row[name]) for failure in failures]) for name in names}
+    return rows_of({**columns, **places})
+
+
+def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str, Any]:
+    cause = failure.error.__cause__
+    is_own = cause is None or isinstance(cause, pa.ArrowException | EvaluationError)
+    return {
+        **_record(failure.row, context),
+        "error": type_name(failure.error if is_own else cause),
+        "message": str(failure.error),
+        "operator": operator.id,
+        "line": context.program.lines.get(operator.id),
+        "application": context.program.application,
+    }
+
+
+def _record(row: pa.RecordBatch, context: Context) -> dict[str, Any]:
+    """The record that the row comes from, whole; the row itself if it comes from none."""
+    found = original(row, context)
+    record = _own(row) if found is None else found
+    letter = {
+        "record": encoded(record),
+        "is_whole": found is not None,
+        "attempt": attempt_of(record),
+        "timestamp": row[TIMESTAMP].cast(pa.int64())[0].as_py() * MICROSECONDS,
+    }
+    if found is None:
+        return {**letter, **dict.fromkeys(("topic", "partition", "offset", "key")), "value": shown(record, own_columns(record))}
+    source = context.program.inputs[row[INPUT][0].as_py()]
+    is_deleted = bool(record[DELETED][0].as_py())
+    values = [] if is_deleted else [name for name in source.schema.names if name not in source.key]
+    place = {"topic": source.topic, "partition": row[PARTITION][0].as_py(), "offset": row[OFFSET][0].as_py()}
+    return {**letter, **place, "key": shown(record, list(source.key)), "value": shown(record, values)}
+
+
+def original(row: pa.RecordBatch, context: Context) -> pa.RecordBatch | None:
+    """The whole record that a row comes from, with its time and headers; None for what no record of the epoch made."""
+    if DUE in row.schema.names or INPUT not in row.schema.names:
+        return None
+    number, partition, offset = (row[name][0].as_py() for name in (INPUT, PARTITION, OFFSET))
+    if not 0 <= number < min(len(context.program.inputs), OPERATORS):
+        return None
+    source = context.program.inputs[number]
+    columns = [*source.schema.names, TIMESTAMP, DELETED, HEADERS]
+    for piece in context.known_slices():
+        if (piece.input, piece.partition) == (number, partition) and piece.start <= offset < piece.end:
+            for extent in piece.extents:
+                if extent.base_offset <= offset < extent.next_offset:
+                    found, _ = read_rows(context.storage, extent, offset, offset + 1, columns, source)
+                    return found if found.num_rows else None
+    return None
+
+
+def _own(row: pa.RecordBatch) -> pa.RecordBatch:
+    """A row without the columns by which the engine knows its place."""
+    return rows_of({name: plain(row[name]) for name in [*own_columns(row), TIMESTAMP]})

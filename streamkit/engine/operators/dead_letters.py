@@ -1,0 +1,15 @@
+"""Dead letters: the records that made an operator fail, which it gives as a port of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.plan.operators.dead_letters import DeadLetters
+
+
+@kernel(DeadLetters)
+def dead_letters(operator: DeadLetters, inputs: Sequence[Rows], context: Context) -> Rows:
+    """The rows of the port."""
+    return inputs[0]

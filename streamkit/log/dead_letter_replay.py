@@ -1,0 +1,98 @@
+"""
+Dead letters sent again: their records go back to the topics they came from, each once.
+
+A second topic, named after the dead-letter topic, has the place of every record that was sent again. It is written in the
+transaction that sends the records. So a replay that is run twice, or again after it was killed, sends nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from streamkit.errors import SchemaError, TopicNotFoundError
+from streamkit.log.dead_letter import DeadLetter, is_dead_letter_topic
+from streamkit.log.log import Log
+from streamkit.log.topic.settings import CLEANUP_POLICY
+
+Origin = tuple[str, int, int]
+SUFFIX = "-replayed"
+MARKS = "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL"
+KEY = ("topic", "partition", "offset")
+
+
+@dataclass
+class Replay:
+    """What a replay did: how many records it sent to each topic, how many had been sent before, and how many no replay can send."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    before: int = 0
+    rows: int = 0
+
+
+def dead_letter_topics(log: Log) -> list[str]:
+    """The names of the topics that hold dead letters."""
+    return [name for name in log.topics() if is_dead_letter_topic(log.topic(name))]
+
+
+def check_dead_letter_topic(log: Log, name: str) -> None:
+    """SchemaError if a topic holds no dead letters."""
+    if not is_dead_letter_topic(log.topic(name)):
+        raise SchemaError(
+            f"topic {name} holds no dead letters: it has {log.topic(name).schema}; topics with dead letters are "
+            f"{', '.join(dead_letter_topics(log)) or 'none'}"
+        )
+
+
+def replayed(log: Log, name: str) -> set[Origin]:
+    """The places of the records that were sent again from a dead-letter topic."""
+    marks = f"{name}{SUFFIX}"
+    if marks not in log.topics():
+        return set()
+    return {(row["topic"], row["partition"], row["offset"]) for row in log.read(marks, list(KEY)).to_pylist()}
+
+
+def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool = False) -> Replay:
+    """
+    Send the records of dead letters of a topic back to where they came from: all of them or none, each once.
+
+    A record that several steps failed on is sent once. TopicNotFoundError if a topic is gone, SchemaError if it does not take the
+    record any more; nothing is sent then. FencedError if another replay of the topic began meanwhile.
+    """
+    check_dead_letter_topic(log, name)
+    if is_dry:
+        return _chosen(letters, replayed(log, name))[1]
+    marks = f"{name}{SUFFIX}"
+    with log.producer(id=f"dlq-replay-{name}") as producer:  # fences another replay, which reads the marks of this one then
+        chosen, found = _chosen(letters, replayed(log, name))
+        if not chosen:
+            return found
+        for topic in found.sent:
+            if topic not in log.topics():
+                raise TopicNotFoundError(
+                    f"topic {topic} is gone, so its records cannot be sent again; expected it back, or --where \"topic <> '{topic}'\""
+                )
+        if marks not in log.topics():
+            log.create_topic(marks, MARKS, key=KEY, partitions=1, config={CLEANUP_POLICY: "compact"})
+        with producer.transaction():
+            for letter in chosen:
+                assert letter.origin is not None
+                producer.send_batch(letter.origin[0], letter.again())
+                producer.send(marks, dict(zip(KEY, letter.origin, strict=True)))
+    return found
+
+
+def _chosen(letters: Iterable[DeadLetter], done: set[Origin]) -> tuple[list[DeadLetter], Replay]:
+    chosen: dict[Origin, DeadLetter] = {}
+    found, before = Replay(), set()
+    for letter in letters:
+        origin = letter.origin
+        if origin is None:
+            found.rows += 1
+        elif origin in done:
+            before.add(origin)
+        elif origin not in chosen:
+            chosen[origin] = letter
+            found.sent[origin[0]] = found.sent.get(origin[0], 0) + 1
+    found.before = len(before)
+    return list(chosen.values()), found

@@ -1,0 +1,47 @@
+"""What becomes of a record that makes a step fail: it ends the run, is left out, or goes to a dead-letter topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from streamkit.errors import Location, TopologyError
+from streamkit.names import is_name, name_flaw, quoted_name
+
+FAIL, SKIP = "fail", "skip"
+DEAD_LETTER = "dead_letter"  # what a program says of a step whose failing records go to a topic
+DEAD_LETTERS = "dead-letters"  # the port of those records
+
+
+@dataclass(frozen=True)
+class DeadLetterTopic:
+    """The topic to which records go that make a step fail."""
+
+    topic: str
+
+    def __str__(self) -> str:
+        return f"dead_letter({self.topic!r})"
+
+
+OnError: TypeAlias = str | DeadLetterTopic
+
+
+def dead_letter(topic: str) -> DeadLetterTopic:
+    """
+    Send each record that makes a step fail to a topic, in the same transaction as the results of the others.
+
+    The topic is created when the application starts, unless it exists. It has the whole record, so that `streamkit dlq replay` can
+    send it again, and the error, the step, the line of the program and the attempt.
+
+        orders.map_values(parse, "amount int", on_error=sk.dead_letter("broken_orders"))
+    """
+    if not is_name(topic):
+        raise TopologyError(f"dead_letter() was given {quoted_name(topic)}: {name_flaw(topic)}; expected the name of a topic")
+    return DeadLetterTopic(topic)
+
+
+def checked_on_error(value: Any, at: Location | None) -> OnError | None:
+    """The value; TopologyError if it is none of those that there are."""
+    if value is None or value in (FAIL, SKIP) or isinstance(value, DeadLetterTopic):
+        return value  # type: ignore[no-any-return]
+    raise TopologyError(f"on_error={value!r}; expected 'fail', 'skip' or sk.dead_letter('topic')", at)

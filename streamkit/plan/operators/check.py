@@ -1,0 +1,40 @@
+"""A look at each row before an aggregation takes it, where failing rows are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.plan.operator import EACH_ALONE, Exchange, Key, Names, Operator, listed, referenced
+from streamkit.plan.stateless import passed
+from streamkit.plan.steps import Step
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True)
+class Check(Operator):
+    """
+    Pass the rows for which the expressions of the aggregation behind can be computed.
+
+    It computes them only once something in its stage has failed; until then it passes all rows. So it runs in the stage that computes them:
+    behind the exchange by `key`, or before it if `key` is empty, because the rows are folded there.
+    """
+
+    kind: ClassVar[str] = "check"
+    leaves_out: ClassVar[str] = EACH_ALONE
+    expressions: tuple[TypedExpression, ...]
+    key: Key = ()
+
+    def exchange(self, place: int, rows: Step) -> Exchange | None:
+        return Exchange(self.key, keep_null_keys=False) if self.key else None
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return needed.union(*map(referenced, self.expressions))
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        return passed(step, rows)
+
+    def text(self) -> str:
+        return f"check: {listed(map(typed_text, self.expressions))}"
