@@ -46,8 +46,8 @@ _STYLES = {"row": RECORD, "batch": BATCH}
 _EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 
-def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
-    """Names and expressions of columns; a text is the name of a column, and one list holds them all, as in PySpark."""
+def selected(columns: Iterable[Column | str], named: Mapping[str, Column | str]) -> tuple[NamedExpression, ...]:
+    """Names and expressions of columns; a text is the name of a column, also as name="column"; one list holds them all, as in PySpark."""
     given = tuple(columns)
     if len(given) == 1 and isinstance(given[0], (list, tuple)):
         given = tuple(given[0])
@@ -56,7 +56,10 @@ def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tu
             raise TopologyError(
                 f"found {column!r}; expected names of columns, or columns; F.lit(…) is a constant", user_location()
             )
-    return (*(_with_own_name(to_expression(column)) for column in given), *keyworded(named))
+    return (
+        *(_with_own_name(to_expression(column)) for column in given),
+        *((name, to_expression(value) if isinstance(value, str) else _column(name, value)) for name, value in named.items()),
+    )
 
 
 def exploded(column: Any, names: str | Iterable[str] | None) -> tuple[str, Expression, tuple[str, ...]]:

@@ -68,7 +68,7 @@ class Stream(ForeignNames):
         """Drop the records for which the condition is true, and keep those for which it is false or null."""
         return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
 
-    def select(self, *columns: Column | str, **named: Column) -> Stream:
+    def select(self, *columns: Column | str, **named: Column | str) -> Stream:
         """
         Keep these columns, in this order; key columns that are not among them stay, and come first.
 
@@ -355,7 +355,7 @@ class Stream(ForeignNames):
         """As `process`, of a processor that cannot change the key: `schema` declares value columns, and what follows needs no exchange."""
         return self.topology._processed(self, processor, schema, None, stores, "process_values", by, name)
 
-    def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
+    def group_by(self, *columns: Column | str, **named: Column | str) -> Grouped:
         """
         Group the records by the value of columns, to be aggregated.
 
