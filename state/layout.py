@@ -7,6 +7,7 @@ Operators, views and commands build and take apart state keys by the layout of t
     window   the start of the window, then the key               windows, which close and expire by ranges of bytes
     sliding  the start of the window, then the key               as window; records look for windows by key, too
     session  the end of the session, the key, then its start     sessions, which close and expire by ranges of bytes
+    kept_session  as session                                     tables of sessions that joins keep; they are looked up by key and bounds
     since    the moment since which the key waits, then the key  rows held back, beside a store by key that has the rows
 
 Where windows are looked for by key, too, they are listed: under the time LISTED before the key, and 0 behind it, stands the
@@ -53,6 +54,10 @@ class Layout:
     after: int = 0
     columns: tuple[str, ...] = ()
     has_lists: bool = False
+
+    def window_times(self, starts: Numbers, ends: Numbers) -> tuple[Numbers, ...]:
+        """The times (ms) in the keys of windows with these bounds; none if the layout has no windows."""
+        return (ends, starts) if self.after else (starts,) * self.before
 
     def list_keys(self, store_number: int, key_groups: npt.NDArray[Any], key_columns: Sequence[pa.Array]) -> pa.BinaryArray:
         """The state keys under which the windows of each key are listed; ValueError if the layout has no lists."""
@@ -121,6 +126,7 @@ LAYOUTS: Mapping[str, Layout] = {
         Layout("window", before=1, columns=(WINDOW_START, WINDOW_END)),
         Layout("sliding", before=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
         Layout("session", before=1, after=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
+        Layout("kept_session", before=1, after=1, columns=(WINDOW_START, WINDOW_END)),
         Layout("since", before=1, columns=(SINCE,)),
     )
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
@@ -22,7 +23,7 @@ from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.formats import rows_of
-from streamkit.log.values.keys import key_groups
+from streamkit.log.values.keys import encode_keys, key_groups
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
@@ -163,15 +164,19 @@ class StoreView:
 
     def _find(self, key: Sequence[Any], named: Mapping[str, Any], window_start: Any) -> pa.Table:
         columns, layout = self._key_columns(key, named), layout_of(self.store)
-        if (window_start is None) == bool(layout.columns) and not (window_start is None and layout.has_lists):
+        is_found_by_key = layout.has_lists or bool(layout.after)
+        if (window_start is None) == bool(layout.columns) and not (window_start is None and is_found_by_key):
             raise ConfigError(
                 f"the store {self.store.name!r} is {'' if window_start is None else 'not '}windowed; "
                 f"expected {'' if window_start is None else 'no '}window_start="
             )
         group = key_groups(columns, self.program.key_groups).astype(np.int64)
-        if layout.has_lists:
-            start = None if window_start is None else _milliseconds(window_start)
-            (found,) = self._read([_one(int(group[0]))], lambda state, _: self._listed(state, group, columns, start))
+        if is_found_by_key:
+            start, look = (
+                None if window_start is None else _milliseconds(window_start),
+                self._listed if layout.has_lists else self._sought,
+            )
+            (found,) = self._read([_one(int(group[0]))], lambda state, _: look(state, group, columns, start))
             return pa.Table.from_batches([found])
         times = [] if window_start is None else [np.array([_milliseconds(window_start)], np.int64)]
         if self.store.is_spread:
@@ -186,10 +191,17 @@ class StoreView:
         listed = decode_lists(state.get(layout.list_keys(self._number, group, columns)))
         listed = listed if start is None else listed.take(listed.starts == start)
         places = pa.array(listed.keys)
-        times = (listed.ends, listed.starts) if layout.after else (listed.starts,)
+        times = layout.window_times(listed.starts, listed.ends)
         keys = layout.keys(self._number, group[listed.keys], [column.take(places) for column in columns], times)
         values = state.get(keys)
         return self._rows(keys, values).filter(values.is_valid())
+
+    def _sought(self, state: TaskState, group: Numbers, columns: Sequence[pa.Array], start: int | None) -> pa.RecordBatch:
+        """The windows of a key whose store does not list them: those of its key group are looked through."""
+        found = self._rows(*state.scan(layout_of(self.store).ranges(self._number, group.tolist())))
+        key = encode_keys([found[name] for name in self.store.key.names])
+        own = found.filter(pc.equal(key, encode_keys(columns)[0]))
+        return own if start is None else _starting(own, start, start + 1)
 
     def _find_everywhere(self, columns: Sequence[pa.Array], times: Sequence[Any]) -> pa.Table:
         """The rows of a key in whichever key groups processors have put it into, in their order."""

@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 AnyNode = TypeVar("AnyNode", bound=Node)
+Named = TypeVar("Named")
 NamedExpression = tuple[str, Expression]
 _STYLES = {"row": RECORD, "batch": BATCH}
 _EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 
-def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tuple[NamedExpression, ...]:
-    """Names and expressions of columns; a text is the name of a column, and one list holds them all, as in PySpark."""
+def selected(columns: Iterable[Column | str], named: Mapping[str, Column | str]) -> tuple[NamedExpression, ...]:
+    """Names and expressions of columns; a text is the name of a column, also as name="column"; one list holds them all, as in PySpark."""
     given = tuple(columns)
     if len(given) == 1 and isinstance(given[0], (list, tuple)):
         given = tuple(given[0])
@@ -58,7 +59,10 @@ def selected(columns: Iterable[Column | str], named: Mapping[str, Column]) -> tu
             raise TopologyError(
                 f"found {column!r}; expected names of columns, or columns; F.lit(…) is a constant", user_location()
             )
-    return (*(_with_own_name(to_expression(column)) for column in given), *keyworded(named))
+    return (
+        *(_with_own_name(to_expression(column)) for column in given),
+        *((name, to_expression(value) if isinstance(value, str) else _column(name, value)) for name, value in named.items()),
+    )
 
 
 def with_on_error(node: AnyNode, on_error: OnError | None) -> AnyNode:
@@ -68,7 +72,9 @@ def with_on_error(node: AnyNode, on_error: OnError | None) -> AnyNode:
     return replace(node, on_error=checked_on_error(on_error, user_location()))
 
 
-def told_apart(on_error: OnError | Column | None, named: Mapping[str, Column]) -> tuple[OnError | None, dict[str, Column]]:
+def told_apart(
+    on_error: OnError | Column | None, named: Mapping[str, Named]
+) -> tuple[OnError | None, dict[str, Named | Column]]:
     """What becomes of failing records, and the named columns, one of which may be called `on_error`."""
     return (None, {**named, "on_error": on_error}) if isinstance(on_error, Column) else (on_error, dict(named))
 

@@ -71,7 +71,7 @@ class Stream(ForeignNames):
         """Drop the records for which the condition is true, and keep those for which it is false or null."""
         return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()), on_error)
 
-    def select(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column) -> Stream:
+    def select(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str) -> Stream:
         """
         Keep these columns, in this order; key columns that are not among them stay, and come first.
 
@@ -79,8 +79,8 @@ class Stream(ForeignNames):
 
             flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
         """
-        policy, named = arguments.told_apart(on_error, named)
-        return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()), policy)
+        policy, chosen = arguments.told_apart(on_error, named)
+        return self._step(Select(self.node, arguments.selected(columns, chosen), at=user_location()), policy)
 
     def with_columns(self, *columns: Column, on_error: OnError | Column | None = None, **named: Column) -> Stream:
         """
@@ -386,7 +386,7 @@ class Stream(ForeignNames):
         """As `process`, of a processor that cannot change the key: `schema` declares value columns, and what follows needs no exchange."""
         return self.topology._processed(self, processor, schema, None, stores, "process_values", by, name, on_error)
 
-    def group_by(self, *columns: Column | str, **named: Column) -> Grouped:
+    def group_by(self, *columns: Column | str, **named: Column | str) -> Grouped:
         """
         Group the records by the value of columns, to be aggregated.
 

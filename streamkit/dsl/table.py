@@ -12,9 +12,10 @@ from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
 from streamkit.dsl.grouped_table import GroupedTable
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.stream import Stream, negated
-from streamkit.errors import TopologyError
+from streamkit.errors import Location, TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.operators.bounded_final_table import BoundedFinalTableNode
 from streamkit.plan.operators.emit import EmitNode, EmitOldNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.final_table import FinalTableNode
@@ -49,7 +50,7 @@ class _StatelessVerbs(ForeignNames):
         """Keep the rows for which the condition is false or null; a row for which it becomes true is deleted."""
         return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
 
-    def select(self: AnyTable, *columns: Column | str, **named: Column) -> AnyTable:
+    def select(self: AnyTable, *columns: Column | str, **named: Column | str) -> AnyTable:
         """Keep these columns, in this order; key columns that are not among them stay, and come first."""
         return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()))
 
@@ -111,7 +112,7 @@ class Table(_StatelessVerbs):
         node = TableTableJoin(self.node, other, how, arguments.joined(on), suffix, store, name=name, at=user_location())
         return self.topology._table(node, store)
 
-    def group_by(self, *columns: Column | str, **named: Column) -> GroupedTable:
+    def group_by(self, *columns: Column | str, **named: Column | str) -> GroupedTable:
         """
         Group the rows by the value of columns, to be aggregated: a row that changes is taken from its old group and added to its new one.
 
@@ -155,25 +156,32 @@ class Table(_StatelessVerbs):
         wait longer. With `until=sk.window_closes()` each window gives its final result once, and deletions are dropped; the table must
         be an aggregation with windows, with only stateless steps behind it.
 
-        `max_rows` bounds how many rows each key group holds back under a time limit. Beyond it `when_full` decides: "emit" gives the
-        rows that wait longest at once; "stop" ends the application with a SuppressionFullError.
+        `max_rows` bounds how many rows each key group holds back. Beyond it `when_full` decides: "emit" gives the rows that wait longest
+        at once, under a time limit only; "stop" ends the application with a SuppressionFullError.
 
             counts.suppress(until=sk.time_limit("5 minutes")).to("counts_every_5_minutes")
         """
         at = user_location()
         if isinstance(until, WindowCloses):
-            if max_rows is not None or when_full != "emit":
-                raise TopologyError(
-                    "suppress(until=window_closes()) holds nothing back outside the windows' own store, so there is nothing to bound; "
-                    "expected neither max_rows nor when_full",
-                    at,
-                )
-            return Table(FinalTableNode(EmitNode(self.node, "final", at=at), name=name, at=at), self.topology)
+            return Table(self._final_table(max_rows, when_full, name, at), self.topology)
         if not isinstance(until, TimeLimit):
             raise TopologyError(
                 f'suppress() was given until={until!r}; expected sk.time_limit("5 minutes") or sk.window_closes()', at
             )
         return Table(SuppressNode(self.node, until.limit_ms, max_rows, when_full, name=name, at=at), self.topology)
+
+    def _final_table(self, max_rows: int | None, when_full: str, name: str | None, at: Location | None) -> Node:
+        """The table of final results; TopologyError if some of them are to come early."""
+        final = EmitNode(self.node, "final", at=at)
+        if max_rows is None and when_full == "emit":
+            return FinalTableNode(final, name=name, at=at)
+        if max_rows is None or when_full != "stop":
+            raise TopologyError(
+                f"suppress(until=window_closes()) was given max_rows={max_rows} and when_full={when_full!r}; expected both or none: "
+                "max_rows= with when_full='stop', since a final result cannot come before its window closes",
+                at,
+            )
+        return BoundedFinalTableNode(final, EmitNode(self.node, "every", at=at), max_rows, name=name, at=at)
 
     def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""

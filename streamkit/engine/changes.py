@@ -16,36 +16,36 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices, committed_rows, newest_at, with_changes
+from streamkit.engine.joining import Indices, Kept, committed_rows, newest_at, with_changes
 from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of
-from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
-from streamkit.plan.program import Store
 
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
 
 
-def replaced_rows(store: Store, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Indices]:
+def replaced_rows(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Indices]:
     """Rows of the table, and for each change the position among them of the row it replaces (-1: none); changes are in order."""
-    keys = encode_keys([changes[name] for name in store.key.names])
-    committed, found = committed_rows(store, changes, store.key.names, keys, context)
-    return with_changes(store, committed, found, changes, previous_of_key(keys))
+    keys = table.encoded(changes, table.key)
+    committed, found = committed_rows(table, changes, table.key, keys, context)
+    return with_changes(table.store, committed, found, changes, previous_of_key(keys))
 
 
 def rows_before(
-    store: Store, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
+    table: Kept, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
 ) -> tuple[pa.RecordBatch, Indices]:
     """As `replaced_rows`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
-    keys = encode_keys([rows[name] for name in store.key.names])
-    committed, found = committed_rows(store, rows, store.key.names, keys, context)
+    keys = table.encoded(rows, table.key)
+    committed, found = committed_rows(table, rows, table.key, keys, context)
     if changes is None or not changes.num_rows:
         return committed, found
-    changed_keys = encode_keys([changes[name] for name in store.key.names])
+    changed_keys = table.encoded(changes, table.key)
     newest = newest_at(rows, keys, changes, changed_keys)
     own, others = place_ranks(rows, changes)
     is_itself = (newest >= 0) & (others[newest] == own)
-    return with_changes(store, committed, found, changes, np.where(is_itself, previous_of_key(changed_keys)[newest], newest))
+    return with_changes(
+        table.store, committed, found, changes, np.where(is_itself, previous_of_key(changed_keys)[newest], newest)
+    )
 
 
 def previous_of_key(keys: pa.BinaryArray) -> Indices:

@@ -56,6 +56,8 @@ def definition(program: Program, store: Store, with_argument_types: bool = False
     if (window := keeper.windowing) is not None:
         times = {"size": window.size_ms, "advance": window.advance_ms, "grace": window.grace_ms, "retention": store.retention_ms}
         parts |= {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
+    elif keeper.window_columns and store.window_size_ms is not None:
+        parts["the size of its windows"] = duration_text(store.window_size_ms)
     return parts
 
 

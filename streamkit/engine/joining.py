@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +15,44 @@ from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of, is_null_key, numbers, record_columns, rows_of, without_deletions
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
-from streamkit.plan.operator import Operator
+from streamkit.plan.operator import Key, Operator
 from streamkit.plan.program import Store
-from streamkit.state.layout import layout_of
+from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows
 
 Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A table that is kept: its store, and the columns of its rows that name the start and the end of its windows, if it has some."""
+
+    store: Store
+    bounds: Key = ()
+
+    @property
+    def key(self) -> Key:
+        """The columns of its rows that tell them apart."""
+        return (*self.store.key.names, *self.bounds)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return self.store.value.names
+
+    def encoded(self, rows: pa.RecordBatch, on: Sequence[str]) -> pa.BinaryArray:
+        """The keys of rows, and their windows, as bytes; `on` are the columns, in the order of `key`."""
+        return encode_keys([*key_columns(self.store, rows, on), *(rows[name] for name in on[len(self.store.key) :])])
+
+    def state_keys(self, rows: pa.RecordBatch, on: Sequence[str], context: Context) -> pa.BinaryArray:
+        """The keys of rows in the store."""
+        layout, number = layout_of(self.store), context.store_number(self.store.name)
+        times = layout.window_times(*(milliseconds(rows[name]) for name in on[len(self.store.key) :])) if self.bounds else ()
+        return layout.keys(number, numbers(rows, KEY_GROUP), key_columns(self.store, rows, on), times)
+
+
+def kept_table(table: str, context: Context) -> Kept:
+    """The table that an operator takes as an input of this name, as it is kept."""
+    return Kept(context.table_store(table), context.program.operator(table).window_columns)
 
 
 def live_rows(operator: Operator, left: pa.RecordBatch, context: Context) -> pa.RecordBatch:
@@ -30,30 +63,35 @@ def live_rows(operator: Operator, left: pa.RecordBatch, context: Context) -> pa.
 
 
 def as_of(
-    store: Store, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
+    table: Kept, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
 ) -> tuple[pa.RecordBatch, Indices]:
     """
     The table's row for each row: rows of the table, and for each row the position of its match among them (-1: none).
 
     The match is the newest change of the key at the row's place or before it in this epoch, else what the store holds. `on` are
-    the row's columns, in the order of the store's key. Rows whose key is null have no match.
+    the row's columns, in the order of the table's key. Rows whose key is null have no match.
     """
-    keys = encode_keys(key_columns(store, rows, on))
-    keys = pc.if_else(is_null_key(rows, on), pa.scalar(None, pa.binary()), keys)
-    committed, found = committed_rows(store, rows, on, keys, context)
+    keys = pc.if_else(is_null_key(rows, on), pa.scalar(None, pa.binary()), table.encoded(rows, on))
+    committed, found = committed_rows(table, rows, on, keys, context)
     if changes is None or not changes.num_rows:
         return committed, found
-    newest = newest_at(rows, keys, changes, encode_keys([changes[name] for name in store.key.names]))
-    return with_changes(store, committed, found, changes, newest)
+    newest = newest_at(rows, keys, changes, table.encoded(changes, table.key))
+    return with_changes(table.store, committed, found, changes, newest)
 
 
 def key_columns(store: Store, batch: pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
-    """The columns `on`, typed as the store's key is."""
-    return [batch[name].cast(column.arrow.type) for name, column in zip(on, store.key, strict=True)]
+    """The columns `on`, typed as the store's key is; those behind it are of windows."""
+    return [batch[name].cast(column.arrow.type) for name, column in zip(on, store.key, strict=False)]
+
+
+def milliseconds(moments: pa.Array) -> Indices:
+    """A column of timestamps as numbers."""
+    found: Indices = moments.cast(UTC_MICROSECONDS).view(pa.int64()).to_numpy() // MICROSECONDS
+    return found
 
 
 def committed_rows(
-    store: Store, rows: pa.RecordBatch, on: Sequence[str], keys: pa.BinaryArray, context: Context
+    table: Kept, rows: pa.RecordBatch, on: Sequence[str], keys: pa.BinaryArray, context: Context
 ) -> tuple[pa.RecordBatch, Indices]:
     """The stored rows of these keys, each key once, and for each row the position of its match (-1: none)."""
     encoded = keys.dictionary_encode()
@@ -61,14 +99,13 @@ def committed_rows(
     first = np.full(len(encoded.dictionary), -1, np.int64)
     first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
     owners = rows.take(pa.array(first))
-    columns = key_columns(store, owners, on)
-    wanted = layout_of(store).keys(context.store_number(store.name), numbers(owners, KEY_GROUP), columns)
+    wanted = table.state_keys(owners, on, context)
     order = pc.sort_indices(wanted)
     values = context.committed_state().get(wanted.take(order))
     position = np.full(len(encoded.dictionary) + 1, -1, np.int64)
     present = values.is_valid().to_numpy(zero_copy_only=False)
     position[order.to_numpy()[present]] = np.arange(int(present.sum()))
-    return decoded_rows(store, values.drop_null()), position[codes]
+    return decoded_rows(table.store, values.drop_null()), position[codes]
 
 
 def decoded_rows(store: Store, values: pa.BinaryArray) -> pa.RecordBatch:

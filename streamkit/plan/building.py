@@ -10,7 +10,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import check_key_types
 from streamkit.plan.naming import Names
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.node import STREAM, WITH_OLD_VALUES, Node
 from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input, Output, Store
 from streamkit.plan.steps import Step
@@ -20,7 +20,7 @@ from streamkit.schema import Column
 StateColumns = Callable[[TypedAggregate], tuple[Column, ...]]
 OfTable = Callable[[TypedAggregate], tuple[TypedAggregate, bool]]  # as it is kept for a table's groups; whether their members are
 EMIT_MODES = ("latest", "every", "final")
-OLD_AND_NEW = "old_and_new"  # the port that gives every change as two rows: the one it replaces, then the new one
+OLD_AND_NEW = WITH_OLD_VALUES
 
 
 @dataclass
@@ -28,8 +28,10 @@ class Building:
     """
     The steps, stores and outputs so far; each node is turned into a step once.
 
-    `before_null_keys` are the nodes below one that gives results for records whose key is null. `ports` are the outputs asked of
-    a node, beside its main one. `on_error` is what the topology says of records that fail, `policies` what becomes of those of a step.
+    `before_null_keys` are the nodes below one that gives results for records whose key is null. `partners` are the tables that each
+    table is joined with. `compared` are the origins of tables of which somebody needs to know what each change replaces. `ports` are the
+    outputs asked of a node, beside its main one. `on_error` is what the topology says of records that fail, `policies` what becomes of
+    those of a step.
     """
 
     names: Names
@@ -39,6 +41,8 @@ class Building:
     of_table: OfTable
     modes: dict[Node, set[str]]
     before_null_keys: frozenset[Node] = frozenset()
+    partners: dict[Node, set[Node]] = field(default_factory=dict)
+    compared: frozenset[Node] = frozenset()
     ports: dict[Node, set[str]] = field(default_factory=dict)
     on_error: OnError = FAIL
     steps: dict[str, Step] = field(default_factory=dict)
@@ -123,6 +127,27 @@ def asked_ports(roots: Iterable[Node]) -> dict[Node, set[str]]:
         if node.port_taken is not None:
             asked.setdefault(node.children[0], set()).add(node.port_taken)
     return asked
+
+
+def joined_partners(roots: Iterable[Node]) -> dict[Node, set[Node]]:
+    """The tables that each table is joined with."""
+    partners: dict[Node, set[Node]] = {}
+    for node in walk(roots):
+        for table in node.joined_tables:
+            partners.setdefault(table, set()).update(node.joined_tables)
+    return partners
+
+
+def compared_tables(roots: Iterable[Node]) -> frozenset[Node]:
+    """The origins of tables of which a step needs to know what each change replaces; of a join, then, those of both sides."""
+    found: set[Node] = set()
+    pending = [table.origin for node in walk(roots) for table in node.compared]
+    while pending:
+        origin = pending.pop()
+        if origin not in found:
+            found.add(origin)
+            pending += [table.origin for table in origin.joined_tables]
+    return frozenset(found)
 
 
 def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:

@@ -27,6 +27,7 @@ INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
     "integral_divide": "DIV",
 }  # fmt: skip
+_WITH_NULLS = {"first", "last"}  # their second argument says whether nulls are skipped
 _NAMED = re.compile(r"(?is).*\S\s+as\s+(`[^`]+`|\w+)\s*")  # SQL text that names its result
 
 
@@ -78,7 +79,9 @@ def _(expression: Call) -> str:
 
 
 def call_text(function: str, arguments: list[str]) -> str:
-    """The text of a function or operator over the texts of its arguments."""
+    """The text of a function or operator over the texts of its arguments; an argument that says the default is left out."""
+    if function in _WITH_NULLS and arguments[1:] == ["FALSE"]:
+        arguments = arguments[:1]
     if function in INFIX and len(arguments) == 2:
         return f"{arguments[0]} {INFIX[function]} {arguments[1]}"
     write = _SPECIAL.get(function)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import Building, OfTable, StateColumns, asked_modes, asked_ports, below_null_keys
+from streamkit.plan.building import (
+    Building,
+    OfTable,
+    StateColumns,
+    asked_modes,
+    asked_ports,
+    below_null_keys,
+    compared_tables,
+    joined_partners,
+)
 from streamkit.plan.dead_letters import with_dead_letters
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
@@ -32,7 +41,8 @@ def infer_types(
     """
     roots = tuple(roots)
     modes, null_keys, ports = asked_modes(roots), below_null_keys(roots), asked_ports(roots)
-    building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, ports, on_error)
+    partners, compared = joined_partners(roots), compared_tables(roots)
+    building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, partners, compared, ports, on_error)
     for root in roots:
         building.lower(root)
     kept = tuple(dict.fromkeys(inputs.values()))

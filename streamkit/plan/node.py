@@ -24,11 +24,12 @@ from streamkit.plan.on_error import OnError
 if TYPE_CHECKING:
     from streamkit.plan.building import Building
     from streamkit.plan.steps import Step
-    from streamkit.plan.windows import Window
+    from streamkit.plan.windows import Settling, Window
 
 STREAM = "stream"
 TABLE = "table"
 GLOBAL_TABLE = "global_table"
+WITH_OLD_VALUES = "old_and_new"  # the emission that gives every change as two rows: the one it replaces, then the new one
 NAME_PART_MAX = 100  # leaves room for the application's name and "-changelog" in Kafka's 249
 ROUNDED, BOX, CYLINDER = "rounded", "box", "cylinder"
 LATER = {"later": True}  # marks a field that a node got later: while it has its default, the node's text leaves it out
@@ -39,14 +40,14 @@ class Node:
     """
     Any step; `name` overrides the generated one. `on_error` says what becomes of records that make it fail, None for what the topology says.
 
-    `shape` says how a flowchart draws the step. `is_settled_per_epoch` says that its newest results stand at the end of an epoch.
+    `shape` says how a flowchart draws the step. `changes_once` says that each key of a table has one change.
     `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own.
     """
 
     kind: ClassVar[str] = ""
     shape: ClassVar[str] = BOX
     is_sink: ClassVar[bool] = False
-    is_settled_per_epoch: ClassVar[bool] = False
+    changes_once: ClassVar[bool] = False
     kept_variant: ClassVar[str] = ""
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
@@ -107,6 +108,16 @@ class Node:
         return None
 
     @property
+    def key_window(self) -> Window | None:
+        """The windows that the keys of a table have; None if they have none, or it is not known which."""
+        return None
+
+    @property
+    def joined_tables(self) -> tuple[Node, ...]:
+        """The tables whose rows the step joins with each other, each kept for the changes of the others."""
+        return ()
+
+    @property
     def has_old_values(self) -> bool:
         """Whether the rows are changes that come with the values they replace, deletions too."""
         return False
@@ -130,6 +141,11 @@ class Node:
     def asked(self) -> tuple[tuple[Node, str], ...]:
         """The tables below whose changes it takes, each with the emission that it asks of it."""
         return tuple((table, "every") for table in self.tables)
+
+    @property
+    def compared(self) -> tuple[Node, ...]:
+        """The tables below of which it needs to know what each change replaces."""
+        return tuple(table for table, mode in self.asked if mode == WITH_OLD_VALUES)
 
     @property
     def takes_null_keys(self) -> bool:
@@ -179,6 +195,10 @@ class Node:
     def tells_old_values(self, building: Building) -> bool:
         """As `knows_old_values`, of what only the keys of its tables can tell."""
         return self.knows_old_values
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        """When no change of a window of the table can come any more; empty if that is not known."""
+        return ()
 
     def old_and_new(self, building: Building) -> Step | None:
         """The step that gives each change of a table's origin as two rows, the one it replaces and the new one; None if it has none."""

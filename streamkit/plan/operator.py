@@ -73,6 +73,11 @@ class Operator:
         return ()
 
     @property
+    def window_columns(self) -> tuple[str, ...]:
+        """The start and the end of windows among the columns of its rows, if its store has them apart from the key's columns."""
+        return ()
+
+    @property
     def input_read(self) -> int | None:
         """The number of the input that it reads from the log, record by record."""
         return None

@@ -8,6 +8,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.node import Node
 from streamkit.plan.steps import Step
+from streamkit.plan.windows import Settling, Window
 from streamkit.schema import Schema
 
 
@@ -41,8 +42,15 @@ class StatelessStep(Node):
     def history_kept_ms(self) -> int | None:
         return self.child.history_kept_ms
 
+    @property
+    def key_window(self) -> Window | None:
+        return self.child.key_window
+
     def short_text(self) -> str:
         return self.origin.short_text()
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        return self.child.settlings(building)
 
     def lower(self, building: Building) -> Step:
         return building.add(self.step(building.lower(self.child), building.name(self), building.analyzer))
@@ -68,6 +76,18 @@ def mode_of_changes(table: Node) -> str:
     """The emission that gives every change of a table. Behind a filter that is with old values, if the table's origin knows them."""
     may_delete = any(step.may_delete for step in steps_above_origin(table))
     return OLD_AND_NEW if may_delete and table.origin.knows_old_values else "every"
+
+
+def knows_what_is_dropped(table: Node, building: Building) -> bool:
+    """
+    Whether filters above a table's origin drop rows, and it is known which rows there were: so that no row is deleted which was not there.
+
+    It is known if a step needs it, or if the table keeps its rows anyway. Of a table with history every change counts.
+    """
+    origin = table.origin
+    if origin.history_kept_ms is not None or not any(above.may_delete for above in steps_above_origin(table)):
+        return False
+    return origin in building.compared or origin.tells_old_values(building)
 
 
 def passed(step: Step, rows: Schema | None) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
@@ -259,6 +260,24 @@ class Windowing:
         times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
         inputs = ", ".join(map(str, self.streams))
         return f"{times}, grace {duration_text(self.grace_ms)}{_idle_text(self)}, stream time of input {inputs}"
+
+
+@dataclass(frozen=True)
+class Settling:
+    """
+    When no change of a window can come any more: once the stream time of `window` is `wait_ms` past the window's start.
+
+    Of a session it is counted from its end.
+    """
+
+    window: Windowing
+    wait_ms: int
+
+
+def settled_together(tables: Iterable[tuple[Settling, ...]]) -> tuple[Settling, ...]:
+    """When the windows of several tables are settled, all of them; empty if it is not known of one."""
+    each = tuple(tables)
+    return tuple(dict.fromkeys(one for settlings in each for one in settlings)) if all(each) else ()
 
 
 def _idle_text(window: Window | Windowing) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,3 +71,34 @@ def test_what_means_nothing_is_refused(build, message):
     """Groups and aggregates that cannot mean anything are refused where they are written."""
     with pytest.raises(TopologyError, match=message):
         build().count()
+
+
+def test_a_group_column_is_named_after_a_column() -> None:
+    """`group_by(hour="window_start")` groups by the column as `group_by("window_start")` does, under another name."""
+    app = sk.Topology("named")
+    hours = app.stream("in", schema="k string, v int", key="k").group_by_key().windowed_by(sk.tumbling("1 hour", grace="0 s"))
+    hours.agg(page=F.first("k")).emit("every").group_by(hour="window_start").agg(last=F.last("page", True)).to("out")
+    assert app.describe().count("first(k),") + app.describe().count("first(k)\n") == 1
+    assert "group by hour = window_start" in app.describe()
+    assert "last(page, TRUE)" in app.describe()
+
+
+def test_windows_over_newest_rows_are_refused() -> None:
+    """Which newest rows an epoch has depends on the cut, of any table; final results of windows, each of which comes once, are taken."""
+    window = sk.tumbling("1 hour", grace="0 s")
+    changing: list[Callable[[sk.Table], sk.Table]] = [
+        lambda table: table,
+        lambda table: table.suppress(until=sk.time_limit("1 s")),
+        lambda table: table.join(table.rename(v="w")),
+    ]
+    for make in changing:
+        app = sk.Topology("newest")
+        table = make(app.table("users", schema="k string, v int", key="k"))
+        table.emit("latest").group_by_key().windowed_by(window).count().to("out")
+        with pytest.raises(TopologyError, match=r"emit\('latest'\) of a table would depend on how the input is cut"):
+            app.explain()
+    final = sk.Topology("final")
+    counts = final.stream("in", schema="k string", key="k").group_by_key().windowed_by(window).count()
+    closed = counts.suppress(until=sk.window_closes()).emit("latest")
+    closed.group_by("k").windowed_by(sk.tumbling("1 day", grace="0 s")).agg(n=F.sum("count")).to("days")
+    assert "aggregate" in final.explain()

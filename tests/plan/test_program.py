@@ -13,6 +13,7 @@ from streamkit.plan import program as p
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator import KINDS
 from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.bounded_final_table import BoundedFinalTable
 from streamkit.plan.operators.changes_by_key import ChangesByKey
 from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.dead_letters import DeadLetters
@@ -50,11 +51,12 @@ from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 from streamkit.plan.operators.versioned_join import VersionedJoin
 from streamkit.plan.operators.versioned_table import VersionedTable
+from streamkit.plan.operators.windowed_table import WindowedTable
 from streamkit.plan.operators.write import Write
 from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
 from streamkit.plan.store_definition import StoreDefinition
-from streamkit.plan.windows import JoinWindow, Windowing
+from streamkit.plan.windows import JoinWindow, Settling, Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
@@ -137,6 +139,8 @@ OTHERS = (
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     VersionedTable("v", 1, ("x",), "s", "h", 5, (0,)),
+    WindowedTable("wt", 1, ("x",), "s", ("window_start", "window_end"), (Settling(WINDOW, 7),)),
+    BoundedFinalTable("bf", 1, ("x", "y"), ("k",), "s", ("window_start", "window_end"), WINDOW, 10),
     VersionedJoin("vj", 1, ("a", "v#every"), "left", ("k",), (("k", "left.k"),), None, "w", (0, 1)),
     TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
     Subscribe("u", 1, ("m",), "left", ("k",), ("f",)),

@@ -21,7 +21,12 @@ def final_table(operator: FinalTable, inputs: Sequence[Rows], context: Context) 
     """The results, none of which deletes or replaces anything, under the names of all emissions."""
     (batch,) = inputs
     assert batch is not None
+    return as_changes(batch, operator.key)
+
+
+def as_changes(batch: pa.RecordBatch, key: Sequence[str]) -> dict[str, Rows]:
+    """Final results as changes that delete and replace nothing."""
     rows = with_columns(batch, {DELETED: pa.array(np.zeros(batch.num_rows, bool))})
-    values = {name: rows[name] for name in own_columns(rows) if name not in operator.key}
+    values = {name: rows[name] for name in own_columns(rows) if name not in key}
     pairs = old_and_new(rows, values, np.full(rows.num_rows, -1, np.int64))
     return {"": rows, "every": rows, "latest": rows, "final": rows, OLD_AND_NEW: pairs}

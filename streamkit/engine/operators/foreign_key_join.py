@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import replaced_rows
 from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices, as_of, times_found
+from streamkit.engine.joining import Indices, as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import extended_by_key, place_ranks
 from streamkit.engine.rows import (
@@ -77,7 +77,7 @@ def subscribe(operator: Subscribe, inputs: Sequence[Rows], context: Context) -> 
 
 def _before(operator: Subscribe, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Mask]:
     """The changes with the foreign keys of the rows that they replace, and which replace one."""
-    replaced, position = replaced_rows(context.table_store(operator.inputs[0]), changes, context)
+    replaced, position = replaced_rows(kept_table(operator.inputs[0], context), changes, context)
     indices = pa.array(position, mask=position < 0)
     own = [name for name in operator.on if name not in operator.left_key]
     foreign_key = {name: replaced[name].take(indices).cast(changes[name].type) for name in own}
@@ -118,7 +118,7 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
 
 def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> pa.RecordBatch:
     """The results of the left table's changes."""
-    right, found = as_of(context.table_store(operator.inputs[1]), told, operator.on, changes, context)
+    right, found = as_of(kept_table(operator.inputs[1], context), told, operator.on, changes, context)
     instruction = told[INSTRUCTION].to_numpy()
     times = np.maximum(numbers(told, TIMESTAMP), times_found(right, found))
     is_deleted = instruction == DELETE

@@ -13,6 +13,7 @@ from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
+from streamkit.plan.operator import Operator
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -25,20 +26,32 @@ def materialize(operator: Materialize, inputs: Sequence[Rows], context: Context)
     (batch,) = inputs
     assert batch is not None
     store = context.store(operator.store)
-    batch, dropped = without_null_keys(batch, store.key.names)
+    batch, newest = changes_to_keep(operator, batch, store.key.names, context)
+    _record(store, newest, context)
+    return {"": batch, "every": batch, "latest": newest}
+
+
+def changes_to_keep(
+    operator: Operator, batch: pa.RecordBatch, key: Sequence[str], context: Context
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The changes of a table in canonical order, without those whose key is null, which are counted; and the newest of each key."""
+    batch, dropped = without_null_keys(batch, key)
     context.count("null_key", operator.id, dropped)
     if DELETED not in batch.schema.names:
         batch = with_columns(batch, {DELETED: pa.array(deletions_of(batch))})
     batch = in_canonical_order(batch)
-    newest = batch.take(pa.array(last_of_each(encode_keys([batch[name] for name in store.key.names]))))
-    _record(store, newest, context)
-    return {"": batch, "every": batch, "latest": newest}
+    return batch, batch.take(pa.array(last_of_each(encode_keys([batch[name] for name in key]))))
+
+
+def row_values(store: Store, rows: pa.RecordBatch) -> pa.BinaryArray:
+    """Rows as a store keeps them: their time and values; null for those that delete."""
+    values = encode_rows([rows[TIMESTAMP], *(rows[name] for name in store.value.names)])
+    return pc.if_else(rows[DELETED], pa.scalar(None, pa.binary()), values)
 
 
 def _record(store: Store, newest: pa.RecordBatch, context: Context) -> None:
     key_columns = [newest[name] for name in store.key.names]
     keys = layout_of(store).keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns)
-    values = encode_rows([newest[TIMESTAMP], *(newest[name] for name in store.value.names)])
-    values = pc.if_else(newest[DELETED], pa.scalar(None, pa.binary()), values)
+    values = row_values(store, newest)
     order = pc.sort_indices(keys)
     context.change(store.name, keys.take(order), values.take(order), numbers(newest, TIMESTAMP)[order.to_numpy()])

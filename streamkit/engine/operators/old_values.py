@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from streamkit.engine.changes import old_and_new, replaced_rows, rows_before
 from streamkit.engine.context import Context
+from streamkit.engine.joining import kept_table
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.plan.operators.old_values import OldValues
 
@@ -17,6 +18,6 @@ def old_values(operator: OldValues, inputs: Sequence[Rows], context: Context) ->
     """Two rows for each change, in the order of the changes."""
     changes, *newer = inputs
     assert changes is not None
-    store = context.table_store(operator.inputs[0])
-    table, replaced = rows_before(store, changes, newer[0], context) if newer else replaced_rows(store, changes, context)
-    return old_and_new(changes, {name: table[name] for name in store.value.names if name in changes.schema.names}, replaced)
+    kept = kept_table(operator.inputs[0], context)
+    table, replaced = rows_before(kept, changes, newer[0], context) if newer else replaced_rows(kept, changes, context)
+    return old_and_new(changes, {name: table[name] for name in kept.values if name in changes.schema.names}, replaced)

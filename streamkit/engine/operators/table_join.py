@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of, joined, live_rows
+from streamkit.engine.joining import as_of, joined, kept_table, live_rows
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import without_null_keys
 from streamkit.plan.operators.table_join import TableJoin
@@ -26,5 +26,5 @@ def table_join(operator: TableJoin, inputs: Sequence[Rows], context: Context) ->
     if operator.how == "inner":
         left, dropped = without_null_keys(left, operator.on)
         context.count("null_key", operator.id, dropped)
-    table, found = as_of(context.table_store(operator.inputs[1]), left, operator.on, changes, context)
+    table, found = as_of(kept_table(operator.inputs[1], context), left, operator.on, changes, context)
     return joined(operator.how, operator.columns, left, table, found)

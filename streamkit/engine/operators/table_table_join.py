@@ -9,7 +9,7 @@ key that never had a result is not deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import replaced_rows
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of, times_found
+from streamkit.engine.joining import Kept, as_of, kept_table, newest_at, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order
+from streamkit.engine.place import in_canonical_order, place_ranks
 from streamkit.engine.rows import concatenate, deletions_of, last_of_each, numbers, record_columns, rows_of
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP
@@ -31,13 +31,18 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the join: `own` is its place among the inputs, `other` that of the other side; then the keys of both."""
+    """
+    One side of the join: `own` is its place among the inputs, `other` that of the other side; then the keys of both.
+
+    Where one record changes both sides, the results of the side that `is_first` come first.
+    """
 
     name: str
     own: int
     other: int
     key: tuple[str, ...]
     other_key: tuple[str, ...]
+    is_first: bool = False
 
 
 @kernel(TableTableJoinRows)
@@ -47,7 +52,8 @@ def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], conte
         Side("left", 0, 1, operator.left_key, operator.right_key),
         Side("right", 1, 0, operator.right_key, operator.left_key),
     ]
-    sides = sides[::-1] if operator.right_first else sides
+    first, second = sides[::-1] if operator.right_first else sides
+    sides = [replace(first, is_first=True), second]
     results = [_joined(operator, side, inputs, context) for side in sides if inputs[side.own] is not None]
     changes = in_canonical_order(concatenate(results))
     newest = changes.take(pa.array(last_of_each(encode_keys([changes[name] for name in operator.left_key]))))
@@ -58,15 +64,37 @@ def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], co
     """The results of one side's changes."""
     changes = inputs[side.own]
     assert changes is not None
-    other_store = context.table_store(operator.inputs[side.other])
-    in_order = [side.key[side.other_key.index(name)] for name in other_store.key.names]
-    other, found = as_of(other_store, changes, in_order, inputs[side.other], context)
+    if side.name in operator.skips:
+        changes = _without_nothing(operator, side, changes, context)
+    other_table = kept_table(operator.inputs[side.other], context)
+    in_order = [side.key[side.other_key.index(name)] for name in other_table.key]
+    other, found = as_of(other_table, changes, in_order, inputs[side.other], context)
     has_value, has_other = ~deletions_of(changes), found >= 0
+    if operator.how == "inner" and side.is_first and not (has_value | has_other).all():
+        has_other |= ~has_value & _vanishes_too(other_table, changes, in_order, inputs[side.other], context)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
     times = np.maximum(numbers(changes, TIMESTAMP), times_found(other, found))
     rows = rows_of({**result, **record_columns(changes), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)})
     return rows.filter(pa.array(is_given))
+
+
+def _vanishes_too(other: Kept, changes: pa.RecordBatch, in_order: Sequence[str], others: Rows, context: Context) -> Mask:
+    """Which changes stand where a change of the other side deletes the row of the same key: the one of both that comes first tells it."""
+    if others is None or not others.num_rows:
+        return np.zeros(changes.num_rows, bool)
+    newest = newest_at(changes, other.encoded(changes, in_order), others, other.encoded(others, other.key))
+    own_place, other_place = place_ranks(changes, others)
+    _, replaced = replaced_rows(other, others, context)
+    vanished = deletions_of(others) & (replaced >= 0)
+    found: Mask = (newest >= 0) & (other_place[newest] == own_place) & vanished[newest]
+    return found
+
+
+def _without_nothing(operator: TableTableJoinRows, side: Side, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The changes without deletions of what was not there."""
+    _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
+    return changes.filter(pa.array((replaced >= 0) | ~deletions_of(changes)))
 
 
 def _decided(
@@ -77,7 +105,7 @@ def _decided(
         return has_other, ~has_value
     if operator.how == "left" and side.name == "right":
         return has_other, np.zeros(len(has_value), bool)
-    _, replaced = replaced_rows(context.table_store(operator.inputs[side.own]), changes, context)
+    _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
     is_given = has_value | has_other | (replaced >= 0)
     return is_given, ~has_value if operator.how == "left" else ~has_value & ~has_other
 

@@ -26,7 +26,7 @@ from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
-from streamkit.plan.windows import SessionWindow, SlidingWindow, Window, Windowing
+from streamkit.plan.windows import SessionWindow, Settling, SlidingWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 GroupKey: TypeAlias = tuple[tuple[str, Expression], ...] | None  # names and expressions; None for the stream's own key
@@ -40,7 +40,6 @@ class Grouping(Node):
     """
 
     shape: ClassVar[str] = CYLINDER
-    is_settled_per_epoch: ClassVar[bool] = True
     kept_variant: ClassVar[str] = "-results"
     grouped_relation: ClassVar[str] = STREAM
     window: Window | None
@@ -91,19 +90,32 @@ class Grouping(Node):
         """
         The windows as they close in stream time: as much later as the rows are behind.
 
-        Without that, final results that are grouped into windows again could all be late. Newest results (`latest`) stand at the
-        end of their epoch, so which of them are late would depend on how the input was cut: TopologyError.
+        Without that, final results that are grouped into windows again could all be late. Which newest rows (`latest`) there are, and
+        which of them are late, would depend on how the input was cut: TopologyError.
         """
         if self.window is None:
             return None
         if any(one.depends_on_cut for one in self.streams):
             raise TopologyError(
-                "windows over emit('latest') of an aggregation would depend on how the input is cut into epochs; "
+                "windows over emit('latest') of a table would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before windowed_by",
                 self.at,
             )
         delay = max(one.delay_ms(self.window) for one in self.streams)
         return replace(self.window, grace_ms=self.window.grace_ms + delay, retention_ms=self.window.retention_ms + delay)
+
+    @property
+    def key_window(self) -> Window | None:
+        return self.window
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        """Windows change as long as their store keeps them."""
+        window = self.delayed_window()
+        return () if window is None else (Settling(self.windowing(window, building), window.kept_ms),)
+
+    def windowing(self, window: Window, building: Building) -> Windowing:
+        """How the operator applies its windows."""
+        return window.windowing(building.streams(self), building.store_name(self), self.may_lead)
 
     def changes(self, building: Building) -> Step:
         kept = building.lower(self)
@@ -168,7 +180,7 @@ class AggregateNode(Grouping):
         rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
         aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
         window, store = self.delayed_window(), building.store_name(self)
-        windowing = window.windowing(building.streams(self.child), store, self.may_lead) if window else None
+        windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)

@@ -12,7 +12,7 @@ from streamkit.plan.node import STREAM, Node
 from streamkit.plan.operator import PORT, Names, Operator, port_of
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
-from streamkit.plan.stateless import mode_of_changes, steps_above_origin
+from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes, steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Window
 from streamkit.schema import Schema
@@ -71,7 +71,8 @@ class EmitNode(Node):
 
     @cached_property
     def depends_on_cut(self) -> bool:
-        return (self.mode == "latest" and self.child.origin.is_settled_per_epoch) or self.child.depends_on_cut
+        """Which rows are the newest of an epoch does, unless each key has one."""
+        return (self.mode == "latest" and not self.child.origin.changes_once) or self.child.depends_on_cut
 
     def lower(self, building: Building) -> Step:
         """
@@ -82,8 +83,7 @@ class EmitNode(Node):
         whatever else is asked for.
         """
         origin, steps = self.child.origin, steps_above_origin(self.child)
-        may_delete = self.mode == "every" and origin.history_kept_ms is None and any(above.may_delete for above in steps)
-        if may_delete and (OLD_AND_NEW in building.modes_of(origin) or origin.tells_old_values(building)):
+        if self.mode == "every" and knows_what_is_dropped(self.child, building):
             return net_changes(old_and_new(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(origin)
         emitted = f"{building.name(origin)}:emit-{self.mode}" if steps else building.name(self)

@@ -11,7 +11,7 @@ from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
 from streamkit.plan.operator import Key, Names, Operator
 from streamkit.plan.operators.emit import EmitNode, port_step
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import Settling, Window
 from streamkit.schema import Schema
 
 
@@ -21,6 +21,7 @@ class FinalTableNode(Node):
 
     kind: ClassVar[str] = "final_table"
     shape: ClassVar[str] = CYLINDER
+    changes_once: ClassVar[bool] = True
     child: EmitNode
 
     @property
@@ -41,6 +42,13 @@ class FinalTableNode(Node):
     def knows_old_values(self) -> bool:
         """Final results replace nothing."""
         return True
+
+    @property
+    def key_window(self) -> Window | None:
+        return self.child.child.key_window
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        return self.child.child.settlings(building)
 
     def final_delay_ms(self, window: Window | None) -> int | None:
         return self.child.child.origin.final_delay_ms(window)

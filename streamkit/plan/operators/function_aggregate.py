@@ -85,7 +85,7 @@ class FunctionAggregateNode(Grouping):
         check_distinct((*key, *self.bounds, *(column.name for column in columns)), "result column", self.at)
         window = self.delayed_window()
         store = building.store_name(self)
-        windowing = window.windowing(building.streams(self), store, self.may_lead) if window else None
+        windowing = self.windowing(window, building) if window else None
         building.add_store(kept_in(store, rows.schema.select(key), columns, window))
         operator = self._kind()(
             building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,

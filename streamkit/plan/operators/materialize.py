@@ -13,8 +13,10 @@ from streamkit.plan.node import CYLINDER, LATER, TABLE, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.versioned_table import VersionedTable, history_store
+from streamkit.plan.operators.windowed_table import WindowedTable, bounds_of, windowed_store
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.windows import Settling, settled_together
 from streamkit.schema import Schema
 
 
@@ -132,9 +134,14 @@ class Materialize(Operator):
 def materialized(table: Node, rows: Step, building: Building, variant: str = "") -> Step:
     """The step that keeps a table's rows in its store; `variant` tells apart what is kept beside it, such as copies with wider keys."""
     name = building.store_name(table) + variant
+    step_id = f"{building.name(table)}{variant}:materialize"
+    window, bounds = table.key_window, bounds_of(rows)
+    if window is not None and bounds:
+        building.add_store(windowed_store(name, rows, window))
+        windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building))
+        return building.add(replace(rows, operator=windowed, at=table.at))
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)))
-    step_id = f"{building.name(table)}{variant}:materialize"
     operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name)
     if (history_ms := table.history_kept_ms) is not None:
         _check_no_jumps(table, building)
@@ -142,6 +149,12 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
         building.add_store(history_store(history, rows.schema.select(rows.key), rows.schema.select(values), history_ms))
         operator = VersionedTable(step_id, UNSTAGED, (rows.id,), name, history, history_ms, building.streams(table))
     return building.add(replace(rows, operator=operator, at=table.at))
+
+
+def _settlings(table: Node, building: Building) -> tuple[Settling, ...]:
+    """When the windows of a table, and of those that it is joined with, are settled."""
+    tables = sorted({table, *building.partners.get(table, ())}, key=building.name)
+    return settled_together(one.settlings(building) for one in tables)
 
 
 def kept_table(table: Node, rows: Step, types: tuple[str, ...], building: Building) -> Step:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.node import Node
 from streamkit.plan.operator import PORT, Names, Operator
@@ -61,11 +60,6 @@ def old_and_new(table: Node, building: Building, with_former: bool = False) -> S
 
 def _of_kept_table(table: Node, building: Building, with_former: bool) -> Step:
     changes = building.changes(table)
-    if changes.key != changes.partition_by:
-        raise TopologyError(
-            f"old values of {table.short_text()} are not known, because it has windows; expected a table whose key has no windows",
-            table.at,
-        )
     kept = kept_table(table, changes, tuple(changes.schema[name].type for name in changes.key), building)
     step_id = f"{building.name(table)}:old-values"
     operator = OldValues(step_id, UNSTAGED, (kept.id,), kept.key)

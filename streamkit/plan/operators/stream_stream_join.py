@@ -93,7 +93,7 @@ class StreamStreamJoin(Node):
     def lower(self, building: Building) -> Step:
         if self.left.depends_on_cut or self.right.depends_on_cut:
             raise TopologyError(
-                "a join of streams over emit('latest') of an aggregation would depend on how the input is cut into epochs; "
+                "a join of streams over emit('latest') of a table would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before join",
                 self.at,
             )

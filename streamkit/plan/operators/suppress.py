@@ -17,8 +17,7 @@ from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program, Store
 from streamkit.plan.stateless import mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.tree import walk
-from streamkit.plan.windows import Window, Windowing
+from streamkit.plan.windows import Settling, Window, Windowing
 from streamkit.schema import Column, Schema
 
 FULL_MODES = ("emit", "stop")
@@ -82,12 +81,29 @@ class SuppressNode(Node):
 
     @property
     def knows_old_values(self) -> bool:
-        """What was given last can be kept, unless the keys may have windows."""
-        return all(node.final_delay_ms(None) is None for node in walk([self.child]))
+        """What was given last can be kept."""
+        return True
+
+    @property
+    def key_window(self) -> Window | None:
+        return self.child.key_window
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        """The last change of a window is held back, too."""
+        before = self.child.settlings(building)
+        window = self._windowing(building)
+        return (*before, *(Settling(window, one.wait_ms + self.limit_ms) for one in before))
+
+    def _windowing(self, building: Building) -> Windowing:
+        return Windowing(self.limit_ms, 1, 0, building.streams(self.child), building.store_name(self))
 
     @property
     def tables(self) -> tuple[Node, ...]:
         return (self.child,)
+
+    @property
+    def compared(self) -> tuple[Node, ...]:
+        return self.tables
 
     @property
     def asked(self) -> tuple[tuple[Node, str], ...]:
@@ -112,7 +128,7 @@ class SuppressNode(Node):
         index = f"{store}-since"
         building.add_store(Store(store, 0, UNSTAGED, key, held))
         building.add_store(Store(index, 0, UNSTAGED, key, Schema(()), layout="since"))
-        window = Windowing(self.limit_ms, 1, 0, building.streams(self.child), store)
+        window = self._windowing(building)
         operator = Suppress(
             building.name(self), UNSTAGED, (rows.id,), store, index, window, self.rows_max, self.when_full == "stop"
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
-from streamkit.plan.building import Building
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.joining import (
     Sources,
     common_key_types,
@@ -24,8 +24,10 @@ from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
 from streamkit.plan.operators.materialize import kept_table, materialized
-from streamkit.plan.stateless import mode_of_changes
+from streamkit.plan.operators.windowed_table import bounds_of
+from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.windows import Settling, Window, settled_together
 from streamkit.schema import Schema
 
 TABLE_JOIN_KINDS = ("inner", "left", "outer")
@@ -82,6 +84,19 @@ class TableTableJoin(Node):
         return (self.left, self.right)
 
     @property
+    def compared(self) -> tuple[Node, ...]:
+        """The sides whose rows are kept without a row of the other side."""
+        return (*super().compared, *{"inner": (), "left": (self.left,), "outer": self.tables}[self.how])
+
+    @property
+    def joined_tables(self) -> tuple[Node, ...]:
+        return self.tables
+
+    @property
+    def key_window(self) -> Window | None:
+        return self.left.key_window
+
+    @property
     def asked(self) -> tuple[tuple[Node, str], ...]:
         return tuple((table, mode_of_changes(table)) for table in self.tables)
 
@@ -99,7 +114,11 @@ class TableTableJoin(Node):
         return self.store is not None or self.on is None
 
     def tells_old_values(self, building: Building) -> bool:
-        return self.knows_old_values or not self._is_by_foreign_key(building.changes(self.left).key)
+        return self.knows_old_values or not self._is_by_foreign_key(building.changes(self.left))
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        """A change of either side changes the window."""
+        return settled_together(table.settlings(building) for table in self.tables)
 
     def short_text(self) -> str:
         return f"table {self.subject}"
@@ -109,34 +128,68 @@ class TableTableJoin(Node):
         if self.store is not None:
             return materialized(self, building.changes(self), building)
         left, right = self._sides(building)
-        if self._is_by_foreign_key(left.key):
+        if self._is_by_foreign_key(left):
             return by_key(joined_by_foreign_key(self, left, right, building), f"{building.name(self)}:by-key", building)
         return self._joined(left, right, building)
 
     def changes(self, building: Building) -> Step:
         left, right = self._sides(building)
-        if self._is_by_foreign_key(left.key):
+        if self._is_by_foreign_key(left):
             return joined_by_foreign_key(self, left, right, building)
         joined = self._joined(left, right, building)
         return port_step(joined, "every", f"{joined.id}:changes", building)
 
-    def _is_by_foreign_key(self, left_key: Key) -> bool:
-        return self.on is not None and {name for name, _ in self.on} != set(left_key)
+    def _is_by_foreign_key(self, left: Step) -> bool:
+        return self.on is not None and {name for name, _ in self.on} not in (set(left.key), set(left.partition_by))
 
     def _sides(self, building: Building) -> tuple[Step, Step]:
-        """The changes of both tables, whose keys have no windows and are joined whole."""
+        """The changes of both tables, which are joined by their whole keys, with windows or without, or by a foreign key without windows."""
         left, right = building.changes(self.left), building.changes(self.right)
-        for side in (left, right):
-            if side.key != side.partition_by:
+        if self._is_by_foreign_key(left):
+            if bounds_of(left) or bounds_of(right):
                 raise TopologyError(
-                    "a join of tables with windows is not supported yet; expected tables whose keys have no windows", self.at
+                    "a join by a foreign key takes tables whose keys have no windows; expected on= to name the key columns of both tables, "
+                    "or tables without windows",
+                    self.at,
                 )
-        if not self._is_by_foreign_key(left.key):
-            _check_keys(self, left.key, right.key)
+            return left, right
+        self._check_windows(left, right)
+        _check_keys(self, self._pairs(left, right), left, right)
         return left, right
 
+    def _check_windows(self, left: Step, right: Step) -> None:
+        """TopologyError unless both tables have windows of one kind and length, or none."""
+        windows = (self.left.key_window, self.right.key_window)
+        is_alike = bool(bounds_of(left)) == bool(bounds_of(right)) and (
+            None in windows or _identity(windows[0]) == _identity(windows[1])
+        )
+        if not is_alike:
+            found = " and ".join(_window_text(*side) for side in zip((left, right), windows, strict=True))
+            raise TopologyError(
+                f"tables are joined by their keys and windows, and these have other windows: found {found}; expected windows of the same "
+                "kind and length on both sides, or none",
+                self.at,
+            )
+
+    def _pairs(self, left: Step, right: Step) -> tuple[tuple[str, str], ...]:
+        """The columns of both keys that are compared; the windows are, whether on= names them or not."""
+        if self.on is None:
+            return tuple(zip(left.key, right.key, strict=False))
+        named = {name for name, _ in self.on}
+        windows = zip(bounds_of(left), bounds_of(right), strict=False)
+        return (*self.on, *(pair for pair in windows if pair[0] not in named))
+
+    def _skips(self, building: Building) -> tuple[str, ...]:
+        """The sides of which filters drop rows, where it is known which rows there were, and the filters do not say so themselves."""
+        sides = [
+            (side, table)
+            for side, table in (("left", self.left), ("right", self.right))
+            if knows_what_is_dropped(table, building)
+        ]
+        return tuple(side for side, table in sides if OLD_AND_NEW not in building.modes_of(table.origin))
+
     def _joined(self, left: Step, right: Step, building: Building) -> Step:
-        pairs = dict(self.on) if self.on is not None else dict(zip(left.key, right.key, strict=True))
+        pairs = dict(self._pairs(left, right))
         right_on = tuple(pairs[name] for name in left.key)
         types = common_key_types(self, left.schema, left.key, right.schema, right_on, ("left table", "right table"))
         kept_left = kept_table(self.left, left, types, building)
@@ -145,10 +198,10 @@ class TableTableJoin(Node):
         columns = joined_names(self, kept_left.schema, kept_right.schema, right.key, "right table")
         operator = TableTableJoinRows(
             building.name(self), UNSTAGED, (kept_left.id, kept_right.id), self.how, left.key, right_on, columns,
-            self.right.join_depth > self.left.join_depth,
+            self.right.join_depth > self.left.join_depth, bounds_of(left), self._skips(building),
         )  # fmt: skip
         schema = joined_schema(columns, kept_left.schema, kept_right.schema, OPTIONAL_SIDES[self.how], self.at, left.key)
-        return building.add(Step(operator, schema, left.key, left.key, True, self.at))
+        return building.add(Step(operator, schema, left.key, left.partition_by, True, self.at))
 
 
 @dataclass(frozen=True)
@@ -157,7 +210,8 @@ class TableTableJoinRows(Operator):
     Join the changes of two materialized tables, each with the other's row as of its own place in the order.
 
     `left_key` and `right_key` are the key columns of either side, in the same order; `columns` is what the result holds.
-    `right_first` says which side's results come first where one record changes both.
+    `right_first` says which side's results come first where one record changes both. `bounds` are the windows' columns in the left key.
+    Of the sides in `skips` a deletion of what was not there is no change.
     """
 
     kind: ClassVar[str] = "table_table_join"
@@ -167,12 +221,14 @@ class TableTableJoinRows(Operator):
     right_key: Key
     columns: Sources
     right_first: bool = False
+    bounds: Key = ()
+    skips: tuple[str, ...] = ()
 
     def looks_up(self, place: int) -> bool:
         return True
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
-        return self.left_key
+        return tuple(name for name in self.left_key if name not in self.bounds)
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)
@@ -186,12 +242,25 @@ class TableTableJoinRows(Operator):
         return f"table table join: {self.how}, on {on}, gives {sources_text(self.columns)}"
 
 
-def _check_keys(node: TableTableJoin, left: Key, right: Key) -> None:
+def _check_keys(node: TableTableJoin, pairs: Sources, left: Step, right: Step) -> None:
     """TopologyError unless the whole key of one table is joined with the whole key of the other."""
-    on = node.on if node.on is not None else tuple(zip(left, right, strict=False))
-    if len(left) != len(right) or {a for a, _ in on} != set(left) or {b for _, b in on} != set(right):
+    is_whole = {a for a, _ in pairs} == set(left.key) and {b for _, b in pairs} == set(right.key)
+    if (
+        len(left.key) != len(right.key)
+        or not is_whole
+        or {dict(pairs)[name] for name in left.partition_by} != set(right.partition_by)
+    ):
         raise TopologyError(
-            f"tables are joined by their whole keys, here {list(left)} and {list(right)}; found on={dict(node.on or ())}; "
+            f"tables are joined by their whole keys, here {list(left.key)} and {list(right.key)}; found on={dict(node.on or ())}; "
             "expected on= to name all columns of either key, or, by a foreign key, {column of this table: key column of the other}",
             node.at,
         )
+
+
+def _identity(window: Window | None) -> tuple[type, int | None]:
+    """What windows have in common that can be equal: sessions have no length."""
+    return type(window), None if window is None else window.shown_size_ms
+
+
+def _window_text(side: Step, window: Window | None) -> str:
+    return str(window) if window is not None else f"the key {', '.join(side.key)}" if bounds_of(side) else "no windows"

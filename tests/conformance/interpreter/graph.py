@@ -92,7 +92,9 @@ class Graph:
 
     def _store(self, node: Json) -> Store:
         store = node.get("store", {})
-        return VersionedStore(store["history_retention_ms"]) if store.get("type") == "versioned" else KeyValueStore()
+        if store.get("type") != "versioned":
+            return KeyValueStore()
+        return VersionedStore(store["history_retention_ms"], keeps_deletions=self.rules.deletions_are_versions)
 
     def _named_store(self, node: Json) -> Store | None:
         return self._store(node) if "store" in node else None
@@ -361,6 +363,7 @@ class Graph:
         left, right = self.nodes[node["left"]], self.nodes[node["right"]]
         table = TableTableJoin(left, right, self._pair_joiner(node), node["type"], self._named_store(node))
         table.replaces_what_it_gave = self.rules.joins_replace_what_they_gave
+        table.deletes_what_vanished = self.rules.joined_rows_vanish_together
         left.feed(table.receiver_left())
         right.feed(table.receiver_right())
         return table

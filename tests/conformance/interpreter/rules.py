@@ -15,12 +15,18 @@ class Rules:
     """Final results, rows without a match, and a join's buffer come just before the record that moves stream time, wherever it goes."""
     finals_at_once: bool = False
     """Final results do not wait for wall-clock time."""
+    finals_are_met_when_given: bool = False
+    """A join meets a final result once it has been given; in Kafka Streams it meets what the window has come to by then."""
     windows_are_kept: bool = False
     """A window is not lost because the retention of a store ended; a session takes records until stream time has passed it."""
     limits_when_time_passes: bool = False
     """A suppress lets rows go with the record that moves stream time past their limit, behind what this record causes."""
     suppress_waits_for_closed_windows: bool = False
     """A suppress lets a window go when it takes no record any more, also one that contains its end."""
+    joined_rows_vanish_together: bool = False
+    """A join deletes its row also if one record deletes it on both sides at once; in Kafka Streams neither finds the other in a shared store."""
+    deletions_are_versions: bool = False
+    """A table with history remembers a deletion at the time of the very row it deletes; Kafka Streams forgets it if no row was before."""
     old_is_last_emitted: bool = False
     """The old value that a suppress sends is the one it sent last, not the one that it held back last."""
     first_result_replaces_nothing: bool = False

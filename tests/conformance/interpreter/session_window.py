@@ -22,7 +22,7 @@ class SessionWindowTable(WindowedTable):
         retention_ms = store.get("retention_ms", self.gap_ms + self.grace_ms)
         self.store = SessionStore(None if self.rules.windows_are_kept else retention_ms)
 
-    def get(self, key: Any) -> Stored | None:
+    def _row(self, key: Any) -> Stored | None:
         value = self.store.get(key)
         return None if value is None else Stored(value, key.end)
 
@@ -57,5 +57,5 @@ class SessionWindowTable(WindowedTable):
         if last <= self.closed_before:
             return
         for session, value in self.store.sessions(self.closed_before + 1, last):
-            self.forward(Record(session, value, session.end))
+            self._give(Record(session, value, session.end))
         self.closed_before = last

@@ -25,7 +25,7 @@ class SlidingWindowTable(WindowedTable):
         self.difference_ms: int = window["time_difference_ms"]
         self.store = self._window_store(store.get("retention_ms", 2 * self.difference_ms + self.grace_ms))
 
-    def get(self, key: Any) -> Stored | None:
+    def _row(self, key: Any) -> Stored | None:
         return self.store.get(key.key, key.start)
 
     def _is_dropped(self, record: Record) -> bool:
@@ -120,5 +120,5 @@ class SlidingWindowTable(WindowedTable):
         if last <= self.closed_before:
             return
         for key, start, row in self.store.windows(self.closed_before + 1, last):
-            self.forward(Record(Windowed(key, start, start + self.difference_ms), row.value, row.timestamp))
+            self._give(Record(Windowed(key, start, start + self.difference_ms), row.value, row.timestamp))
         self.closed_before = last

@@ -16,6 +16,7 @@ class TableTableJoin(Table):
     """A change of either side is joined with the row of the other side as it is now."""
 
     replaces_what_it_gave = False
+    deletes_what_vanished = False
 
     def __init__(self, left: Table, right: Table, joiner: Joiner, how: str, store: Store | None) -> None:
         skips_older = store is not None and store.is_versioned
@@ -60,7 +61,8 @@ class TableTableJoin(Table):
             return
         row = other.get(record.key)
         partner = value_of(row)
-        if partner is None and not self._is_kept_alone(side, record):
+        vanishes = self.deletes_what_vanished and record.value is None and self.given.get(record.key) is not None
+        if partner is None and not self._is_kept_alone(side, record) and not vanishes:
             return
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
         self._keep(Record(record.key, join(record.value, partner), timestamp, join(record.old, partner), record.is_latest))

@@ -19,7 +19,7 @@ class TimeWindowTable(WindowedTable):
         self.advance_ms: int = window.get("advance_ms") or self.size_ms
         self.store = self._window_store(store.get("retention_ms", self.size_ms + self.grace_ms))
 
-    def get(self, key: Any) -> Stored | None:
+    def _row(self, key: Any) -> Stored | None:
         return self.store.get(key.key, key.start)
 
     def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
@@ -43,5 +43,5 @@ class TimeWindowTable(WindowedTable):
         if last <= self.closed_before:
             return
         for key, start, row in self.store.windows(self.closed_before + 1, last):
-            self.forward(Record(Windowed(key, start, start + self.size_ms), row.value, row.timestamp))
+            self._give(Record(Windowed(key, start, start + self.size_ms), row.value, row.timestamp))
         self.closed_before = last

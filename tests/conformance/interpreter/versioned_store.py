@@ -9,12 +9,13 @@ from tests.conformance.interpreter.record import Stored
 
 
 class VersionedStore:
-    """Each value holds from its timestamp on until the next one of its key."""
+    """Each value holds from its timestamp on until the next one of its key; so does each deletion if `keeps_deletions`."""
 
     is_versioned = True
 
-    def __init__(self, retention_ms: int) -> None:
+    def __init__(self, retention_ms: int, keeps_deletions: bool = False) -> None:
         self.retention_ms = retention_ms
+        self.keeps_deletions = keeps_deletions
         self.stream_time = -1
         self.versions: dict[Any, list[Stored]] = {}
 
@@ -52,7 +53,7 @@ class VersionedStore:
         """
         is_latest, had_value = place == len(versions) - 1, versions[place].value is not None
         follows_value = place > 0 and versions[place - 1].value is not None
-        if is_latest and had_value and value is None and not follows_value:
+        if is_latest and had_value and value is None and not follows_value and not self.keeps_deletions:
             del versions[place]
         else:
             versions[place] = versions[place]._replace(value=value)

@@ -28,6 +28,12 @@ class WindowedTable(Table):
         self.aggregation = Aggregation(None, lambda first, second: None)
         self.clocks: list[StreamTime] = []
         self.closed_before = -1
+        self.given: dict[Any, Stored] = {}
+
+    def get(self, key: Any) -> Stored | None:
+        row = self._row(key)
+        is_met_late = self.is_final and self.rules.finals_are_met_when_given
+        return self.given.get(key) if is_met_late and row is not None else row
 
     def _window_store(self, retention_ms: int) -> WindowStore:
         """A store for windows by their start; the one for final results, which is in the order of time, shows a millisecond more."""
@@ -58,6 +64,15 @@ class WindowedTable(Table):
 
     def _is_dropped(self, record: Record) -> bool:
         return record.key is None
+
+    def _row(self, key: Any) -> Stored | None:
+        """What a window has come to by now."""
+        raise NotImplementedError
+
+    def _give(self, record: Record) -> None:
+        """Send a final result."""
+        self.given[record.key] = Stored(record.value, record.timestamp)
+        self.forward(record)
 
     def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
         """Add a record to its windows. Whether it may close windows."""

@@ -284,13 +284,47 @@ def test_window_closes_behind_stateless_steps() -> None:
     assert outputs(app, rows) == [("a", 0, 2, 3, 6, 1, False), ("c", 0, 2, None, None, 1, True)]
 
 
+@pytest.mark.parametrize("make", [lambda: sk.tumbling("6 ms", grace="3 ms"), lambda: sk.session("4 ms", grace="3 ms")])
+def test_a_bound_of_windows_stops_at_one_more(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many windows may be open as ever are at once, and the results stay the same; with one less the application ends, by any cut."""
+    monkeypatch.setenv("STREAMKIT_KEY_GROUPS", "1")
+    rows = [row for row in updates(4) if not row.get("_deleted")]
+
+    def bounded(rows_max: int | None) -> sk.Topology:
+        app = sk.Topology("bounded")
+        counts = (
+            app.stream("users", schema="user string, v bigint", key="user").group_by_key().windowed_by(make()).agg(n=F.count("*"))
+        )
+        bound: dict[str, Any] = {} if rows_max is None else {"max_rows": rows_max, "when_full": "stop"}
+        counts.suppress(until=sk.window_closes(), **bound).emit("every").to("out")
+        counts.to_stream().to("changes")
+        return app
+
+    wanted = outputs(bounded(None), rows)
+    most = next(bound for bound in range(1, 20) if _runs(bounded(bound), rows, "one"))
+    assert 2 < most < 15
+    for batching in ("one", 7, "all"):
+        assert outputs(bounded(most), rows, batching=batching) == wanted
+        assert not _runs(bounded(most - 1), rows, batching)
+
+
+def _runs(topology: sk.Topology, rows: Sequence[Row], batching: Any) -> bool:
+    """Whether the bound of a `suppress` is large enough."""
+    try:
+        outputs(topology, rows, batching=batching)
+    except SuppressionFullError as error:
+        assert "windows that have not closed in key group 0" in str(error)
+        return False
+    return True
+
+
 def test_window_closes_needs_windows() -> None:
-    """Without windows there is no last result, with a bound there is nothing to bound: both are refused at the user's line."""
+    """Without windows there is no last result, and none comes early: both are refused at the user's line."""
     app = sk.Topology("refused")
     table = app.table("users", schema="user string, v bigint", key="user")
     with pytest.raises(TopologyError, match="needs windows"):
         table.suppress(until=sk.window_closes())
-    with pytest.raises(TopologyError, match=r"expected neither max_rows nor when_full\n  at .*test_suppress"):
+    with pytest.raises(TopologyError, match=r"expected both or none: max_rows= with when_full='stop'.*\n  at .*test_suppress"):
         windows_of(sk.Topology("bounded")).suppress(until=sk.window_closes(), max_rows=1)
 
 

@@ -1,0 +1,68 @@
+"""A table that is kept and whose keys have windows: the newest row of each key and window, until the windows are settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.plan.duration import duration_text
+from streamkit.plan.operator import Exchange, Key, Names, Operator
+from streamkit.plan.program import Program, Store
+from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.windows import SessionWindow, Settling, Window
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True)
+class WindowedTable(Operator):
+    """
+    Keep the newest row per key and window in `store`; the rows pass on as `every`, the newest of an epoch as `latest`.
+
+    `bounds` are the columns with the start and the end of a window. A window is deleted once all `settlings` say that nobody changes it
+    any more, neither in this table nor in one that is joined with it; without any it stays.
+    """
+
+    kind: ClassVar[str] = "windowed_table"
+    stage_min: ClassVar[int] = 1
+    is_looked_up: ClassVar[bool] = True
+    store_fields: ClassVar[tuple[str, ...]] = ("store",)
+    store: str
+    bounds: Key
+    settlings: tuple[Settling, ...] = ()
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return (self.store,)
+
+    @property
+    def window_columns(self) -> tuple[str, ...]:
+        return self.bounds
+
+    def exchange(self, place: int, rows: Step) -> Exchange:
+        return Exchange(rows.partition_by, keep_null_keys=False)
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        """All columns: what a store holds must not depend on who reads it today."""
+        return frozenset(rows.names)
+
+    def text(self) -> str:
+        waits = [f"{duration_text(one.wait_ms)} of stream time of {one.window.store}" for one in self.settlings]
+        return f"windowed table: store {self.store}, kept {' and '.join(waits) or 'for good'}"
+
+    def faults(self, program: Program) -> list[str]:
+        stages = [store.stage for store in program.stores if store.name == self.store]
+        return [] if stages == [self.stage] and self.stage > 0 else [f"{self.id} has no store {self.store!r} in its stage"]
+
+
+def bounds_of(rows: Step) -> Key:
+    """The part of the key that chooses no partition: the start and the end of a window; empty if the key has none."""
+    return tuple(name for name in rows.key if name not in rows.partition_by)
+
+
+def windowed_store(name: str, rows: Step, window: Window) -> Store:
+    """The store of a table with these windows."""
+    values = [column for column in rows.schema.names if column not in rows.key]
+    layout = "kept_session" if isinstance(window, SessionWindow) else "window"
+    return Store(
+        name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), window.shown_size_ms, None, layout
+    )
