@@ -28,7 +28,7 @@ BUGS = [  # (example, what is written there, what a bug makes of it)
     ("enrichment", 'how="left"', 'how="inner"'),
     ("sessions", 'grace="5 minutes"', 'grace="2 hours"'),
     ("table_grouping", '- person["salary"]', ""),
-    ("top_pages", "1, 3", "1, 2"),
+    ("top_pages", "), 3)", "), 2)"),
     ("word_count", "F.lower", "F.upper"),
 ]
 ON_SPARK = EXAMPLES if "STREAMKIT_TORTURE" in os.environ else ["change_data_capture", "clicks_and_impressions"]

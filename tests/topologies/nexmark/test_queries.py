@@ -47,7 +47,7 @@ BUGS = [  # (query, what is written there, what a bug makes of it)
     ("q11", 'sk.session("10 seconds"', 'sk.session("9 seconds"'),
     ("q15", "price < 10_000", "price <= 100_000"),
     ("q18", '"extra"), "dateTime"', '"extra"), "price"'),
-    ("q19", "1, 10", "1, 9"),
+    ("q19", "fields, 10", "fields, 9"),
     ("q20", '"1 hour"', '"10 ms"'),
 ]
 BIDS = {"schema": str(BID), "key": "auction"}
