@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
 
 AnyNode = TypeVar("AnyNode", bound=Node)
-Named = TypeVar("Named")
 NamedExpression = tuple[str, Expression]
 _STYLES = {"row": RECORD, "batch": BATCH}
 _EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
@@ -72,9 +71,7 @@ def with_on_error(node: AnyNode, on_error: OnError | None) -> AnyNode:
     return replace(node, on_error=checked_on_error(on_error, user_location()))
 
 
-def told_apart(
-    on_error: OnError | Column | None, named: Mapping[str, Named]
-) -> tuple[OnError | None, dict[str, Named | Column]]:
+def told_apart(on_error: OnError | Column | None, named: Mapping[str, Any]) -> tuple[OnError | None, dict[str, Any]]:
     """What becomes of failing records, and the named columns, one of which may be called `on_error`."""
     return (None, {**named, "on_error": on_error}) if isinstance(on_error, Column) else (on_error, dict(named))
 

@@ -65,15 +65,36 @@ class Lineage:
         """The state columns of the nodes `tails`, if each node's state goes on into one chain at most and each tail ends one."""
         root = self._roots()
         has_chain = np.flatnonzero(self.chains >= 0)
-        codes = root[self.chains[has_chain]]
+        nodes = has_chain[np.argsort(self._places(has_chain), kind="stable")]
         wanted = np.full(len(self.levels), NONE, np.int64)
         wanted[self.chains[tails]] = np.arange(len(tails))
-        groups = wanted[codes]
+        groups = wanted[root[self.chains[nodes]]]
         kept = groups >= 0
-        own = pa.array(self.own[has_chain[kept]])
+        own = pa.array(self.own[nodes[kept]])
         (found,), columns = fold([pa.array(groups[kept])], [], aggregates, [row.take(own) for row in rows])
         order = pa.array(np.argsort(found.to_numpy(), kind="stable"))
         return [column.take(order) for column in columns]
+
+    def _places(self, nodes: Numbers) -> Numbers:
+        """Where each node's own part stands in the state that its chain ends up in: behind those of the chains that its own begins with."""
+        chains, inner = self.chains[nodes], self.chains[self.head_nodes]
+        own = np.bincount(chains, minlength=len(self.levels))
+        size, start, level_of_head = own.copy(), np.zeros_like(own), self.levels[self.head_chains]
+        levels = np.unique(level_of_head)
+        for level in levels:
+            at = level_of_head == level
+            np.add.at(size, self.head_chains[at], size[inner[at]])
+        for level in levels[::-1]:
+            at = np.flatnonzero(level_of_head == level)
+            at = at[np.argsort(self.head_chains[at], kind="stable")]
+            begins = np.diff(self.head_chains[at], prepend=NONE) != 0
+            before = np.cumsum(size[inner[at]]) - size[inner[at]]
+            since = before[np.maximum.accumulate(np.where(begins, np.arange(len(at)), 0))]
+            start[inner[at]] = start[self.head_chains[at]] + before - since
+        order = np.argsort(chains, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order)) - np.searchsorted(chains[order], chains[order])
+        return start[chains] + size[chains] - own[chains] + rank
 
     def _roots(self) -> Numbers:
         """For each chain the one that it ends up in, by way of those which begin with its last state."""

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import is_nested
 from streamkit.errors import EvaluationError, UnfitFunctionError
-from streamkit.expressions.exact_values import UNFIT, exactly
+from streamkit.expressions.exact_values import UNFIT, copied, exactly
 from streamkit.expressions.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
 from streamkit.plan.expression import TypedExpression
@@ -128,7 +128,7 @@ class Functions:
         self._initial = None if initial is None else function_of(initial)
         self._updates = list(map(function_of, updates))
         self._merge = None if merge is None else function_of(merge)
-        self._copied: Callable[[Any], Any] = copy.deepcopy if any(is_nested(column.type) for column in columns) else copy.copy
+        self._copied: Callable[[Any], Any] = copied if any(is_nested(column.type) for column in columns) else copy.copy
         self._is_checked = calls_twice()
 
     def initial(self) -> Value | None:
@@ -179,7 +179,7 @@ class Functions:
 
     def _once(self, function: PythonFunction, given: tuple[Any, ...]) -> Value | None:
         try:
-            found = function.call(*map(copy.deepcopy if self._is_checked else self._copied, given))
+            found = function.call(*map(copied if self._is_checked else self._copied, given))
         except Exception as error:
             raise EvaluationError(
                 f"the function {function.name} raised {type_name(error)}: {error}{_called_with(given)}"

@@ -8,7 +8,6 @@ the changes to the changelog.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import is_nested
+from streamkit.expressions.exact_values import copied
 from streamkit.log.values.python_values import python_values
 from streamkit.plan.program import Store
 from streamkit.state.key import range_prefix
@@ -40,7 +40,7 @@ class StoreOverlay:
         self._changed: dict[bytes, tuple[Values | None, int]] = {}
         self._changed_keys = SortedKeys()
         nested = any(is_nested(column.type) for column in store.value)
-        self._handed_out: Callable[[Any], Any] = copy.deepcopy if nested else lambda values: values
+        self._handed_out: Callable[[Any], Any] = copied if nested else lambda values: values
 
     def prefix(self, group: int) -> bytes:
         """The bytes with which the state keys of a key group begin."""

@@ -124,6 +124,16 @@ def test_columns_nobody_reads_do_not_travel(app, compiled):
     )
 
 
+def test_a_list_is_not_repeated_for_each_of_its_elements(app, compiled):
+    """A column that nothing reads behind a flat map is dropped before rows are repeated; one that is read stays."""
+    parts = app.stream("flights").select(parts=F.split("tailnum", "-"))
+    parts.flat_map(F.explode("parts").alias("piece")).select("piece").to("without")
+    parts.flat_map(F.explode("parts").alias("part")).select("part", "parts").to("with")
+    parts.flat_map(F.explode("parts").alias("parts")).to("instead")
+
+    assert sorted(one.drops for one in every(compiled(), "explode")) == [(), ("parts",), ("parts",)]
+
+
 def test_column_of_a_filter_stays_behind(app, compiled):
     """What only a filter reads is read from the topic, and projected away before the exchange."""
     app.stream("flights").filter("distance > 100").select("origin").to("far")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shlex
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -13,16 +16,22 @@ from typer.testing import CliRunner
 import streamkit as sk
 from streamkit.cli.main import program
 from streamkit.testing import TopologyTestDriver
-from tests.topologies import test_change_data_capture, test_clicks_and_impressions
-from topologies import change_data_capture, clicks_and_impressions
 
 ROOT = Path(__file__).parents[2]
+LOCALLY = sk.run
 DEMO = {"flight_data", "flight_delays"}  # they need a package with data
 EXAMPLES = sorted(file.stem for file in (ROOT / "topologies").glob("*.py") if file.stem not in DEMO)
-ON_SPARK = {
-    "change_data_capture": (change_data_capture.app, test_change_data_capture.play),
-    "clicks_and_impressions": (clicks_and_impressions.app, test_clicks_and_impressions.play),
-}
+BUGS = [  # (example, what is written there, what a bug makes of it)
+    ("change_data_capture", 'change["after"]', 'change["after"] or {"name": "nobody"}'),
+    ("clicks_and_impressions", "10 minutes", "9 minutes"),
+    ("deduplication", "DAY_MS = 86_400_000", "DAY_MS = 86_400_000_000"),
+    ("enrichment", 'how="left"', 'how="inner"'),
+    ("sessions", 'grace="5 minutes"', 'grace="2 hours"'),
+    ("table_grouping", '- person["salary"]', ""),
+    ("top_pages", "), 3)", "), 2)"),
+    ("word_count", "F.lower", "F.upper"),
+]
+ON_SPARK = EXAMPLES if "STREAMKIT_TORTURE" in os.environ else ["change_data_capture", "clicks_and_impressions"]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -63,8 +72,34 @@ def test_it_is_listed_and_tested(name):
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_it_does_the_same_on_spark(name, spark):
     """Topics and stores are on Spark what they are in the driver: with deletions, late records and a processor."""
-    app, play = ON_SPARK[name]
-    with TopologyTestDriver(app, tasks=2, partitions=2) as driver:
-        play(driver)
+    example, test = importlib.import_module(f"topologies.{name}"), importlib.import_module(f"tests.topologies.test_{name}")
+    with TopologyTestDriver(example.app, topics=getattr(test, "TOPICS", None), tasks=2, partitions=2) as driver:
+        test.play(driver)
         driver.drain()
         driver.run_on_spark(spark)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug[0])
+def test_a_difference_is_told(bug, monkeypatch):
+    """The comparison with Spark finds out if something else runs there: here a run without Spark stands for it."""
+    name, written, instead = bug
+    example, test = importlib.import_module(f"topologies.{name}"), importlib.import_module(f"tests.topologies.test_{name}")
+    monkeypatch.setattr("streamkit.launch.run.run", partial(run_another, changed(example, written, instead).app))
+    with TopologyTestDriver(example.app, topics=getattr(test, "TOPICS", None), tasks=2, partitions=2) as driver:
+        test.play(driver)
+        driver.drain()
+        with pytest.raises(AssertionError):
+            driver.run_on_spark()
+
+
+def changed(example, written, instead):
+    """The module of an example with another text in one place."""
+    text = Path(example.__file__).read_text(encoding="utf-8")
+    assert text.count(written) == 1
+    module = ModuleType(example.__name__)
+    exec(compile(text.replace(written, instead), example.__file__, "exec"), vars(module))
+    return module
+
+
+def run_another(topology, _topology, _session, log, tasks, trigger, *, drain):
+    return LOCALLY(topology, log=log, tasks=tasks, trigger=trigger, drain=drain, engine="local")

@@ -15,6 +15,16 @@ def click(driver, user, page, time):
     driver.pipe("clicks", {"user": user, "page": page, "at": at})
 
 
+def play(driver):
+    click(driver, "ann", "home", "10:00")
+    click(driver, "bob", "help", "10:10")
+    click(driver, "ann", "shop", "10:30")
+    click(driver, "ann", "cart", "11:04")
+    click(driver, "bob", "home", "10:41")
+    click(driver, "ann", "news", "10:50")
+    click(driver, "eve", "home", "10:20")
+
+
 def visits(driver):
     """(user, start, end, clicks, entry, exit) of the visits since the last call."""
     return [

@@ -10,6 +10,15 @@ def view(driver, time, site, pages):
     driver.pipe("views", [{"user": "ann", "site": site, "page": page} for page in pages], timestamp=f"2026-01-01 {time}")
 
 
+def play(driver):
+    view(driver, "10:00", "news", "aabbbcdddd")
+    view(driver, "10:20", "shop", "x")
+    view(driver, "11:04", "news", "c")
+    view(driver, "10:59", "news", "aaa")
+    view(driver, "11:30", "news", "c")
+    view(driver, "10:58", "news", "ccccccc")
+
+
 def rankings(driver):
     """(site, hour, views and page of each place) of the rankings since the last call."""
     return [
@@ -25,12 +34,7 @@ def test_each_hour_has_its_best():
     It comes once, and has the views that came late within the grace, not those that came later.
     """
     with TopologyTestDriver(app) as driver:
-        view(driver, "10:00", "news", "aabbbcdddd")
-        view(driver, "10:20", "shop", "x")
-        view(driver, "11:04", "news", "c")
-        view(driver, "10:59", "news", "aaa")
-        view(driver, "11:30", "news", "c")
-        view(driver, "10:58", "news", "ccccccc")
+        play(driver)
         driver.drain()
 
         assert sorted(rankings(driver)) == [

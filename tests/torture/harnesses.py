@@ -43,6 +43,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "expressions": "tests/expressions/parity tests/expressions/sql",
     "operators": "tests/engine/test_semantics.py tests/engine/operators",
     "conformance": "tests/conformance",
+    "topologies": "tests/topologies/test_examples.py tests/topologies/nexmark/test_queries.py",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -62,6 +63,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "expressions": "streamkit/expressions",
     "operators": "streamkit/engine/operators",
     "conformance": "streamkit/engine/operators",
+    "topologies": "topologies",
 }
 
 

@@ -28,7 +28,7 @@ def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.R
     parents = np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(len(parents)) - (np.cumsum(lengths) - lengths)[parents]
     chosen = np.where(places < elements.lengths[parents], elements.starts[parents] + places, -1)
-    rows = batch.take(pa.array(parents))
+    rows = batch.drop_columns(list(operator.drops)).take(pa.array(parents))
     parts = [elements.keys, elements.items] if pa.types.is_map(values.type) else [elements.values]
     columns = [taken(part, chosen) for part in parts]
     if operator.position:

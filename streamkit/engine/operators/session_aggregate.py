@@ -179,10 +179,7 @@ def _folded(epoch: _Epoch, made: _Made, nodes: Numbers) -> list[pa.Array]:
     """The states of sessions that are there."""
     if not len(nodes):
         return [row.slice(0, 0) for row in made.rows]
-    lineage, aggregates = made.sessions.lineage, epoch.operator.aggregates
-    if any(one.ordered for one in aggregates):
-        return [column.take(pa.array(nodes)) for column in lineage.states(aggregates, made.rows)]
-    return lineage.folded(aggregates, made.rows, nodes)
+    return made.sessions.lineage.folded(epoch.operator.aggregates, made.rows, nodes)
 
 
 def _results(

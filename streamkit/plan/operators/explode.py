@@ -13,7 +13,7 @@ from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.operator import EACH_ALONE, Names, Operator, listed, referenced
 from streamkit.plan.stateless import StatelessStep
-from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Column, Schema
 
 POSITION = "pos"
@@ -69,7 +69,8 @@ class Explode(Operator):
     """
     Repeat a row for each element of an array or map, with the element in `columns`.
 
-    Rows without elements go, unless `outer`; a tombstone stays one row.
+    Rows without elements go, unless `outer`; a tombstone stays one row. `drops` are columns that nothing reads of these rows: to repeat
+    a list for each of its elements would take the square of its length.
     """
 
     kind: ClassVar[str] = "explode"
@@ -78,14 +79,16 @@ class Explode(Operator):
     columns: tuple[str, ...]
     outer: bool = False
     position: bool = False
+    drops: tuple[str, ...] = ()
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed.difference(self.columns) | referenced(self.expression)
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         assert rows is not None, f"{step.id} has no input"
-        kept = (name for name in step.schema.names if name in rows or name in self.columns)
-        return replace(step, schema=step.schema.select(kept))
+        drops = tuple(name for name in rows.names if name not in needed or name in self.columns)
+        kept = [name for name in step.schema.names if name in self.columns or (name in rows and name in needed)]
+        return with_operator(step, step.schema.select(kept), drops=drops)
 
     def text(self) -> str:
         function = f"{'pos' if self.position else ''}explode{'_outer' if self.outer else ''}"
