@@ -44,6 +44,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "operators": "tests/engine/test_semantics.py tests/engine/operators",
     "conformance": "tests/conformance",
     "topologies": "tests/topologies/test_examples.py tests/topologies/nexmark/test_queries.py",
+    "connectors": "tests/connectors",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -64,6 +65,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "operators": "streamkit/engine/operators",
     "conformance": "streamkit/engine/operators",
     "topologies": "topologies",
+    "connectors": "connectors",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 
 import confluent_kafka as kafka
 import pytest
@@ -15,10 +14,10 @@ from streamkit.connectors import run
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from tests.connectors.contract import SinkContract, SourceContract
+from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("kafka")
-IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 NAMES = itertools.count()
 
 
@@ -215,7 +214,7 @@ def test_what_is_missing_or_refused(broker, name, log):
         )
 
 
-@pytest.mark.skipif(not IS_TORTURE, reason="kills a broker: make torture")
+@pytest.mark.skipif(not TAKES_ALL, reason="kills a broker: make torture")
 def test_a_broker_that_is_away(broker, name, log):
     """A broker that stands still and one that dies are waited for: nothing is lost, nothing comes twice."""
     create(broker, name, 1)
