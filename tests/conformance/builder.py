@@ -271,7 +271,10 @@ class Builder:
                 "max_rows": buffer["max_records"],
                 "when_full": {"emit_early": "emit", "shut_down": "stop"}[buffer["when_full"]],
             }
-        self._put(node, place.of(place.handle.suppress(until=until, **bounds)))
+        table = place.handle.suppress(until=until, **bounds)
+        if node["until"] == "window_closes":
+            table = table.filter(F.col("v").isNotNull())  # as for results at the end of windows
+        self._put(node, place.of(table))
 
     # Joins
 

@@ -52,7 +52,7 @@ class Generator:
         if self.random.random() < 0.4:
             place = self.behind(place)
         output = {"name": "out", "node": place.name}
-        if place.is_table and self.random.random() < 0.2:
+        if place.is_table and self.random.random() < 0.2 and not self.is_suppressed(place):
             output["as"] = "changes"
         types = {"key": self.key, "value": self.value}
         topology = {"types": types, "nodes": self.nodes, "outputs": [output]}
@@ -63,6 +63,10 @@ class Generator:
             "topology": topology,
             "steps": self.steps(),
         }
+
+    def is_suppressed(self, place: Place) -> bool:
+        """Whether windows were held back: their old values are not known."""
+        return place.window is not None and any(node["op"] == "suppress" for node in self.nodes)
 
     def add(self, op: str, **fields: Any) -> str:
         """A node; its id."""
