@@ -2,7 +2,8 @@
 Conformance cases in the public DSL.
 
 Records of a case have a key and a value, here the columns k and v. A null value is a record without a value, so a deletion of a
-table's row. Windowed aggregates of Kafka Streams take null values as values, so they get them as rows whose v is null.
+table's row. Windowed aggregates of Kafka Streams take null values as values: functions are given tombstones, and counts get rows whose
+v is null.
 The functions that a case names run as Python functions.
 """
 
@@ -196,8 +197,9 @@ class Builder:
         self._put(node, Place(rows.group_by("g"), key, value, key_column="g"))
 
     def _counting_nulls(self, node: Json, place: Place) -> Any:
-        """The rows to group; those without a value get one that is null, if a window takes them that counts such."""
-        if not any(window["type"] != "sliding" for window in self._windows_over(node["id"])):
+        """The rows to group; those without a value get one that is null, if a window counts such."""
+        counted = {one["in"] for one in self.case["topology"]["nodes"] if one["op"] == "count"}
+        if not any(window["type"] != "sliding" and window["id"] in counted for window in self._windows_over(node["id"])):
             return place.handle
         return place.handle.map_values(lambda row: {"v": row.get("v")}, f"v {place.value}", tombstones=True)
 
@@ -233,9 +235,7 @@ class Builder:
             table = place.handle.reduce(_reducing(adder, "w"), _reducing(subtractor, "w")).select("w")
             self._aggregated(node, place.of(table), "w")
             return
-        table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"))
-        if place.window is not None and place.window.get("emit") == "on_close":
-            table = table.filter(F.col("v").isNotNull())  # Kafka Streams has no such window
+        table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"), **_with_tombstones(place))
         self._aggregated(node, place.of(table), "v")
 
     def _aggregate(self, node: Json) -> None:
@@ -246,9 +246,9 @@ class Builder:
             adder, subtractor = (_updating(node[name], "w") for name in ("adder", "subtractor"))
             table = place.handle.aggregate(first, adder, subtractor, schema)
         elif "fn" in node:
-            table = place.handle.aggregate(first, _updating(node["fn"]), schema, merge=_merging(node))
+            table = place.handle.aggregate(first, _updating(node["fn"]), schema, merge=_merging(node), **_with_tombstones(place))
         else:
-            table = place.handle.aggregate(first, schema, merge=_merging(node))
+            table = place.handle.aggregate(first, schema, merge=_merging(node), **_with_tombstones(place))
         self._aggregated(node, place.of(table, value=value), "a")
 
     def _grouped(self, node: Json) -> Place:
@@ -271,10 +271,7 @@ class Builder:
                 "max_rows": buffer["max_records"],
                 "when_full": {"emit_early": "emit", "shut_down": "stop"}[buffer["when_full"]],
             }
-        table = place.handle.suppress(until=until, **bounds)
-        if node["until"] == "window_closes":
-            table = table.filter(F.col("v").isNotNull())  # as for results at the end of windows
-        self._put(node, place.of(table))
+        self._put(node, place.of(place.handle.suppress(until=until, **bounds)))
 
     # Joins
 
@@ -394,19 +391,22 @@ def _updating(name: str, column: str = "v") -> Callable[[Any, dict[str, Any]], A
     function = functions.aggregator(name)
 
     def update(state: Any, row: dict[str, Any]) -> Any:
-        found = function(row[column], state["a"])
+        found = function(row.get(column), state["a"])
         return None if found is None else {"a": found}
 
     return update
 
 
-def _reducing(function: Callable[..., Any], column: str) -> Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]:
-    """A reducer over rows; a null that was reduced so far is nothing, as in Kafka Streams."""
+def _with_tombstones(place: Place) -> dict[str, bool]:
+    """In Kafka Streams all windows take null values, but for sliding ones."""
+    return {"tombstones": True} if place.window is not None and place.window["type"] != "sliding" else {}
 
-    def reduce(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-        if first[column] is None:
-            return second
-        return {**second, column: function(first[column], second[column])}
+
+def _reducing(function: Callable[..., Any], column: str) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """A reducer over rows; None is a tombstone."""
+
+    def reduce(first: dict[str, Any], second: dict[str, Any] | None) -> dict[str, Any]:
+        return {**first, column: function(first[column], None if second is None else second[column])}
 
     return reduce
 
