@@ -18,6 +18,7 @@ from streamkit import functions as F
 from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
 from tests.conformance import functions
+from tests.conformance.tally import tally
 
 Json = dict[str, Any]
 LONGEST_MS = 50 * 365 * 24 * 3600 * 1000  # a length of time may be shorter than a hundred years
@@ -165,6 +166,12 @@ class Builder:
         place = self.places[node["in"]]
         self._put(node, place.of(place.handle.repartition()))
 
+    def _process(self, node: Json) -> None:
+        place, store = self.places[node["in"]], f"numbers-{node['id']}"
+        numbers = sk.key_value_store(store, key=f"k {place.key}", value="n bigint")
+        processed = place.handle.process(tally(store, node["every_ms"]), "v string", stores=[numbers])
+        self._put(node, place.of(processed, value="string"))
+
     # Streams and tables
 
     def _to_table(self, node: Json) -> None:
@@ -227,6 +234,12 @@ class Builder:
     def _count(self, node: Json) -> None:
         place = self._grouped(node)
         self._aggregated(node, place.of(place.handle.count(), value="bigint"), "count")
+
+    def _agg(self, node: Json) -> None:
+        """An aggregate function of columns."""
+        place = self._grouped(node)
+        value = "bigint" if node["fn"] == "sum" else place.value
+        self._aggregated(node, place.of(place.handle.agg(v=getattr(F, node["fn"])("v")), value=value), "v")
 
     def _reduce(self, node: Json) -> None:
         place = self._grouped(node)

@@ -1,7 +1,8 @@
 """
 Random conformance cases: a topology of any operators, and records with ties, late ones, jumps of time and edge values.
 
-Case `number` of a seed depends on these two alone. Records have no `expect`: Kafka Streams or the interpreter gives that.
+Case `number` of a seed depends on these two alone. With `own` there are also operators that a case of Kafka Streams cannot state:
+processors with stores and schedules, and aggregate functions of columns. Records have no `expect`: Kafka Streams or the interpreter gives that.
 A topology is a source, some steps, one operator that keeps state, and up to three others behind it. All keys are of one type and
 all values of inputs of another, so that each function gets what it is defined for.
 """
@@ -43,9 +44,10 @@ class Place:
 class Generator:
     """The topology of one case as it grows."""
 
-    def __init__(self, seed: int, number: int) -> None:
+    def __init__(self, seed: int, number: int, own: bool = False) -> None:
         self.random = random.Random(f"{seed} {number}")
-        self.name = f"generated_{seed}_{number:04}"
+        self.name = f"generated_{seed}_{number:04}{'_own' if own else ''}"
+        self.own = own
         self.key = self.random.choice(["string", "string", "int"])
         self.value = self.random.choice(["string", "string", "int"])
         self.keys = self.random.sample(KEYS[self.key], 3)
@@ -121,7 +123,7 @@ class Generator:
         place = self.source()
         for _ in range(self.random.randint(0, 2)):
             place = self.random.choice([self.filtered, self.repartitioned, self.merged, self.split, self.rekeyed])(place)
-        return place
+        return self.processed(place) if self.own and self.random.random() < 0.3 else place
 
     def filtered(self, place: Place) -> Place:
         """A condition that takes nulls, or is not asked about them."""
@@ -159,6 +161,8 @@ class Generator:
         """A count, reduce or aggregate."""
         op = self.random.choice(["count", "reduce", "aggregate"] if place.value == "string" else ["count", "aggregate"])
         fields: Json = {"in": name or group}
+        if self.own and self.random.random() < 0.4:
+            return self.of_columns(fields, place, window)
         if op == "reduce":
             fields["fn"] = "append(+)"
         if op == "aggregate":
@@ -168,6 +172,20 @@ class Generator:
         value, is_behind = "long" if op == "count" else "string", window is not None and window.get("emit") == "on_close"
         kind = window["type"] if window else None
         return Place(self.add(op, **fields), place.key, value, True, False, True, kind, is_behind=is_behind or place.is_behind)
+
+    def of_columns(self, fields: Json, place: Place, window: Json | None) -> Place:
+        """An aggregate function of columns."""
+        function = self.random.choice(["first", "last", "max", "min"] + (["sum"] if place.value != "string" else []))
+        kind, is_behind = (window["type"], window.get("emit") == "on_close") if window else (None, False)
+        value, name = "long" if function == "sum" else place.value, self.add("agg", fn=function, **fields)
+        return Place(name, place.key, value, True, False, True, kind, is_behind=is_behind or place.is_behind)
+
+    def processed(self, place: Place) -> Place:
+        """A processor that numbers records, behind anything that is in time."""
+        if not self.own or place.is_behind:
+            return place
+        name = self.add("process", **{"in": place.name, "every_ms": self.random.choice([1, 5, 10, 60])})
+        return replace(place, name=name, value="string", has_null_keys=False)
 
     def grouped(self) -> tuple[str, Place]:
         place = self.stream()
@@ -294,6 +312,8 @@ class Generator:
             return self.behind_stream(place)
         if self.random.random() < 0.2:
             return replace(place, name=self.add("to_stream", **{"in": place.name}), is_table=False)
+        if self.is_suppressed(place):
+            return place
         choices: list[Callable[[Place], Place]] = [self.filtered]
         if place.window is None:
             choices += [self.table_aggregate, self.table_table]
@@ -309,6 +329,7 @@ class Generator:
         choices: list[Callable[[Place], Place]] = [self.grouped_by_key, self.stream_table, self.filtered, self.flat_mapped]
         if not place.is_behind:
             choices += [self.stream_stream, self.windowed_by_key]
+            choices += [self.processed] if self.own else []
         return self.random.choice(choices)(place)
 
     def grouped_by_key(self, place: Place) -> Place:
@@ -336,6 +357,6 @@ OPERATORS: list[Callable[[Generator], Place]] = [
 ]
 
 
-def random_case(seed: int, number: int) -> Json:
-    """A random case, without what it expects."""
-    return Generator(seed, number).case()
+def random_case(seed: int, number: int, own: bool = False) -> Json:
+    """A random case, without what it expects; with operators that only StreamKit has, if `own`."""
+    return Generator(seed, number, own).case()
