@@ -65,6 +65,8 @@ class Builder:
 
     def _output(self, output: Json) -> str:
         place, topic = self.places[output["node"]], f"out-{output['name']}"
+        if output.get("as") == "late":
+            return f"late-{output['node']}"
         handle = place.handle
         if isinstance(handle, Table):
             with_old = sends_old(self.case, output) or _is_kept_filter(self.case, output["node"])
@@ -227,7 +229,8 @@ class Builder:
     def _window(self, node: Json) -> None:
         place = self.places[node["in"]]
         window = _window(node)
-        self._put(node, place.of(place.handle.windowed_by(window), window=node))
+        late = {"late_to": f"late-{node['id']}"} if node.get("late") else {}
+        self._put(node, place.of(place.handle.windowed_by(window, **late), window=node))
 
     # Aggregates
 

@@ -2,7 +2,7 @@
 Random conformance cases: a topology of any operators, and records with ties, late ones, jumps of time and edge values.
 
 Case `number` of a seed depends on these two alone. With `own` there are also operators that a case of Kafka Streams cannot state:
-processors with stores and schedules, and aggregate functions of columns. Records have no `expect`: Kafka Streams or the interpreter gives that.
+processors with stores and schedules, topics of late records, and aggregate functions of columns. Records have no `expect`: Kafka Streams or the interpreter gives that.
 A topology is a source, some steps, one operator that keeps state, and up to three others behind it. All keys are of one type and
 all values of inputs of another, so that each function gets what it is defined for.
 """
@@ -61,10 +61,11 @@ class Generator:
             if place.is_table or place.window is None:
                 place = self.behind(place)
         output = {"name": "out", "node": place.name}
+        late = [{"name": "late", "node": node["id"], "as": "late"} for node in self.nodes if node.get("late")]
         if place.is_table and self.random.random() < 0.2 and not self.is_suppressed(place):
             output["as"] = "changes"
         types = {"key": self.key, "value": self.value}
-        topology = {"types": types, "nodes": self.nodes, "outputs": [output]}
+        topology = {"types": types, "nodes": self.nodes, "outputs": [output, *late]}
         return {
             "name": self.name,
             "kind": "topology",
@@ -213,6 +214,10 @@ class Generator:
     def windowed(self, can_be_final: bool = True) -> Place:
         group, place = self.grouped()
         window = self.window(can_be_final)
+        if self.own and window["type"] in ("tumbling", "hopping") and self.random.random() < 0.4:
+            name = self.add("window", late=True, **{"in": group}, **window)
+            table = self.add("count", **{"in": name})
+            return Place(table, place.key, "long", True, False, True, window["type"], is_behind=window.get("emit") == "on_close")
         return self.aggregated(group, place, window, self.add("window", **{"in": group}, **window))
 
     def suppressed_window(self) -> Place:

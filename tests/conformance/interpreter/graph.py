@@ -302,13 +302,13 @@ class Graph:
         self, node: Json, aggregation: Aggregation, add: Adder | None, skips_nulls: bool = False
     ) -> Table:
         grouped = self.nodes[node["in"]]
-        window = grouped.window if isinstance(grouped, Windows) else None
+        windows = grouped if isinstance(grouped, Windows) else None
         parts = (grouped.grouped if isinstance(grouped, Windows) else grouped).parts
         streams = [(group.partitioned(), add or own) for group, own in parts]
         inputs = Inputs()
         for stream, _ in streams:
             inputs = inputs | stream.inputs
-        table: Any = StreamAggregate(inputs, self._store(node)) if window is None else self._windowed(node, window, inputs)
+        table: Any = StreamAggregate(inputs, self._store(node)) if windows is None else self._windowed(node, windows, inputs)
         table.aggregation = aggregation
         table.first_replaces_nothing = self.rules.first_result_replaces_nothing
         for stream, function in streams:
@@ -316,10 +316,12 @@ class Graph:
             stream.feed(_skipping_nulls(receive) if skips_nulls else receive)
         return table  # type: ignore[no-any-return]
 
-    def _windowed(self, node: Json, window: Json, inputs: Inputs) -> WindowedTable:
+    def _windowed(self, node: Json, windows: Windows, inputs: Inputs) -> WindowedTable:
         emission = Emission(self.rules, self.wall_clock, int(self.config.get(EMIT_INTERVAL, 0)))
+        window = windows.window
         kind = WINDOWED_TABLES[window["type"]]
         table = kind(window, node.get("store", {}), times=self.times, emission=emission, inputs=inputs)
+        table.too_late = windows.forward
         self.timed.append(table)
         return table
 
