@@ -71,6 +71,4 @@ class Arrival:
                     log.create_topic(topic, **{**declared, "partitions": partitions})
                     for key in sorted(key for name, key in keys if name == topic):
                         producer.send(topic, {"k": key, "v": None})
-            return {
-                (topic, row["k"]): row["_partition"] for topic in self.topics for row in log.read(topic, ["k"]).to_pylist()
-            }
+            return {(topic, row["k"]): row["_partition"] for topic in self.topics for row in log.read(topic, ["k"]).to_pylist()}

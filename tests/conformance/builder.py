@@ -171,7 +171,7 @@ class Builder:
     def _process(self, node: Json) -> None:
         place, store = self.places[node["in"]], f"numbers-{node['id']}"
         numbers = sk.key_value_store(store, key=f"k {place.key}", value="n bigint")
-        processed = place.handle.process(tally(store, node["every_ms"]), "v string", stores=[numbers])
+        processed = place.handle.process(tally(store, node["every_ms"]), "v string", stores=[numbers], name=store)
         self._put(node, place.of(processed, value="string"))
 
     # Streams and tables

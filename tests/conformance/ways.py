@@ -12,7 +12,6 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from streamkit.testing import TopologyTestDriver
 from tests.conformance.arrival import Arrival
@@ -85,7 +84,7 @@ def difference(case: Json, way: Way) -> str | None:
         for step in arrival.shuffled(chance) if way.is_shuffled else steps:
             _disturb(driver, way, chance)
             take(driver, step, set(arrival.kinds))
-        driver.log  # noqa: B018  all is processed, or it dies on the way
+        driver.log
         if not driver.is_running:
             driver.restore(tasks=chance.choice(TASKS))
         found = new_records(driver, outputs, case)
@@ -122,7 +121,10 @@ def first_difference(expected: Mapping[str, list[Record]], found: Mapping[str, l
     for place in sorted({*expected, *found}):
         wanted, given = expected.get(place, []), found.get(place, [])
         for number in range(max(len(wanted), len(given))):
-            pair = [json.dumps(list_[number], ensure_ascii=False, sort_keys=True) if number < len(list_) else "nothing" for list_ in (wanted, given)]
+            pair = [
+                json.dumps(list_[number], ensure_ascii=False, sort_keys=True) if number < len(list_) else "nothing"
+                for list_ in (wanted, given)
+            ]
             if pair[0] != pair[1]:
                 return f"{place}, record {number}: expected {pair[0]}, found {pair[1]}"
     return None

@@ -274,7 +274,9 @@ class Graph:
         def combined(first: Any, second: Any) -> Any:
             return second if first is None else first if second is None else function(first, second)
 
-        return self._aggregated(node, Aggregation(None, combined), lambda value, so_far: combined(so_far, value), skips_nulls=True)
+        return self._aggregated(
+            node, Aggregation(None, combined), lambda value, so_far: combined(so_far, value), skips_nulls=True
+        )
 
     def _reduce(self, node: Json) -> Table:
         if "adder" in node:
@@ -298,9 +300,7 @@ class Graph:
         group.feed(self.topics.create(table.receive))
         return table
 
-    def _aggregated(
-        self, node: Json, aggregation: Aggregation, add: Adder | None, skips_nulls: bool = False
-    ) -> Table:
+    def _aggregated(self, node: Json, aggregation: Aggregation, add: Adder | None, skips_nulls: bool = False) -> Table:
         grouped = self.nodes[node["in"]]
         windows = grouped if isinstance(grouped, Windows) else None
         parts = (grouped.grouped if isinstance(grouped, Windows) else grouped).parts

@@ -31,6 +31,11 @@ class Processed(Stream):
         self.numbers[record.key] = self.numbers.get(record.key, 0) + 1
         self.forward(record._replace(value=numbered(record.value, self.numbers[record.key])))
 
+    def skip_past_points(self) -> None:
+        """Begin when stream time has come as far as it has: points that it has passed call no more."""
+        if self.clock.now >= 0:
+            self.called_up_to = self.clock.now // self.every_ms
+
     def finish(self) -> None:
         """Call, if stream time has passed a point of the grid."""
         now = self.clock.now

@@ -68,9 +68,7 @@ class SlidingWindowTable(WindowedTable):
             self._put(record, add, now, previous + 1, None)
         if not has_left:
             reaches = left is not None and previous is not None and moment - difference <= previous
-            self._put(
-                record, add, now, moment - difference, Stored(left.value, moment) if left and reaches else None
-            )
+            self._put(record, add, now, moment - difference, Stored(left.value, moment) if left and reaches else None)
         if not has_right:
             self._start_right(record, right)
 

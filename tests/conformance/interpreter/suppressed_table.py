@@ -104,7 +104,10 @@ class SuppressedTable(Table):
 
     def _keep_in_bounds(self) -> None:
         """Rows whose wait is over leave anyhow, so they do not count."""
-        while self.max_records is not None and len(waiting := [key for key in self.held if not self._is_due(key)]) > self.max_records:
+        while (
+            self.max_records is not None
+            and len(waiting := [key for key in self.held if not self._is_due(key)]) > self.max_records
+        ):
             if self.stops:
                 raise BufferFullError(f"found {len(waiting)} rows held back; expected at most {self.max_records}")
             self._let_go(self._first_of(waiting))
