@@ -1,8 +1,9 @@
 """
 Random conformance cases: a topology of any operators, and records with ties, late ones, jumps of time and edge values.
 
-Case `number` of a seed depends on these two alone. With `own` there are also operators that a case of Kafka Streams cannot state:
-processors with stores and schedules, topics of late records, and aggregate functions of columns. Records have no `expect`: Kafka Streams or the interpreter gives that.
+Case `number` of a seed depends on these two alone. Records have no `expect`: Kafka Streams or the interpreter gives that. With `own`
+there are also operators that a case of Kafka Streams cannot state: processors with stores and schedules, topics of late records, and
+aggregate functions of columns.
 A topology is a source, some steps, one operator that keeps state, and up to three others behind it. All keys are of one type and
 all values of inputs of another, so that each function gets what it is defined for.
 """
