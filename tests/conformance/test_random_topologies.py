@@ -36,7 +36,7 @@ from tests.crash.processes import IS_TORTURE
 
 PARTS = 10 if IS_TORTURE else 1
 STEPWISE = 200 if IS_TORTURE else 6
-IN_ANY_WAY = 400 if IS_TORTURE else 10
+IN_ANY_WAY = 400 if IS_TORTURE else 6
 CHANGED = 100 if IS_TORTURE else 4
 QUICK_SEED = 30
 Patch = Callable[[Any, str, Any], None]
