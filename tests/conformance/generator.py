@@ -191,7 +191,7 @@ class Generator:
 
     def grouped(self) -> tuple[str, Place]:
         place = self.stream()
-        if self.key == self.value and self.random.random() < 0.3:
+        if self.key == self.value == place.value and self.random.random() < 0.3:
             return self.add("group_by", **{"in": place.name, "fn": "value"}), place
         return self.add("group_by_key", **{"in": place.name}), place
 
