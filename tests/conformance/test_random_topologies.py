@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.engine import advance, joining, reader, windows
+from streamkit.engine import advance, joining, windows
 from streamkit.engine.changes import REMOVED, REPLACED
 from streamkit.engine.operators import late, materialize, regroup, session_aggregate
 from streamkit.engine.place import place_ranks
@@ -140,10 +140,6 @@ def shorten_the_gap(patch: Patch) -> None:
     )
 
 
-def order_by_event_time(patch: Patch) -> None:
-    patch(reader, "partition_times", lambda timestamps, time, jump_ms=None: timestamps)
-
-
 def take_all_as_late(patch: Patch) -> None:
     patch(late, "stream_times", lambda *arguments: stream_times(*arguments) + 1)
 
@@ -155,7 +151,6 @@ BUGS: dict[str, tuple[Callable[[Patch], None], int]] = {  # and the number of a 
     "a record meets the newest row of a table, not that of its place": (look_up_the_newest, 13),
     "what a group loses has a result of its own": (tell_every_loss, 7),
     "records that are a gap apart are in two sessions": (shorten_the_gap, 75),
-    "records are in the order of their own times": (order_by_event_time, 8),
     "a record that is in time goes to the late ones": (take_all_as_late, 77),
 }
 
