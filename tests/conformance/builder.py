@@ -2,7 +2,8 @@
 Conformance cases in the public DSL.
 
 Records of a case have a key and a value, here the columns k and v. A null value is a record without a value, so a deletion of a
-table's row. Windowed aggregates of Kafka Streams take null values as values, so they get them as rows whose v is null.
+table's row. Windowed aggregates of Kafka Streams take null values as values: functions are given tombstones, and counts get rows whose
+v is null.
 The functions that a case names run as Python functions.
 """
 
@@ -17,6 +18,7 @@ from streamkit import functions as F
 from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
 from tests.conformance import functions
+from tests.conformance.tally import tally
 
 Json = dict[str, Any]
 LONGEST_MS = 50 * 365 * 24 * 3600 * 1000  # a length of time may be shorter than a hundred years
@@ -63,6 +65,8 @@ class Builder:
 
     def _output(self, output: Json) -> str:
         place, topic = self.places[output["node"]], f"out-{output['name']}"
+        if output.get("as") == "late":
+            return f"late-{output['node']}"
         handle = place.handle
         if isinstance(handle, Table):
             with_old = sends_old(self.case, output) or _is_kept_filter(self.case, output["node"])
@@ -164,6 +168,12 @@ class Builder:
         place = self.places[node["in"]]
         self._put(node, place.of(place.handle.repartition()))
 
+    def _process(self, node: Json) -> None:
+        place, store = self.places[node["in"]], f"numbers-{node['id']}"
+        numbers = sk.key_value_store(store, key=f"k {place.key}", value="n bigint")
+        processed = place.handle.process(tally(store, node["every_ms"]), "v string", stores=[numbers], name=store)
+        self._put(node, place.of(processed, value="string"))
+
     # Streams and tables
 
     def _to_table(self, node: Json) -> None:
@@ -196,8 +206,9 @@ class Builder:
         self._put(node, Place(rows.group_by("g"), key, value, key_column="g"))
 
     def _counting_nulls(self, node: Json, place: Place) -> Any:
-        """The rows to group; those without a value get one that is null, if a window takes them that counts such."""
-        if not any(window["type"] != "sliding" for window in self._windows_over(node["id"])):
+        """The rows to group; those without a value get one that is null, if a window counts such."""
+        counted = {one["in"] for one in self.case["topology"]["nodes"] if one["op"] == "count"}
+        if not any(window["type"] != "sliding" and window["id"] in counted for window in self._windows_over(node["id"])):
             return place.handle
         return place.handle.map_values(lambda row: {"v": row.get("v")}, f"v {place.value}", tombstones=True)
 
@@ -218,13 +229,20 @@ class Builder:
     def _window(self, node: Json) -> None:
         place = self.places[node["in"]]
         window = _window(node)
-        self._put(node, place.of(place.handle.windowed_by(window), window=node))
+        late = {"late_to": f"late-{node['id']}"} if node.get("late") else {}
+        self._put(node, place.of(place.handle.windowed_by(window, **late), window=node))
 
     # Aggregates
 
     def _count(self, node: Json) -> None:
         place = self._grouped(node)
         self._aggregated(node, place.of(place.handle.count(), value="bigint"), "count")
+
+    def _agg(self, node: Json) -> None:
+        """An aggregate function of columns."""
+        place = self._grouped(node)
+        value = "bigint" if node["fn"] == "sum" else place.value
+        self._aggregated(node, place.of(place.handle.agg(v=getattr(F, node["fn"])("v")), value=value), "v")
 
     def _reduce(self, node: Json) -> None:
         place = self._grouped(node)
@@ -233,9 +251,7 @@ class Builder:
             table = place.handle.reduce(_reducing(adder, "w"), _reducing(subtractor, "w")).select("w")
             self._aggregated(node, place.of(table), "w")
             return
-        table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"))
-        if place.window is not None and place.window.get("emit") == "on_close":
-            table = table.filter(F.col("v").isNotNull())  # Kafka Streams has no such window
+        table = place.handle.reduce(_reducing(functions.reducer(node["fn"]), "v"), **_with_tombstones(place))
         self._aggregated(node, place.of(table), "v")
 
     def _aggregate(self, node: Json) -> None:
@@ -246,9 +262,9 @@ class Builder:
             adder, subtractor = (_updating(node[name], "w") for name in ("adder", "subtractor"))
             table = place.handle.aggregate(first, adder, subtractor, schema)
         elif "fn" in node:
-            table = place.handle.aggregate(first, _updating(node["fn"]), schema, merge=_merging(node))
+            table = place.handle.aggregate(first, _updating(node["fn"]), schema, merge=_merging(node), **_with_tombstones(place))
         else:
-            table = place.handle.aggregate(first, schema, merge=_merging(node))
+            table = place.handle.aggregate(first, schema, merge=_merging(node), **_with_tombstones(place))
         self._aggregated(node, place.of(table, value=value), "a")
 
     def _grouped(self, node: Json) -> Place:
@@ -391,19 +407,22 @@ def _updating(name: str, column: str = "v") -> Callable[[Any, dict[str, Any]], A
     function = functions.aggregator(name)
 
     def update(state: Any, row: dict[str, Any]) -> Any:
-        found = function(row[column], state["a"])
+        found = function(row.get(column), state["a"])
         return None if found is None else {"a": found}
 
     return update
 
 
-def _reducing(function: Callable[..., Any], column: str) -> Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]:
-    """A reducer over rows; a null that was reduced so far is nothing, as in Kafka Streams."""
+def _with_tombstones(place: Place) -> dict[str, bool]:
+    """In Kafka Streams all windows take null values, but for sliding ones."""
+    return {"tombstones": True} if place.window is not None and place.window["type"] != "sliding" else {}
 
-    def reduce(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-        if first[column] is None:
-            return second
-        return {**second, column: function(first[column], second[column])}
+
+def _reducing(function: Callable[..., Any], column: str) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """A reducer over rows; None is a tombstone."""
+
+    def reduce(first: dict[str, Any], second: dict[str, Any] | None) -> dict[str, Any]:
+        return {**first, column: function(first[column], None if second is None else second[column])}
 
     return reduce
 

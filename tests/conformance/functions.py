@@ -119,6 +119,18 @@ def reducer(name: str) -> Function:
     return _known({"append": lambda first, second: text(first) + argument + text(second)}, word, "reducer")
 
 
+def column_aggregate(name: str) -> Function:
+    """One value, made of two that follow each other, as an aggregate function of columns does."""
+    known: dict[str, Function] = {
+        "first": lambda first, second: first,
+        "last": lambda first, second: second,
+        "max": max,
+        "min": min,
+        "sum": lambda first, second: first + second,
+    }
+    return _known(known, called(name)[0], "aggregate function")
+
+
 def merger(name: str) -> Function:
     """One aggregate, made of two."""
     word, argument = called(name)

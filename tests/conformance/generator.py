@@ -1,8 +1,10 @@
 """
 Random conformance cases: a topology of any operators, and records with ties, late ones, jumps of time and edge values.
 
-Case `number` of a seed depends on these two alone. Records have no `expect`: Kafka Streams or the interpreter gives that.
-A topology is a source, some steps, one operator that keeps state, and sometimes a second one behind it. All keys are of one type and
+Case `number` of a seed depends on these two alone. Records have no `expect`: Kafka Streams or the interpreter gives that. With `own`
+there are also operators that a case of Kafka Streams cannot state: processors with stores and schedules, topics of late records, and
+aggregate functions of columns.
+A topology is a source, some steps, one operator that keeps state, and up to three others behind it. All keys are of one type and
 all values of inputs of another, so that each function gets what it is defined for.
 """
 
@@ -17,6 +19,11 @@ Json = dict[str, Any]
 KEYS: dict[str, list[Any]] = {"string": ["a", "ab", "b", "", "ä", "k1", "k10"], "int": [-1, 0, 1, 2, 256, 2**31 - 1, -(2**31)]}
 VALUES: dict[str, list[Any]] = {"string": ["x", "X", "a", "ab", "", "null", "€ 1", "a|b", "c|a", "ä|"], "int": [0, 1, 2, 7, -3]}
 STARTS = [0, 1, 59_990, 1_000_000]
+PACES = [  # steps of time, how late records are, and far steps; even ones meet the bounds of windows
+    ([0, 0, 1, 3, 9], [1, 5, 10, 40], [11, 60, 150, 70_000]),
+    ([0, 0, 5, 5, 10], [5, 10, 20, 50], [20, 60, 70_000]),
+    ([0, 0, 1, 4, 5], [1, 4, 5, 6, 10], [10, 21, 51]),
+]
 VERSIONED = [{"type": "versioned", "history_retention_ms": length} for length in (5, 60, 300_000)]
 
 
@@ -32,14 +39,16 @@ class Place:
     has_null_values: bool = True
     window: str | None = None
     is_versioned: bool = False
+    is_behind: bool = False  # its records are older than stream time, so windows over them would wait longer
 
 
 class Generator:
     """The topology of one case as it grows."""
 
-    def __init__(self, seed: int, number: int) -> None:
+    def __init__(self, seed: int, number: int, own: bool = False) -> None:
         self.random = random.Random(f"{seed} {number}")
-        self.name = f"generated_{seed}_{number:04}"
+        self.name = f"generated_{seed}_{number:04}{'_own' if own else ''}"
+        self.own = own
         self.key = self.random.choice(["string", "string", "int"])
         self.value = self.random.choice(["string", "string", "int"])
         self.keys = self.random.sample(KEYS[self.key], 3)
@@ -49,13 +58,15 @@ class Generator:
     def case(self) -> Json:
         """The whole case."""
         place = self.random.choice(OPERATORS)(self)
-        if self.random.random() < 0.4:
-            place = self.behind(place)
+        for _ in range(self.random.choice([0, 0, 1, 1, 2, 3])):
+            if place.is_table or place.window is None:
+                place = self.behind(place)
         output = {"name": "out", "node": place.name}
-        if place.is_table and self.random.random() < 0.2:
+        late = [{"name": "late", "node": node["id"], "as": "late"} for node in self.nodes if node.get("late")]
+        if place.is_table and self.random.random() < 0.2 and not self.is_suppressed(place):
             output["as"] = "changes"
         types = {"key": self.key, "value": self.value}
-        topology = {"types": types, "nodes": self.nodes, "outputs": [output]}
+        topology = {"types": types, "nodes": self.nodes, "outputs": [output, *late]}
         return {
             "name": self.name,
             "kind": "topology",
@@ -63,6 +74,10 @@ class Generator:
             "topology": topology,
             "steps": self.steps(),
         }
+
+    def is_suppressed(self, place: Place) -> bool:
+        """Whether windows were held back: their old values are not known."""
+        return place.window is not None and any(node["op"] == "suppress" for node in self.nodes)
 
     def add(self, op: str, **fields: Any) -> str:
         """A node; its id."""
@@ -73,9 +88,10 @@ class Generator:
         """The records: mostly in order, some late, some far ahead, many at the same time."""
         now, found = self.random.choice(STARTS), []
         lateness = self.random.choice([0.0, 0.2, 0.5])
+        forward, back, far = self.random.choice(PACES)
         for _ in range(self.random.randint(10, 40)):
-            now += self.random.choice([0, 0, 1, 3, 9, self.random.choice([11, 60, 150, 70_000])])
-            late = self.random.choice([1, 5, 10, 40]) if self.random.random() < lateness else 0
+            now += self.random.choice([*forward, self.random.choice(far)])
+            late = self.random.choice(back) if self.random.random() < lateness else 0
             topic = self.random.choice(list(self.topics))
             key = None if self.random.random() < self.topics[topic] else self.random.choice(self.keys)
             value = None if self.random.random() < 0.12 else self.random.choice(VALUES[self.value])
@@ -109,7 +125,7 @@ class Generator:
         place = self.source()
         for _ in range(self.random.randint(0, 2)):
             place = self.random.choice([self.filtered, self.repartitioned, self.merged, self.split, self.rekeyed])(place)
-        return place
+        return self.processed(place) if self.own and self.random.random() < 0.3 else place
 
     def filtered(self, place: Place) -> Place:
         """A condition that takes nulls, or is not asked about them."""
@@ -147,18 +163,35 @@ class Generator:
         """A count, reduce or aggregate."""
         op = self.random.choice(["count", "reduce", "aggregate"] if place.value == "string" else ["count", "aggregate"])
         fields: Json = {"in": name or group}
+        if self.own and self.random.random() < 0.4:
+            return self.of_columns(fields, place, window)
         if op == "reduce":
             fields["fn"] = "append(+)"
         if op == "aggregate":
             fields |= {"init": self.random.choice(["", "0"]), "fn": self.random.choice(["append(+)", "append()", "null_if(x)"])}
             if window is not None and window["type"] == "session":
                 fields["merger"] = "concat(|)"
-        value = "long" if op == "count" else "string"
-        return Place(self.add(op, **fields), place.key, value, True, False, True, window["type"] if window else None)
+        value, is_behind = "long" if op == "count" else "string", window is not None and window.get("emit") == "on_close"
+        kind = window["type"] if window else None
+        return Place(self.add(op, **fields), place.key, value, True, False, True, kind, is_behind=is_behind or place.is_behind)
+
+    def of_columns(self, fields: Json, place: Place, window: Json | None) -> Place:
+        """An aggregate function of columns."""
+        function = self.random.choice(["first", "last", "max", "min"] + (["sum"] if place.value != "string" else []))
+        kind, is_behind = (window["type"], window.get("emit") == "on_close") if window else (None, False)
+        value, name = "long" if function == "sum" else place.value, self.add("agg", fn=function, **fields)
+        return Place(name, place.key, value, True, False, True, kind, is_behind=is_behind or place.is_behind)
+
+    def processed(self, place: Place) -> Place:
+        """A processor that numbers records, behind anything that is in time."""
+        if not self.own or place.is_behind:
+            return place
+        name = self.add("process", **{"in": place.name, "every_ms": self.random.choice([1, 5, 10, 60])})
+        return replace(place, name=name, value="string", has_null_keys=False)
 
     def grouped(self) -> tuple[str, Place]:
         place = self.stream()
-        if self.key == self.value and self.random.random() < 0.3:
+        if self.key == self.value == place.value and self.random.random() < 0.3:
             return self.add("group_by", **{"in": place.name, "fn": "value"}), place
         return self.add("group_by_key", **{"in": place.name}), place
 
@@ -182,11 +215,15 @@ class Generator:
     def windowed(self, can_be_final: bool = True) -> Place:
         group, place = self.grouped()
         window = self.window(can_be_final)
+        if self.own and window["type"] in ("tumbling", "hopping") and self.random.random() < 0.4:
+            name = self.add("window", late=True, **{"in": group}, **window)
+            table = self.add("count", **{"in": name})
+            return Place(table, place.key, "long", True, False, True, window["type"], is_behind=window.get("emit") == "on_close")
         return self.aggregated(group, place, window, self.add("window", **{"in": group}, **window))
 
     def suppressed_window(self) -> Place:
         place = self.windowed(can_be_final=False)
-        return replace(place, name=self.add("suppress", **{"in": place.name, "until": "window_closes"}))
+        return replace(place, name=self.add("suppress", **{"in": place.name, "until": "window_closes"}), is_behind=True)
 
     def suppressed(self, place: Place | None = None) -> Place:
         """A table that holds changes back, sometimes with a bound."""
@@ -197,7 +234,7 @@ class Generator:
                 "max_records": self.random.randint(1, 2),
                 "when_full": self.random.choice(["emit_early", "shut_down"]),
             }
-        return replace(place, name=self.add("suppress", **fields))
+        return replace(place, name=self.add("suppress", **fields), is_behind=True)
 
     def cogrouped(self) -> Place:
         groups = [self.add("group_by_key", **{"in": self.stream().name}) for _ in range(self.random.randint(1, 3))]
@@ -221,19 +258,20 @@ class Generator:
         op = self.random.choice(["count", "reduce", "aggregate"] if place.value == "string" else ["count", "aggregate"])
         fields: Json = {} if op == "count" else {"adder": "append(+)", "subtractor": "append(-)"}
         fields |= {"init": "0"} if op == "aggregate" else {}
-        return Place(self.add(op, **{"in": group}, **fields), key, "long" if op == "count" else "string", True, False)
+        value = "long" if op == "count" else "string"
+        return Place(self.add(op, **{"in": group}, **fields), key, value, True, False, is_behind=place.is_behind)
 
-    def stream_stream(self) -> Place:
+    def stream_stream(self, left: Place | None = None) -> Place:
         before, after = self.random.choice([(10, 10), (0, 10), (10, 0), (0, 0), (-2, 10), (10, -2), (1, 30)])
         kind, grace = self.random.choice(["inner", "left", "outer"]), self.random.choice([0, 1, 20, 86_400_000])
-        left, right = self.stream(), self.stream()
+        left, right = left or self.stream(), self.stream()
         fields = {"kind": "stream_stream", "type": kind, "left": left.name, "right": right.name, "joiner": "concat(+)"}
         name = self.add("join", **fields, before_ms=before, after_ms=after, grace_ms=grace)
-        return replace(left, name=name, value="string", has_null_values=False)
+        return replace(left, name=name, value="string", has_null_values=False, is_behind=kind != "inner")
 
-    def stream_table(self) -> Place:
+    def stream_table(self, left: Place | None = None) -> Place:
         """With a grace period only inner: Kafka Streams fails on a null key in a left one."""
-        left = self.stream()
+        left = left or self.stream()
         fields: Json = {"type": self.random.choice(["inner", "left"])}
         if self.random.random() < 0.5:
             right = self.source("table", store=dict(VERSIONED[-1]))
@@ -241,7 +279,7 @@ class Generator:
         else:
             right = self.table()
         name = self.add("join", kind="stream_table", left=left.name, right=right.name, joiner="pair", **fields)
-        return replace(left, name=name, value="string", has_null_values=False)
+        return replace(left, name=name, value="string", has_null_values=False, is_behind=left.is_behind or "grace_ms" in fields)
 
     def stream_global_table(self) -> Place:
         left, right = self.stream(), self.source("global_table")
@@ -250,38 +288,62 @@ class Generator:
         fields = {"kind": "stream_global_table", "type": kind, "left": left.name, "right": right.name, "key_fn": key}
         return replace(left, name=self.add("join", **fields, joiner="concat(-)"), value="string", has_null_values=False)
 
-    def table_table(self) -> Place:
-        left, right = self.table(), self.table()
+    def table_table(self, left: Place | None = None) -> Place:
+        left = left or self.table()
+        if left.key != self.key:
+            return self.filtered(left)
+        right = self.table()
         store = {"store": {"type": "kv"}} if self.random.random() < 0.3 else {}
         kind = self.random.choice(["inner", "left", "outer"])
         name = self.add("join", kind="table_table", type=kind, left=left.name, right=right.name, joiner="pair", **store)
-        return Place(name, self.key, "string", True, False)
+        return Place(name, self.key, "string", True, False, is_behind=left.is_behind)
 
-    def foreign_key(self) -> Place:
+    def foreign_key(self, left: Place | None = None) -> Place:
         """Foreign keys are cut out of texts."""
         if (self.key, self.value) != ("string", "string"):
             return self.table_table()
-        left, right = self.source("table"), self.source("table")
+        left, right = left or self.source("table"), self.source("table")
         kind, function = self.random.choice(["inner", "left"]), self.random.choice(["fk_after_bar", "fk_after_bar_null_if(a)"])
         fields = {"kind": "foreign_key", "type": kind, "left": left.name, "right": right.name, "fk_fn": function}
-        return Place(self.add("join", **fields, joiner="pair"), "string", "string", True, False)
+        name = self.add("join", **fields, joiner="pair")
+        return Place(name, "string", "string", True, False, is_behind=left.is_behind)
 
-    def flat_mapped(self) -> Place:
-        place = self.stream()
+    def flat_mapped(self, place: Place | None = None) -> Place:
+        place = place or self.stream()
         return replace(place, name=self.add("flat_map_values", **{"in": place.name, "fn": "v_and_V"}), value="string")
 
     def behind(self, place: Place) -> Place:
-        """A second operator behind the first."""
+        """A further operator behind others."""
         if not place.is_table:
-            return self.aggregated(self.add("group_by_key", **{"in": place.name}), place)
+            return self.behind_stream(place)
         if self.random.random() < 0.2:
             return replace(place, name=self.add("to_stream", **{"in": place.name}), is_table=False)
+        if self.is_suppressed(place):
+            return place
         choices: list[Callable[[Place], Place]] = [self.filtered]
         if place.window is None:
-            choices.append(self.table_aggregate)
+            choices += [self.table_aggregate, self.table_table]
+            choices += [self.foreign_key] if (place.key, place.value) == ("string", "string") else []
         if not place.is_versioned and self.nodes[-1]["op"] not in ("suppress", "filter", "filter_not"):
             choices.append(self.suppressed)
         return self.random.choice(choices)(place)
+
+    def behind_stream(self, place: Place) -> Place:
+        """An operator over a stream; of one that is behind its time none with windows."""
+        if place.key != self.key:
+            return self.aggregated(self.add("group_by_key", **{"in": place.name}), place)
+        choices: list[Callable[[Place], Place]] = [self.grouped_by_key, self.stream_table, self.filtered, self.flat_mapped]
+        if not place.is_behind:
+            choices += [self.stream_stream, self.windowed_by_key]
+            choices += [self.processed] if self.own else []
+        return self.random.choice(choices)(place)
+
+    def grouped_by_key(self, place: Place) -> Place:
+        return self.aggregated(self.add("group_by_key", **{"in": place.name}), place)
+
+    def windowed_by_key(self, place: Place) -> Place:
+        group, window = self.add("group_by_key", **{"in": place.name}), self.window()
+        return self.aggregated(group, place, window, self.add("window", **{"in": group}, **window))
 
 
 OPERATORS: list[Callable[[Generator], Place]] = [
@@ -301,6 +363,6 @@ OPERATORS: list[Callable[[Generator], Place]] = [
 ]
 
 
-def random_case(seed: int, number: int) -> Json:
-    """A random case, without what it expects."""
-    return Generator(seed, number).case()
+def random_case(seed: int, number: int, own: bool = False) -> Json:
+    """A random case, without what it expects; with operators that only StreamKit has, if `own`."""
+    return Generator(seed, number, own).case()

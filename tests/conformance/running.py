@@ -33,8 +33,8 @@ def results(case: Json, *, tasks: int = 1) -> Steps:
     with bounded_as_a_whole(case), TopologyTestDriver(builder.app, topics=builder.topics, tasks=tasks) as driver:
         for step in case["steps"]:
             try:
-                _take(driver, step, streams)
-                found.append(_new_records(driver, outputs, case))
+                take(driver, step, streams)
+                found.append(new_records(driver, outputs, case))
             except StreamKitError as error:
                 raise FailedStepError(found, error) from error
     return found
@@ -49,7 +49,7 @@ def bounded_as_a_whole(case: Json) -> Iterator[None]:
         yield
 
 
-def _take(driver: TopologyTestDriver, step: Json, streams: set[str]) -> None:
+def take(driver: TopologyTestDriver, step: Json, streams: set[str]) -> None:
     if "advance_wall_clock_ms" in step:
         driver.advance_wall_clock(f"{step['advance_wall_clock_ms']} ms")
     elif is_nothing(step):
@@ -61,7 +61,7 @@ def _take(driver: TopologyTestDriver, step: Json, streams: set[str]) -> None:
         driver.pipe(step["topic"], {"k": step["key"], "v": step["value"]}, timestamp=step["ts"])
 
 
-def _new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Json) -> list[Record]:
+def new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Json) -> list[Record]:
     """What came to each output since the last call."""
     changes = {output["name"] for output in case["topology"]["outputs"] if output.get("as") == "changes"}
     found = []

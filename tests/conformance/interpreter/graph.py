@@ -13,7 +13,8 @@ from tests.conformance.interpreter.global_table import GlobalTable
 from tests.conformance.interpreter.grouped import Grouped, GroupedStream, Windows
 from tests.conformance.interpreter.internal_topics import InternalTopics
 from tests.conformance.interpreter.key_value_store import KeyValueStore
-from tests.conformance.interpreter.node import Node
+from tests.conformance.interpreter.node import Node, Receiver
+from tests.conformance.interpreter.processed import Processed
 from tests.conformance.interpreter.record import Record
 from tests.conformance.interpreter.relaxed_join import leading_to_relaxed_joins
 from tests.conformance.interpreter.repartition import Repartition
@@ -50,7 +51,7 @@ class Graph:
     """
     `sources` takes the records of each topic; `timed` are the operators that time moves, in the order of the case.
 
-    `suppressed` let rows go at the end of a step.
+    `finishing` are those that give something at the end of a step.
     """
 
     def __init__(self, topology: Json, rules: Rules, emit: Callable[[str, Record, bool], None]) -> None:
@@ -62,7 +63,7 @@ class Graph:
         self.sources: dict[str, Node] = {}
         self.global_tables: dict[str, list[GlobalTable]] = {}
         self.timed: list[Any] = []
-        self.suppressed: list[SuppressedTable] = []
+        self.finishing: list[Any] = []
         self.nodes: dict[str, Any] = {}
         self.keeping_null_keys = leading_to_relaxed_joins(topology)
         for node in topology["nodes"]:
@@ -187,6 +188,13 @@ class Graph:
         function = _key_function(name)
         return self._each(parent, lambda record: [record._replace(key=function(record.key, record.value))], is_rekeyed=True)
 
+    def _process(self, node: Json) -> Stream:
+        parent = self._partitioned(self.nodes[node["in"]])
+        stream = Processed(parent, node["every_ms"], self.times)
+        parent.feed(stream.receive)
+        self.finishing.append(stream)
+        return stream
+
     def _merge(self, node: Json) -> Stream:
         parents = [self.nodes[name] for name in node["ins"]]
         inputs = Inputs()
@@ -261,6 +269,17 @@ class Graph:
         aggregation = Aggregation(0, lambda first, second: first + second)
         return self._aggregated(node, aggregation, lambda value, count: count + 1)
 
+    def _agg(self, node: Json) -> Table:
+        """An aggregate function of columns, which passes over null values."""
+        function = functions.column_aggregate(node["fn"])
+
+        def combined(first: Any, second: Any) -> Any:
+            return second if first is None else first if second is None else function(first, second)
+
+        return self._aggregated(
+            node, Aggregation(None, combined), lambda value, so_far: combined(so_far, value), skips_nulls=True
+        )
+
     def _reduce(self, node: Json) -> Table:
         if "adder" in node:
             add, subtract = _reducing(node["adder"]), _reducing(node["subtractor"])
@@ -283,25 +302,28 @@ class Graph:
         group.feed(self.topics.create(table.receive))
         return table
 
-    def _aggregated(self, node: Json, aggregation: Aggregation, add: Adder | None) -> Table:
+    def _aggregated(self, node: Json, aggregation: Aggregation, add: Adder | None, skips_nulls: bool = False) -> Table:
         grouped = self.nodes[node["in"]]
-        window = grouped.window if isinstance(grouped, Windows) else None
+        windows = grouped if isinstance(grouped, Windows) else None
         parts = (grouped.grouped if isinstance(grouped, Windows) else grouped).parts
         streams = [(group.partitioned(), add or own) for group, own in parts]
         inputs = Inputs()
         for stream, _ in streams:
             inputs = inputs | stream.inputs
-        table: Any = StreamAggregate(inputs, self._store(node)) if window is None else self._windowed(node, window, inputs)
+        table: Any = StreamAggregate(inputs, self._store(node)) if windows is None else self._windowed(node, windows, inputs)
         table.aggregation = aggregation
         table.first_replaces_nothing = self.rules.first_result_replaces_nothing
         for stream, function in streams:
-            stream.feed(table.receiver(function))
+            receive = table.receiver(function)
+            stream.feed(_skipping_nulls(receive) if skips_nulls else receive)
         return table  # type: ignore[no-any-return]
 
-    def _windowed(self, node: Json, window: Json, inputs: Inputs) -> WindowedTable:
+    def _windowed(self, node: Json, windows: Windows, inputs: Inputs) -> WindowedTable:
         emission = Emission(self.rules, self.wall_clock, int(self.config.get(EMIT_INTERVAL, 0)))
+        window = windows.window
         kind = WINDOWED_TABLES[window["type"]]
         table = kind(window, node.get("store", {}), times=self.times, emission=emission, inputs=inputs)
+        table.too_late = windows.forward
         self.timed.append(table)
         return table
 
@@ -310,7 +332,7 @@ class Graph:
         table = SuppressedTable(parent, node, self.times)
         parent.feed(table.receive)
         self.timed.append(table)
-        self.suppressed.append(table)
+        self.finishing.append(table)
         return table
 
     # Joins
@@ -388,6 +410,14 @@ def _key_function(name: str) -> Callable[[Any, Any], Any]:
         pair = functions.pair_function(name)
         return lambda key, value: pair(key, value)[0]
     return functions.key_function(name)
+
+
+def _skipping_nulls(receive: Receiver) -> Receiver:
+    def receive_live(record: Record) -> None:
+        if record.value is not None:
+            receive(record)
+
+    return receive_live
 
 
 def _reducing(name: str) -> Adder:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.conformance.interpreter.node import Node
 from tests.conformance.interpreter.stream import Stream
 from tests.conformance.interpreter.stream_aggregate import Adder
 
@@ -35,8 +36,11 @@ class GroupedStream(Grouped):
 
 
 @dataclass
-class Windows:
-    """Windows over grouped streams."""
+class Windows(Node):
+    """Windows over grouped streams; what they hand on are the records that are late for all of them."""
 
     grouped: Grouped
     window: Json
+
+    def __post_init__(self) -> None:
+        super().__init__()

@@ -54,8 +54,8 @@ class Run:
         if topic in self.graph.sources:
             self.graph.sources[topic].forward(record)
             self.graph.topics.drain()
-        for suppressed in self.graph.suppressed:
-            suppressed.finish()
+        for operator in self.graph.finishing:
+            operator.finish()
             self.graph.topics.drain()
 
     def _emit(self, output: str, record: Record, has_old: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from tests.conformance.interpreter.record import Record, Stored, Windowed
 from tests.conformance.interpreter.stream_aggregate import Adder
 from tests.conformance.interpreter.stream_time import StreamTime
+from tests.conformance.interpreter.table import value_of
 from tests.conformance.interpreter.windowed_table import Json, WindowedTable
 
 
@@ -67,9 +68,7 @@ class SlidingWindowTable(WindowedTable):
             self._put(record, add, now, previous + 1, None)
         if not has_left:
             reaches = left is not None and previous is not None and moment - difference <= previous
-            self._put(
-                record, add, now, moment - difference, Stored(left.value, moment) if left and reaches else None, is_new=True
-            )
+            self._put(record, add, now, moment - difference, Stored(left.value, moment) if left and reaches else None)
         if not has_right:
             self._start_right(record, right)
 
@@ -96,16 +95,17 @@ class SlidingWindowTable(WindowedTable):
             self._put(record, add, now, previous + 1, None)
         self._put(record, add, now, 0, shared)
 
-    def _put(self, record: Record, add: Adder, now: int, start: int, row: Stored | None, *, is_new: bool = False) -> None:
+    def _put(self, record: Record, add: Adder, now: int, start: int, row: Stored | None) -> None:
         """Add the record to a window, unless this has closed."""
         end = start + self.difference_ms
         if end < now - self.grace_ms:
             return
         old = self.aggregation.initial if row is None else row.value
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
-        value = add(record.value, old)
+        value, given = add(record.value, old), self.store.get(record.key, start)
         self.store.put(record.key, start, value, timestamp)
-        self._update(Windowed(record.key, start, end), value, self._replaced(None if is_new else row, old), timestamp)
+        replaced = value_of(given) if self.rules.first_result_replaces_nothing else old
+        self._update(Windowed(record.key, start, end), value, replaced, timestamp)
 
     def _start_right(self, record: Record, right: Stored | None) -> None:
         """Start the window behind a record, if later records are in it: with what they have come to already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,13 +103,20 @@ class SuppressedTable(Table):
             self._let_go(key)
 
     def _keep_in_bounds(self) -> None:
-        while self.max_records is not None and len(self.held) > self.max_records:
+        """Rows whose wait is over leave anyhow, so they do not count."""
+        while (
+            self.max_records is not None
+            and len(waiting := [key for key in self.held if not self._is_due(key)]) > self.max_records
+        ):
             if self.stops:
-                raise BufferFullError(f"found {len(self.held)} rows held back; expected at most {self.max_records}")
-            self._let_go(self._first())
+                raise BufferFullError(f"found {len(waiting)} rows held back; expected at most {self.max_records}")
+            self._let_go(self._first_of(waiting))
 
     def _first(self) -> Any:
-        return min(self.held, key=lambda key: (self.held[key].since, self._order(key)))
+        return self._first_of(self.held)
+
+    def _first_of(self, keys: Iterable[Any]) -> Any:
+        return min(keys, key=lambda key: (self.held[key].since, self._order(key)))
 
     def _order(self, key: Any) -> bytes:
         return key_bytes(key, by_value=self.rules.keys_are_in_order_of_value)

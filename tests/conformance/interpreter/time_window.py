@@ -24,7 +24,10 @@ class TimeWindowTable(WindowedTable):
 
     def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
         now = clock.now
-        for start in self._starts(record.timestamp):
+        *_, last = starts = self._starts(record.timestamp)
+        if last + self.size_ms <= now - self.grace_ms:
+            self.too_late(record._replace(key=Windowed(record.key, last, last + self.size_ms)))
+        for start in starts:
             if start + self.size_ms > now - self.grace_ms:
                 row = self.store.get(record.key, start)
                 old = self.aggregation.initial if row is None else row.value

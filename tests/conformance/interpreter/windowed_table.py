@@ -18,6 +18,8 @@ Json = dict[str, Any]
 class WindowedTable(Table):
     """`window` is the case's node. Each input has its own stream time in Kafka Streams; here they are equal by Kafka's rules off."""
 
+    too_late: Receiver
+
     def __init__(self, window: Json, times: InputTimes, emission: Emission, **table: Any) -> None:
         super().__init__(**table)
         self.grace_ms: int = window["grace_ms"]

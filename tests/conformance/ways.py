@@ -1,0 +1,147 @@
+"""
+The ways in which a case may be run, none of which changes what it gives: tasks, cuts, partitions, arrivals, crashes, restarts.
+
+`difference` runs a case in one way, and compares all that came of it with what the interpreter gives for the records in their
+canonical order. Records of one key and window are compared in order; those without a key have none.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamkit.testing import TopologyTestDriver
+from tests.conformance.arrival import Arrival
+from tests.conformance.builder import Builder, Json
+from tests.conformance.interpreter.rules import Rules
+from tests.conformance.interpreter.run import results
+from tests.conformance.running import Record, new_records, take
+
+TASKS = (1, 2, 3, 7)
+POINTS = (
+    "epoch.planned",
+    "state.before_open",
+    "state.between_writes",
+    "kernel.in_operator",
+    "kernel.slab_durable",
+    "kernel.finished",
+    "commit.verified",
+    "commit.before_commit",
+    "commit.after_commit",
+    "epoch.returned",
+)
+Lists = dict[str, list[Record]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """
+    One way to run a case; `seed` decides what is left to chance.
+
+    `batching` is that of the driver, or "random". `is_shuffled`: records of different partitions arrive in any order, all before the
+    only epoch. `is_late`: they arrive as the case has them, later ones after the epochs of earlier ones; else in canonical order.
+    `crashes` and `restarts`: how likely one is before a record.
+    """
+
+    seed: int = 0
+    tasks: int = 1
+    batching: str = "each"
+    partitions: int = 1
+    is_shuffled: bool = False
+    is_late: bool = False
+    crashes: float = 0.0
+    restarts: float = 0.0
+
+
+def random_way(seed: int) -> Way:
+    """Any way."""
+    chance = random.Random(seed)
+    batching = chance.choice(["all", "all", "all", "each", "one", "random", "random"])
+    return Way(
+        seed=seed,
+        tasks=chance.choice(TASKS),
+        batching=batching,
+        partitions=chance.choice([1, 2, 3]),
+        is_shuffled=batching == "all" and chance.random() < 0.5,
+        is_late=batching in ("each", "one"),
+        crashes=chance.choice([0.0, 0.0, 0.1, 0.3]),
+        restarts=chance.choice([0.0, 0.0, 0.1]),
+    )
+
+
+def difference(case: Json, way: Way) -> str | None:
+    """The first key of which the engine gave something else than the interpreter, in words; None if there is none."""
+    case, chance = asking_for_old_values(case), random.Random(way.seed)
+    builder = Builder(case)
+    outputs = builder.build()
+    arrival = Arrival(case, builder.topics, way.partitions)
+    steps = arrival.steps if way.is_late else arrival.canonical()
+    expected = [record for step in results({**case, "steps": steps}, Rules.streamkit()) for record in step]
+    with _driver(builder, way, chance) as driver:
+        for step in arrival.shuffled(chance) if way.is_shuffled else steps:
+            _disturb(driver, way, chance)
+            take(driver, step, set(arrival.kinds))
+        driver.log
+        if not driver.is_running:
+            driver.restore(tasks=chance.choice(TASKS))
+        found = new_records(driver, outputs, case)
+    return first_difference(by_key(case, expected), by_key(case, found))
+
+
+def is_bounded(case: Json) -> bool:
+    """Whether a suppress has a bound, which counts for a key group: such a case runs with one key group, step by step."""
+    return any("buffer" in node for node in case["topology"]["nodes"])
+
+
+def asking_for_old_values(case: Json) -> Json:
+    """The case, whose tables that are observed as changes send old values."""
+    asked = {output["node"] for output in case["topology"]["outputs"] if output.get("as") == "changes"}
+    nodes = [{**node, "send_old_values": True} if node["id"] in asked else node for node in case["topology"]["nodes"]]
+    return {**case, "topology": {**case["topology"], "nodes": nodes}}
+
+
+def by_key(case: Json, records: Sequence[Record]) -> Lists:
+    """The records of each output, key and window, in order; those of no key in any."""
+    first = case["topology"]["outputs"][0]["name"]
+    found: Lists = defaultdict(list)
+    for record in records:
+        place = json.dumps([record.get("out", first), record["key"], record.get("window")], ensure_ascii=False)
+        found[place].append({name: value for name, value in record.items() if name != "out"})
+    for place, one in found.items():
+        if json.loads(place)[1] is None:
+            one.sort(key=repr)
+    return found
+
+
+def first_difference(expected: Mapping[str, list[Record]], found: Mapping[str, list[Record]]) -> str | None:
+    """The first place of which two runs say different things, and both records there."""
+    for place in sorted({*expected, *found}):
+        wanted, given = expected.get(place, []), found.get(place, [])
+        for number in range(max(len(wanted), len(given))):
+            pair = [
+                json.dumps(list_[number], ensure_ascii=False, sort_keys=True) if number < len(list_) else "nothing"
+                for list_ in (wanted, given)
+            ]
+            if pair[0] != pair[1]:
+                return f"{place}, record {number}: expected {pair[0]}, found {pair[1]}"
+    return None
+
+
+def _driver(builder: Builder, way: Way, chance: random.Random) -> TopologyTestDriver:
+    topics = {name: {**declared, "partitions": way.partitions} for name, declared in builder.topics.items()}
+    batching = random.Random(way.seed) if way.batching == "random" else way.batching
+    return TopologyTestDriver(builder.app, topics=topics, tasks=way.tasks, batching=batching)
+
+
+def _disturb(driver: TopologyTestDriver, way: Way, chance: random.Random) -> None:
+    """Crash, start again after a while, or restart with another number of tasks."""
+    if not driver.is_running:
+        if way.is_late or chance.random() < 0.5:
+            driver.restore(tasks=chance.choice(TASKS))
+    elif chance.random() < way.crashes:
+        driver.crash(at=chance.choice(POINTS))
+    elif not way.is_shuffled and chance.random() < way.restarts:
+        driver.restart(tasks=chance.choice(TASKS))
