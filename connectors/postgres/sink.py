@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
-from streamkit.connectors.postgres.target_table import STAGED, TargetTable, newest, quoted
+from streamkit.connectors.newest import newest
+from streamkit.connectors.postgres.target_table import STAGED, TargetTable, quoted
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, FencedError, SchemaError

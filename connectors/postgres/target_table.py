@@ -91,13 +91,6 @@ class TargetTable:
         return f"DELETE FROM {quoted(self.name)} AS target USING {STAGED} AS staged WHERE staged.{DELETED} AND {same}"
 
 
-def newest(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The last row of each key: one statement cannot touch a row twice."""
-    numbered = rows.select(list(key)).append_column("_row", pa.array(range(rows.num_rows)))
-    last = numbered.group_by(list(key)).aggregate([("_row", "max")])["_row_max"]
-    return rows if len(last) == rows.num_rows else rows.take(last.combine_chunks().sort())
-
-
 def _names(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
 

@@ -1,0 +1,202 @@
+"""A Delta table into a topic: its rows as they are, then each version; or the changes of its rows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.connectors.delta.table import STORAGE, errors, open_table
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.source import Polled, Position, Source
+from streamkit.errors import ConfigError
+from streamkit.names import DELETED, check_name
+from streamkit.schema import Schema
+
+ROWS_MAX = 500_000
+SPLIT = "table"
+_CHANGE, _VERSION, _TIME = "_change_type", "_commit_version", "_commit_timestamp"
+
+
+class DeltaSource(Source):
+    """
+    Reads a table: its rows at the first start, then what each version brings, exactly once.
+
+    With `read.mode=snapshot` versions must only add rows; one that removes or changes rows is an error. With
+    `read.mode=changes` rows of the change data feed come: inserted and updated ones as rows, deleted ones as deletions.
+    The position is a version, and the rows of it that were read.
+    """
+
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        Setting("path", "where the table is"),
+        Setting(
+            "read.mode",
+            "snapshot: rows that are added; changes: the change data feed",
+            default="snapshot",
+            choices=("snapshot", "changes"),
+        ),
+        Setting(
+            "starting.version",
+            "the first version whose rows are read; else all rows of the newest, then what follows",
+            "integer",
+            None,
+            least=0,
+        ),
+        STORAGE,
+    )
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._position: dict[str, Any] | None = None
+        self._rows: pa.Table | None = None
+        self._is_at_end = True
+
+    def check(self) -> None:
+        """A topic is needed, and deletions need a key."""
+        check_name(self.settings["topic"], "topic")
+        if self.settings["read.mode"] == "changes" and not self.settings["key"]:
+            raise ConfigError("read.mode=changes needs the setting key: a deletion is told by the key of its row")
+
+    def splits(self) -> Sequence[str]:
+        """A table is one split: its versions have an order."""
+        return [SPLIT]
+
+    def open(self, positions: Mapping[str, Position | None]) -> None:
+        """Go on in the version that was read last; or begin with the table as it is."""
+        if SPLIT not in positions or self._position is not None:
+            return
+        known = positions[SPLIT]
+        table = self._newest()
+        if known is not None:
+            self._position = dict(known)
+        elif self.settings["starting.version"] is not None:
+            self._position = {"version": self.settings["starting.version"], "rows": 0, "snapshot": False}
+        else:
+            self._position = {"version": table.version(), "rows": 0, "snapshot": True}
+        if self._position["version"] > table.version() + 1:
+            raise ConfigError(
+                f"the Delta table {self.settings['path']} is at version {table.version()}, and was read up to {self._position['version'] - 1}: "
+                "it was restored, or it is another table"
+            )
+
+    def poll(self, timeout: float) -> Polled | None:
+        """Rows of the version that is due."""
+        position = self._position
+        if position is None:
+            time.sleep(timeout)
+            return None
+        if self._rows is None:
+            newest = self._newest().version()
+            if position["version"] > newest:
+                time.sleep(timeout)
+                return None
+            self._rows = self._rows_of(position["version"], is_snapshot=position["snapshot"])
+        rows = self._rows.slice(position["rows"], ROWS_MAX)
+        if position["rows"] + rows.num_rows >= self._rows.num_rows:
+            self._position = {"version": position["version"] + 1, "rows": 0, "snapshot": False}
+            self._rows = None
+        else:
+            self._position = {**position, "rows": position["rows"] + rows.num_rows}
+        tables = {self.settings["topic"]: rows} if rows.num_rows else {}
+        return Polled(tables, {SPLIT: dict(self._position)})
+
+    def is_retryable(self, error: Exception) -> bool:
+        """Trouble of the object store passes."""
+        return super().is_retryable(error) or isinstance(error, OSError)
+
+    def _newest(self) -> Any:
+        table = open_table(self, self.settings["path"])
+        if table is None:
+            raise ConfigError(f"there is no Delta table at {self.settings['path']}")
+        return table
+
+    def _rows_of(self, version: int, *, is_snapshot: bool) -> pa.Table:
+        try:
+            if is_snapshot:
+                return _plain(self._dataset(version).to_table())
+            return self._changes(version) if self.settings["read.mode"] == "changes" else self._added(version)
+        except (FileNotFoundError, errors().DeltaError) as error:
+            raise ConfigError(
+                f"version {version} of the Delta table {self.settings['path']} cannot be read any more: its files were vacuumed, or its log "
+                f"was cleaned up. To go on at another: streamkit connect offsets set {self.name} {SPLIT} "
+                f"'{json.dumps({'version': version + 1, 'rows': 0, 'snapshot': False})}'. {type(error).__name__}: {error}"
+            ) from error
+
+    def _dataset(self, version: int) -> Any:
+        table = open_table(self, self.settings["path"], version)
+        try:
+            return table.to_pyarrow_dataset()
+        except errors().DeltaProtocolError as error:
+            raise ConfigError(
+                f"the Delta table {self.settings['path']} has features that the library does not read: {error}"
+            ) from error
+
+    def _added(self, version: int) -> pa.Table:
+        """The rows of the files that a version adds, in the order of its log."""
+        dataset = self._dataset(version)
+        actions = _actions(dataset.filesystem, version)
+        removed = [
+            action["remove"]["path"] for action in actions if "remove" in action and action["remove"].get("dataChange", True)
+        ]
+        if removed:
+            raise ConfigError(
+                f"version {version} of the Delta table {self.settings['path']} removes or changes rows; expected rows that are added: "
+                "use read.mode=changes (the table needs delta.enableChangeDataFeed=true), or leave the version out with streamkit connect offsets set"
+            )
+        added = [
+            unquote(action["add"]["path"]) for action in actions if "add" in action and action["add"].get("dataChange", True)
+        ]
+        fragments = {fragment.path: fragment for fragment in dataset.get_fragments()}
+        tables = [fragments[path].to_table(schema=dataset.schema) for path in added if path in fragments]
+        return _plain(pa.concat_tables(tables)) if tables else dataset.schema.empty_table()
+
+    def _changes(self, version: int) -> pa.Table:
+        """The rows that a version brings and takes, those before an update left out."""
+        table = self._newest()
+        try:
+            found = pa.table(table.load_cdf(version, version).read_all())
+        except errors().DeltaError as error:
+            if "ChangeDataFeed" in str(error) or "change data" in str(error).lower():
+                raise ConfigError(
+                    f"the Delta table {self.settings['path']} has no change data feed at version {version}; set the table property "
+                    "delta.enableChangeDataFeed=true"
+                ) from error
+            raise
+        found = _plain(found.drop_columns([_VERSION, _TIME]))
+        kept = found.filter(pc.not_equal(found[_CHANGE], "update_preimage"))
+        return kept.drop_columns([_CHANGE]).append_column(DELETED, pc.equal(kept[_CHANGE], "delete"))
+
+
+def _actions(files: Any, version: int) -> list[dict[str, Any]]:
+    """What a version's file of the log says."""
+    with files.open_input_stream(f"_delta_log/{version:020d}.json") as file:
+        return [json.loads(line) for line in file.read().splitlines() if line.strip()]
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Rows in the types that topics have: without views, large types and dictionaries."""
+    schema = Schema.parse(pa.schema([pa.field(field.name, _plain_type(field.type)) for field in rows.schema])).arrow
+    return rows.cast(schema)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    return kind

@@ -1,0 +1,202 @@
+"""Delta tables in and out: the contract, upserts, the change data feed, and versions that are gone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import random
+import shutil
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.delta import DeltaSink, DeltaSource
+from streamkit.errors import ConfigError, SchemaError
+from tests.connectors.contract import SinkContract, SourceContract
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "table")
+
+
+def rows_of(path):
+    return DeltaTable(path).to_pyarrow_table().to_pylist()
+
+
+@pytest.mark.parametrize("mode", ["snapshot", "changes"])
+class TestSource(SourceContract):
+    """Appends to a table."""
+
+    @pytest.fixture(autouse=True)
+    def _table(self, path, mode):
+        self.path, self.mode = path, mode
+        DeltaTable.create(path, pa.schema([("n", pa.int64()), ("text", pa.string())]), configuration=FEED)
+
+    def source(self):
+        return DeltaSource("in", path=self.path, topic="numbers", key="n", read_mode=self.mode)
+
+    def add(self, first, count):
+        rows = self.expected(first, count)
+        write_deltalake(self.path, pa.table({"n": [n for n, _ in rows], "text": [text for _, text in rows]}), mode="append")
+
+    def expected(self, first, count):
+        return [(n, f"text {n}") for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+class TestSink(SinkContract):
+    """A table that the sink creates."""
+
+    @pytest.fixture(autouse=True)
+    def _table(self, path, mode):
+        self.path, self.mode = path, mode
+
+    def sink(self, tasks=1):
+        return DeltaSink("out", path=self.path, topics="numbers", write_mode=self.mode, tasks_max=tasks)
+
+    def written(self):
+        return [(row["n"], row["text"]) for row in rows_of(self.path)]
+
+
+def test_upserts_and_deletions(log, path):
+    """The table is what the topic says of each key last, however the rows are cut into commits."""
+    log.create_topic("people", "id int NOT NULL, city string NOT NULL, name string", key=["id", "city"])
+    chance = random.Random(3)
+    wanted: dict[tuple[object, ...], str] = {}
+    for batch in (20, 1000):
+        with log.producer() as producer:
+            for number in range(200):
+                key = {"id": chance.randrange(20), "city": chance.choice("ab")}
+                if chance.random() < 0.2:
+                    producer.delete("people", key)
+                    wanted.pop(tuple(key.values()), None)
+                else:
+                    producer.send("people", {**key, "name": f"n{number}"})
+                    wanted[tuple(key.values())] = f"n{number}"
+        run([DeltaSink("out", path=path, topics="people", write_mode="upsert", batch_rows=batch)], log, once=True)
+        assert {(row["id"], row["city"]): row["name"] for row in rows_of(path)} == wanted
+
+
+def test_types_there_and_back(log, path):
+    """Every type arrives in the table, and comes back from it."""
+    schema = (
+        "k int NOT NULL, b boolean, t tinyint, s smallint, l bigint, f float, d double, x string, y binary, day date, at timestamp, "
+        "wall timestamp_ntz, price decimal(12,2), tags array<string>, place struct<lat:double,names:map<string,int>>"
+    )
+    log.create_topic("kinds", schema, key="k")
+    row = {
+        "k": 1, "b": True, "t": -1, "s": 2, "l": 1 << 40, "f": 1.5, "d": 0.1, "x": "ä\n", "y": b"\0\xff", "day": dt.date(2020, 2, 29),
+        "at": dt.datetime(2020, 1, 1, 12, 0, 0, 5, dt.timezone.utc), "wall": dt.datetime(2020, 1, 1), "price": decimal.Decimal("12.30"),
+        "tags": ["a", None], "place": {"lat": 1.0, "names": {"x": 1}},
+    }  # fmt: skip
+    with log.producer() as producer:
+        producer.send_batch("kinds", [row, dict.fromkeys(row) | {"k": 2}])
+    run([DeltaSink("out", path=path, topics="kinds")], log, once=True)
+    run([DeltaSource("in", path=path, topic="back", key="k")], log, once=True)
+    found = [{name: one[name] for name in row} for one in log.decode("back", log.read("back"))]
+    assert sorted(found, key=lambda one: one["k"]) == [row, dict.fromkeys(row) | {"k": 2}]
+    assert {column.name: column.type for column in log.topic("back").schema} == {
+        column.name: column.type for column in log.topic("kinds").schema
+    }
+
+
+def test_the_change_data_feed(log, path):
+    """Updates come as rows, deletions as deletions, whoever made them."""
+    write_deltalake(path, pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), configuration=FEED)
+    source = DeltaSource("in", path=path, topic="people", key="id", read_mode="changes")
+    run([source], log, once=True)
+    table = DeltaTable(path)
+    table.update(updates={"name": "'B'"}, predicate="id = 2")
+    table.delete("id = 3")
+    table.optimize.compact()
+    run([source], log, once=True)
+    found: dict[int, list[tuple[str | None, bool]]] = {}
+    for row in log.read("people").to_pylist():
+        found.setdefault(row["id"], []).append((row["name"], row["_deleted"]))
+    assert {key: rows[-1] for key, rows in found.items()} == {1: ("a", False), 2: ("B", False), 3: (None, True)}
+    assert sum(map(len, found.values())) == 5
+
+
+def test_rows_that_change_are_no_snapshot(log, path):
+    """A version that removes rows stops a source of added rows; one that only compacts files does not."""
+    write_deltalake(path, pa.table({"id": [1, 2]}))
+    write_deltalake(path, pa.table({"id": [3]}), mode="append")
+    source = DeltaSource("in", path=path, topic="rows")
+    run([source], log, once=True)
+    DeltaTable(path).optimize.compact()
+    write_deltalake(path, pa.table({"id": [4]}), mode="append")
+    run([source], log, once=True)
+    assert sorted(row["id"] for row in log.read("rows").to_pylist()) == [1, 2, 3, 4]
+    DeltaTable(path).delete("id = 1")
+    with pytest.raises(ConfigError, match="removes or changes rows"):
+        run([source], log, once=True)
+
+
+def test_a_version_that_is_gone(log, path):
+    """A version whose files were vacuumed is an error that says how to go on."""
+    write_deltalake(path, pa.table({"id": [1]}))
+    source = DeltaSource("in", path=path, topic="rows")
+    run([source], log, once=True)
+    write_deltalake(path, pa.table({"id": [2]}), mode="append")
+    table = DeltaTable(path)
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(ConfigError, match=r"version 1 of the Delta table .* vacuumed.*offsets set in table"):
+        run([source], log, once=True)
+
+
+def test_a_table_that_was_restored(log, path):
+    """A table that has fewer versions than were read is another one."""
+    write_deltalake(path, pa.table({"id": [1]}))
+    write_deltalake(path, pa.table({"id": [2]}), mode="append")
+    run([DeltaSource("in", path=path, topic="rows")], log, once=True)
+    shutil.rmtree(path)
+    write_deltalake(path, pa.table({"id": [1]}))
+    with pytest.raises(ConfigError, match="is at version 0, and was read up to 1"):
+        run([DeltaSource("in", path=path, topic="rows")], log, once=True)
+
+
+def test_columns_that_come_later(log, path):
+    """A column that the topic gets is added to the table, and one that a table gets to the topic."""
+    log.create_topic("people", "id int NOT NULL", key="id")
+    with log.producer() as producer:
+        producer.send("people", {"id": 1})
+    sink = DeltaSink("out", path=path, topics="people")
+    run([sink], log, once=True)
+    run([DeltaSource("in", path=path, topic="back")], log, once=True)
+    log.alter_topic("people", schema="id int NOT NULL, name string")
+    with log.producer() as producer:
+        producer.send("people", {"id": 2, "name": "b"})
+    run([sink], log, once=True)
+    run([DeltaSource("in", path=path, topic="back")], log, once=True)
+    assert sorted((row["id"], row["name"]) for row in rows_of(path)) == [(1, None), (2, "b")]
+    assert sorted((row["id"], row["name"]) for row in log.read("back").to_pylist()) == [(1, None), (2, "b")]
+
+
+def test_what_does_not_fit(log, path):
+    """A deletion in an append, a type that differs and a missing table are refused in words."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id")
+    with log.producer() as producer:
+        producer.delete("people", {"id": 1})
+    with pytest.raises(SchemaError, match=r"write\.mode=upsert deletes the row"):
+        run([DeltaSink("out", path=path, topics="people")], log, once=True)
+    write_deltalake(f"{path}-other", pa.table({"id": ["text"]}))
+    with pytest.raises(SchemaError, match="has the column 'id' as string"):
+        run([DeltaSink("other", path=f"{path}-other", topics="people")], log, once=True)
+    with pytest.raises(ConfigError, match="there is no Delta table"):
+        run([DeltaSource("in", path=f"{path}-none", topic="rows")], log, once=True)
