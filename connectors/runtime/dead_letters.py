@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.log.connect_dead_letter import PREFIX
 from streamkit.log.log import Log
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, PARTITION, TIMESTAMP, TOPIC
-
-PREFIX = "__connect.errors."
 
 
 @dataclass(frozen=True)

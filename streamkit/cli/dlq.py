@@ -18,7 +18,9 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.record_lines import write_json
-from streamkit.log.dead_letter import SCHEMA, DeadLetter, dead_letters_of
+from streamkit.log.connect_dead_letter import COLUMNS as CONNECT_COLUMNS
+from streamkit.log.connect_dead_letter import connect_dead_letters_of
+from streamkit.log.dead_letter import SCHEMA, DeadLetter, dead_letters_of, is_dead_letter_topic
 from streamkit.log.dead_letter_replay import check_dead_letter_topic, dead_letter_topics, replay, replayed
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
@@ -119,10 +121,17 @@ def _letters(log: Log, name: str, where: str | None, partitions: list[int] | Non
     found = log.topic(name)
     condition = None if where is None else parse_predicate(where, condition_schema(found))
     position = EARLIEST if offset is None else parse_offset(offset)
-    wanted = Wanted(found, SCHEMA.names, tuple(partitions) if partitions else None, position, condition)
+    is_of_application = is_dead_letter_topic(found)
+    wanted = Wanted(
+        found,
+        SCHEMA.names if is_of_application else CONNECT_COLUMNS,
+        tuple(partitions) if partitions else None,
+        position,
+        condition,
+    )
     check_offset(log, wanted)
     for batch in standing_records(log, wanted):
-        yield from dead_letters_of(batch)
+        yield from dead_letters_of(batch) if is_of_application else connect_dead_letters_of(log, batch)
 
 
 def _counts(log: Log, name: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from streamkit.errors import SchemaError, TopicNotFoundError
+from streamkit.log.connect_dead_letter import has_connect_dead_letters
 from streamkit.log.dead_letter import DeadLetter, is_dead_letter_topic
 from streamkit.log.log import Log
 from streamkit.log.topic.settings import CLEANUP_POLICY
@@ -32,12 +33,17 @@ class Replay:
 
 def dead_letter_topics(log: Log) -> list[str]:
     """The names of the topics that hold dead letters."""
-    return [name for name in log.topics() if is_dead_letter_topic(log.topic(name))]
+    return [name for name in log.topics() if has_dead_letters(log, name)]
+
+
+def has_dead_letters(log: Log, name: str) -> bool:
+    """Whether a topic holds dead letters, of applications or of connectors."""
+    return is_dead_letter_topic(log.topic(name)) or has_connect_dead_letters(log, name)
 
 
 def check_dead_letter_topic(log: Log, name: str) -> None:
     """SchemaError if a topic holds no dead letters."""
-    if not is_dead_letter_topic(log.topic(name)):
+    if not has_dead_letters(log, name):
         raise SchemaError(
             f"topic {name} holds no dead letters: it has {log.topic(name).schema}; topics with dead letters are "
             f"{', '.join(dead_letter_topics(log)) or 'none'}"
