@@ -150,7 +150,7 @@ class DeltaSink(Sink):
         self._tried(topic.name, commit)
 
     def _tried(self, name: str, action: Any) -> None:
-        """Do what commits; if others have committed meanwhile, look at the table again and do it anew."""
+        """Do what commits; if others have committed meanwhile, look at the table and do it again."""
         for attempt in range(CONFLICTS_MAX):
             try:
                 action()
