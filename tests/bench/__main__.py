@@ -34,6 +34,7 @@ from streamkit.log.opening import open_log  # noqa: E402
 from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: E402
 from tests.bench import kafka  # noqa: E402
 from tests.bench.compaction import compact_apart, fill  # noqa: E402
+from tests.bench.connect import connect_rows  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
@@ -152,6 +153,11 @@ def start(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from start_rows(folder)
 
 
+def connect(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Connectors, without Spark."""
+    yield from connect_rows(folder)
+
+
 Work = Callable[[SparkSession, Path], Iterator[Row]]
 WORKS: dict[str, Work] = {
     "windowed": windowed,
@@ -163,6 +169,7 @@ WORKS: dict[str, Work] = {
     "driver": driver,
     "start": start,
     "functions": functions,
+    "connect": connect,
 }
 
 
