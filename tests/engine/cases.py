@@ -459,6 +459,7 @@ class TableJoins(Interpreter):
         self.aggregations = [self.spent]
         self.inner, self.left, self.outer, self.again = (Joined(how) for how in ("inner", "left", "outer", "left"))
         self.left_latest: dict[Any, Emitted] = {}
+        self.kept: set[Any] = set()
 
     def process(self, record: Record) -> None:
         key = record.row["customer"]
@@ -471,7 +472,10 @@ class TableJoins(Interpreter):
             is_kept = not record.deleted and level != 0
             # A record that changes both sides has been put into both stores before either side's results are made.
             self.again.put(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
-            self._changed(0, key, only(record.row, "city") if is_kept else None, record.timestamp)
+            # A filter passes no deletion of a row that it never kept, where a join asks what each change replaces.
+            if is_kept or key in self.kept:
+                self._changed(0, key, only(record.row, "city") if is_kept else None, record.timestamp)
+            (self.kept.add if is_kept else self.kept.discard)(key)
             self._again(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
 
     def _order(self, record: Record, key: str | None) -> None:
