@@ -50,13 +50,16 @@ POINTS = (
     "trash.files_deleted",
     "backup.between_slabs",
     "backup.before_catalog",  # every slab is there, the catalog not yet
+    "rebuild.executed",  # the new catalog is complete, beside the old one
+    "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
+)
+
+CONNECTOR_POINTS = (  # of a connector's task; each kind of task, and each target, comes to its own
     "connect.polled",  # by a connector's task, from the foreign system or from the log
     "connect.staged",  # in a source's transaction, not yet committed
     "connect.committed",  # a source's transaction, and the foreign system not yet told
     "connect.in_target",  # written within the target's transaction, not yet committed
     "connect.target_committed",  # and the group in the log not yet
-    "rebuild.executed",  # the new catalog is complete, beside the old one
-    "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
 )
 
 _armed: dict[str, Callable[[], None]] = {}
@@ -69,7 +72,7 @@ class SimulatedCrash(BaseException):
 def reach(name: str) -> None:
     """Run what a test armed at this place, if anything."""
     if _armed:
-        assert name in POINTS, f"the fail point {name!r} is not declared"
+        assert name in (*POINTS, *CONNECTOR_POINTS), f"the fail point {name!r} is not declared"
         if name in _armed:
             _armed[name]()
 
@@ -98,8 +101,8 @@ def _call(module: str, function: str) -> None:
 
 
 def _check_declared(name: str) -> None:
-    if name not in POINTS:
-        raise KeyError(f"there is no fail point {name!r}; the declared ones are {', '.join(POINTS)}")
+    if name not in (*POINTS, *CONNECTOR_POINTS):
+        raise KeyError(f"there is no fail point {name!r}; the declared ones are {', '.join((*POINTS, *CONNECTOR_POINTS))}")
 
 
 arm_from(os.environ)
