@@ -1,0 +1,1 @@
+"""Transforms of Kafka Connect by their names, on Arrow. docs/connectors/transforms.md says how."""

@@ -1,0 +1,94 @@
+"""A transform: its settings, and what it makes of records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.connectors.setting import Setting, read_settings
+from streamkit.connectors.transforms.records import Part, Records
+from streamkit.data_type import from_arrow
+from streamkit.errors import SchemaError
+
+CONNECT = "org.apache.kafka.connect.transforms."
+NULL_DEFAULT = Setting(
+    "replace.null.with.default", "read and without effect: columns of StreamKit have no defaults", "boolean", True
+)
+
+
+class TransformError(SchemaError):
+    """Records that a transform refuses; `class_name` is Connect's name of the transform."""
+
+    def __init__(self, message: str, rows: tuple[int, ...], class_name: str) -> None:
+        super().__init__(message, rows)
+        self.class_name = class_name
+
+
+class Transform(ABC):
+    """
+    One transform of a chain. A subclass has Connect's name, settings and sides (`Key`, `Value`, or none).
+
+    ConfigError for settings that it has not, or that do not go together.
+    """
+
+    NAME: ClassVar[str]
+    PACKAGE: ClassVar[str] = CONNECT
+    SIDES: ClassVar[tuple[str, ...]] = ()
+    SETTINGS: ClassVar[tuple[Setting, ...]] = ()
+
+    def __init__(self, alias: str, side: str, settings: Mapping[str, Any]) -> None:
+        self.alias = alias
+        self.side = side
+        self.name = f"{self.NAME}${side}" if side else self.NAME
+        self.settings = read_settings(f"the transform {alias} ({self.name})", self.SETTINGS, settings)
+        self.check()
+
+    @property
+    def class_name(self) -> str:
+        """Connect's whole name."""
+        return self.PACKAGE + self.name
+
+    @abstractmethod
+    def apply(self, records: Records) -> Iterable[Records]:
+        """The records by topic; SchemaError names the rows that it refuses."""
+
+    def check(self) -> None:  # noqa: B027  most have nothing to check
+        """Raise ConfigError for settings that do not go together."""
+
+    def said(self, message: str) -> str:
+        """A message that names the transform."""
+        return f"the transform {self.alias} ({self.name}): {message}"
+
+    def refused(self, message: str, is_wrong: pa.BooleanArray | Sequence[bool]) -> SchemaError:
+        """The error for the rows where a mask is true."""
+        rows = np.flatnonzero(np.asarray(is_wrong, bool))
+        return SchemaError(self.said(message), tuple(int(row) for row in rows))
+
+
+class PartTransform(Transform):
+    """A transform of the key or of the value alone."""
+
+    SIDES: ClassVar[tuple[str, ...]] = ("Key", "Value")
+
+    def apply(self, records: Records) -> Iterable[Records]:
+        yield records.with_part(self.side, self.changed(records.part(self.side), records))
+
+    @abstractmethod
+    def changed(self, part: Part, records: Records) -> Part:
+        """What becomes of the part that the transform is for."""
+
+    def need_struct(self, part: Part, purpose: str, *, may_be_null: bool = True) -> None:
+        """SchemaError unless the rows are structs; without `may_be_null` also for those that are null."""
+        if not part.is_struct and part.valid.true_count:
+            kind = from_arrow(part.whole.type)
+            raise self.refused(f"{purpose} needs a {self.side.lower()} of columns; found one that is {kind}", part.valid)
+        if not may_be_null and part.valid.false_count:
+            raise self.refused(f"{purpose} needs a {self.side.lower()}; found null", _inverted(part.valid))
+
+
+def _inverted(mask: pa.BooleanArray) -> Sequence[bool]:
+    return list(~np.asarray(mask, bool))
