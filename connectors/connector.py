@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkit.connectors.placeholders import filled
 from streamkit.connectors.setting import HIDDEN, Setting, read_settings, secrets_of
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.names import check_name
+
+if TYPE_CHECKING:
+    from streamkit.connectors.transforms.chain import Chain
 
 COMMON = (
     Setting("tasks.max", "how many tasks share the work", "integer", 1, least=1),
@@ -28,6 +31,9 @@ COMMON = (
     Setting("errors.log.enable", "whether failed records are logged", "boolean", False),
     Setting("errors.log.include.messages", "whether the log says topic, partition and offset", "boolean", False),
     Setting("errors.deadletterqueue.topic.name", "the topic of the log that takes records which fail", default=""),
+    Setting(
+        "errors.deadletterqueue.topic.replication.factor", "read and without effect: the log keeps its own copies", "integer", 3
+    ),
     Setting("errors.deadletterqueue.context.headers.enable", "whether they say in headers what failed", "boolean", True),
     Setting("transforms", "the aliases of the transforms, in their order", "list", ()),
     Setting("transforms.", "settings of the transforms, by alias", default=None),
@@ -46,6 +52,7 @@ class Connector:
     """
 
     KIND: ClassVar[tuple[Setting, ...]] = ()  # what a source or a sink has
+    IS_SOURCE: ClassVar[bool] = False
     SETTINGS: ClassVar[tuple[Setting, ...]] = ()
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
@@ -55,6 +62,7 @@ class Connector:
         values = filled(self.config)
         self._secrets = sorted({*secrets_of(declared, values), *_filled_in(self.config, values)} - {""}, key=len, reverse=True)
         self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
+        self.chain = self._transforms()
         self.check()
 
     def __repr__(self) -> str:
@@ -67,6 +75,14 @@ class Connector:
 
     def check(self) -> None:
         """Raise ConfigError for settings that do not go together; a subclass says which. It opens nothing."""
+
+    def _transforms(self) -> Chain | None:
+        """The transforms, if there are any; ConfigError says what is wrong with them."""
+        if not any(self.settings[name] for name in ("transforms", "transforms.", "predicates", "predicates.")):
+            return None
+        from streamkit.connectors.transforms.chain import chain_of  # it brings expressions, which few connectors need
+
+        return chain_of(self.settings, is_source=self.IS_SOURCE)
 
     def again(self) -> Connector:
         """A connector of the same name and configuration: each task has its own."""

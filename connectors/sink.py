@@ -28,6 +28,7 @@ class Sink(Connector):
         Setting("batch.rows", "how many rows a put has at most", "integer", 65_536, least=1),
         Setting("batch.linger.ms", "how long a put waits for more rows", "integer", 0, least=0),
     )
+    takes_other_names: ClassVar[bool] = False  # True: `_topic` of rows may be a name that a router gave, other than in `ends`
     IS_RAW: ClassVar[bool] = False  # True: rows come as `key binary, value binary`, written by `value.format`
 
     @abstractmethod

@@ -36,6 +36,7 @@ class Source(Connector):
     `is_retryable`, a ConnectionError or a TimeoutError starts the task again after a while; any other one fails it.
     """
 
+    IS_SOURCE: ClassVar[bool] = True
     KIND: ClassVar[tuple[Setting, ...]] = (
         Setting("topic", "the topic of the log that takes the rows", default=""),
         Setting("topic.partitions", "the partitions of a topic that is created", "integer", None, least=1),

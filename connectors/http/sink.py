@@ -32,6 +32,7 @@ class HttpSink(Sink):
     receiver's `Retry-After` says; any other answer but 2xx is an error of the record. A deletion is a DELETE with the key.
     """
 
+    takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("url", "where records are sent, such as https://host/path"),
         Setting("method", "POST or PUT", default="POST", choices=("POST", "PUT")),

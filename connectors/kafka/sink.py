@@ -41,6 +41,7 @@ class KafkaSink(Sink):
     """
 
     IS_RAW = True
+    takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         *CLIENT_SETTINGS,
         Setting("kafka.topic", "the topic of Kafka; ${topic} stands for the log's name", default="${topic}"),

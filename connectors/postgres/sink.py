@@ -34,6 +34,7 @@ class PostgresSink(Sink):
     `insert.mode=upsert` the topic's key is the table's. A deletion needs `delete.enabled` and a key.
     """
 
+    takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
         Setting("table", "the table; ${topic} stands for the topic's name", default="${topic}"),

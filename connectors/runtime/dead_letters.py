@@ -63,6 +63,11 @@ def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
     return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in headers or ()]
 
 
+def class_of(origin: Origin, failure: Failure) -> str:
+    """The class that failed: a transform by Connect's name, or the connector's."""
+    return getattr(failure.error, "class_name", origin.class_name)
+
+
 def _context(origin: Origin, topic: str, row: Mapping[str, Any], failure: Failure) -> list[tuple[str, bytes]]:
     if not origin.has_headers:
         return []
@@ -70,14 +75,14 @@ def _context(origin: Origin, topic: str, row: Mapping[str, Any], failure: Failur
     trace = "".join(traceback.format_exception(error))
     said = {
         "topic": row.get(TOPIC) or topic,
-        "partition": row.get(PARTITION, -1),
-        "offset": row.get(OFFSET, -1),
+        "partition": row.get(PARTITION),
+        "offset": row.get(OFFSET),
         "connector.name": origin.connector,
         "task.id": origin.task,
         "stage": failure.stage,
-        "class.name": origin.class_name,
-        "exception.class.name": type(error).__name__,
+        "class.name": class_of(origin, failure),
+        "exception.class.name": f"{type(error).__module__}.{type(error).__qualname__}",
         "exception.message": origin.redacted(str(error)),
         "exception.stacktrace": origin.redacted(trace),
     }
-    return [(PREFIX + name, str(value).encode()) for name, value in said.items()]
+    return [(PREFIX + name, str(value).encode()) for name, value in said.items() if value is not None]

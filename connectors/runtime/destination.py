@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from streamkit.connectors.source import Source
+from streamkit.connectors.transforms.records import key_columns
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -64,7 +65,8 @@ class Destination:
             return self._log.create_topic(
                 name, format=source.settings["value.format"] or "bytes", partitions=partitions, config=config
             )
-        key = tuple(source.key_of(name))
+        of_transforms = key_columns(rows)
+        key = tuple(source.key_of(name)) if of_transforms is None else of_transforms
         missing = sorted(set(key) - set(rows.column_names))
         if missing:
             raise ConfigError(

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.connectors.runtime.retry import Retry
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.names import ROW_NUMBER
 
@@ -41,19 +42,24 @@ class Passed:
     failures: tuple[Failure, ...]
 
 
-def pass_through(steps: Sequence[Step], topic: str, rows: pa.Table) -> Passed:
+def pass_through(steps: Sequence[Step], topic: str, rows: pa.Table, retry: Retry | None = None) -> Passed:
     """
     Send rows through all steps.
 
     A step raises SchemaError, whose `rows` say which rows do not fit, or any error of a record without them: then the rows
-    are halved until those that fail are alone. Rows keep their number in the column `_row` on the way.
+    are halved until those that fail are alone. `retry` tries a step again while its error may pass. Rows keep their number in the column `_row` on the way.
     """
     parts: Parts = {topic: rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))}
     failures: list[Failure] = []
     for step in steps:
-        outcomes = [_attempt(step, name, part, failures) for name, part in parts.items()]
+        outcomes = [_attempt(_tried(step, retry), name, part, failures) for name, part in parts.items()]
         parts = joined(found for outcome in outcomes for found in outcome)
     return Passed({name: part for name, part in parts.items() if part.num_rows}, tuple(sorted(failures, key=lambda one: one.row)))
+
+
+def _tried(step: Step, retry: Retry | None) -> Step:
+    """The step, tried again while its error may pass."""
+    return step if retry is None else Step(step.stage, lambda topic, rows: retry.run(lambda: step.run(topic, rows)))
 
 
 def joined(found: Iterator[Parts]) -> dict[str, pa.Table]:

@@ -12,7 +12,10 @@ import pyarrow.compute as pc
 from streamkit import failpoints
 from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
+from streamkit.connectors.runtime.error_log import log_failures
+from streamkit.connectors.runtime.outgoing import targets_of
 from streamkit.connectors.runtime.pipeline import Failure, Step, pass_through
+from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import partitions_of
 from streamkit.connectors.runtime.source_task import producer_name
 from streamkit.connectors.runtime.steps import steps_of_sink
@@ -44,6 +47,7 @@ class SinkTask:
         self._log = log
         self._is_once = is_once
         self._steps: dict[str, Sequence[Step]] = {}
+        self._retry: Retry | None = None
         self._dead_letters: str = sink.settings["errors.deadletterqueue.topic.name"]
         self._lettered: dict[
             str, set[int]
@@ -55,12 +59,13 @@ class SinkTask:
         sink = self._sink
         mine = partitions_of(self._task, self._tasks, sink.settings["topics"], self._log)
         self._prepare_dead_letters()
+        self._retry = Retry.of(sink.settings, sink.is_retryable, orders.stop)
         with ExitStack() as stack:
             generation = self._log.catalog.open_producer(group_name(sink.name)).epoch
             stack.callback(sink.close)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
-            for topic in topics:
-                sink.topic(topic)
+            for target in targets_of(sink, topics):
+                sink.topic(target)
             kept = sink.open(generation, mine)
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
             for consumer in consumers:
@@ -142,7 +147,7 @@ class SinkTask:
         ends = consumer.position()
         if topic not in self._steps:
             self._steps[topic] = steps_of_sink(self._sink, self._log.topic(topic), self._log)
-        passed = pass_through(self._steps[topic], topic, rows)
+        passed = pass_through(self._steps[topic], topic, rows, self._retry)
         ready = list(passed.parts.values())
         failures = list(passed.failures)
         self._letter(topic, rows, failures)
@@ -172,6 +177,7 @@ class SinkTask:
         if not failures:
             return
         places = [f"topic {topic}, partition {rows[PARTITION][one.row]}, offset {rows[OFFSET][one.row]}" for one in failures]
+        log_failures(origin_of(self._sink, self._task), self._sink.settings, topic, rows, failures)
         refuse(self._sink, topic, places, failures)
         self.progress.failed_rows += len(failures)
         if self._producer is None:

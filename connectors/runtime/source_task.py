@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +12,9 @@ from streamkit import failpoints
 from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.destination import Destination
+from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.pipeline import Failure, Passed, Step, pass_through
+from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, origin_of, refuse
@@ -24,7 +25,6 @@ from streamkit.log.produce.producer import Producer
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
-_LOGGER = logging.getLogger(__name__)
 _SETTLE_TRIES = 20
 SPLITS_SECONDS = 2.0  # between two looks for new splits
 
@@ -46,6 +46,7 @@ class SourceTask:
         self._is_once = is_once
         self._destination = Destination(log, source)
         self._steps: Sequence[Step] = ()
+        self._retry: Retry | None = None
         self._positions: dict[str, Position | None] = {}
         self._dead_letters: str = source.settings["errors.deadletterqueue.topic.name"]
 
@@ -54,6 +55,7 @@ class SourceTask:
         positions.declare_positions(self._log)
         if self._dead_letters:
             declare_dead_letters(self._log, self._dead_letters)
+        self._retry = Retry.of(self._source.settings, self._source.is_retryable, orders.stop)
         with ExitStack() as stack:
             producer = self._log.producer(producer_name(self._source.name, self._task))  # before positions are read: it fences
             stack.callback(self._source.close)
@@ -106,7 +108,7 @@ class SourceTask:
 
     def _passed(self, topic: str, rows: pa.Table) -> Passed:
         """The rows by topic as the topics take them; those that fail apart."""
-        return pass_through([*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows)
+        return pass_through([*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows, self._retry)
 
     def _refused_letters(self) -> list[dict[str, object]]:
         """Dead letters of what never was a row."""
@@ -120,11 +122,9 @@ class SourceTask:
     def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> list[dict[str, object]]:
         if not failures:
             return []
+        log_failures(origin_of(self._source, self._task), self._source.settings, topic, rows, failures)
         refuse(self._source, topic, [_place(rows, failure) for failure in failures], failures)
         self.progress.failed_rows += len(failures)
-        if self._source.settings["errors.log.enable"]:
-            for failure in failures:
-                _LOGGER.error("connector %s: %s", self._source.name, self._source.redacted(str(failure.error)))
         if not self._dead_letters:
             return []
         return dead_letters(origin_of(self._source, self._task), topic, rows, self._source.settings["key"], failures)

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text, plain
+from streamkit.connectors.runtime.outgoing import outgoing, transformed
 from streamkit.connectors.runtime.pipeline import Step
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
@@ -20,14 +21,25 @@ from streamkit.names import DELETED
 
 def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
     """What happens to rows between a poll and the topic."""
-    return ()
+    return transform_steps(source, log)
 
 
 def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
     """What happens to rows between the topic and a put."""
-    if sink.IS_RAW and topic.format is None:
-        return (Step("VALUE_CONVERTER", partial(_encoded, topic)),)
-    return ()
+    target = outgoing(sink, topic)
+    steps = [] if sink.chain is None else [Step("TRANSFORMATION", lambda _, rows: transformed(sink, topic, target, rows))]
+    if sink.IS_RAW and target.format is None:
+        steps.append(Step("VALUE_CONVERTER", partial(_encoded, target)))
+    return steps
+
+
+def transform_steps(source: Source, log: Log) -> Sequence[Step]:
+    """The transforms of a source; the key columns of a topic that is not there yet are those that the source has for it."""
+    chain = source.chain
+    if chain is None:
+        return ()
+    known = {name: log.topic(name).key for name in log.topics()}
+    return (Step("TRANSFORMATION", lambda name, rows: chain.run(name, rows, known.get(name) or source.key_of(name))),)
 
 
 def _encoded(topic: Topic, name: str, rows: pa.Table) -> dict[str, pa.Table]:

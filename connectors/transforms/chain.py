@@ -32,6 +32,10 @@ class Link:
         if self.predicate is None:
             yield from self._applied(records)
             return
+        if not records.count:  # for their columns alone: with and without the transform
+            yield records
+            yield from self._applied(records)
+            return
         is_meant = self.predicate.holds(records) ^ self.is_negated
         if not is_meant.all():
             yield records.take(np.flatnonzero(~is_meant))
@@ -112,10 +116,9 @@ def _by_alias(aliases: Sequence[str], settings: Mapping[str, Any], what: str) ->
 def _by_topic(found: Sequence[Records], class_name: str) -> dict[str, pa.Table]:
     tables: dict[str, list[pa.Table]] = {}
     rows: dict[str, list[Any]] = {}
-    for records in found:
-        if records.count or (len(found) == 1):
-            tables.setdefault(records.topic, []).append(_rows(records, class_name))
-            rows.setdefault(records.topic, []).append(records.rows)
+    for records in [one for one in found if one.count] or found:
+        tables.setdefault(records.topic, []).append(_rows(records, class_name))
+        rows.setdefault(records.topic, []).append(records.rows)
     return {name: _ordered(some, np.concatenate(rows[name]), class_name) for name, some in tables.items()}
 
 

@@ -32,7 +32,7 @@ DELETED_FIELD = "__deleted"
 
 class ExtractNewRecordState(Transform):
     """
-    Gives `after`; of a deletion what `delete.tombstone.handling.mode` says. What is no envelope passes as it is.
+    Gives `after`; of a deletion what `delete.tombstone.handling.mode` says. Other values pass as they are.
 
     `tombstone` and `delete-to-tombstone` make a deletion a tombstone and leave Debezium's own out, `drop` leaves both out,
     `rewrite` gives `before` with `__deleted` = "true" (all others have "false"), `rewrite-with-tombstone` also the tombstone.

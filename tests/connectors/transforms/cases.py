@@ -340,7 +340,7 @@ def chains(count: int, seed: int) -> list[Json]:
 
 
 def _is_left_out(config: Json) -> bool:
-    """Filter leaves nothing to compare; Connect's SetSchemaMetadata fails for what is no struct, which we do not repeat."""
+    """Filter leaves nothing to compare; Connect's SetSchemaMetadata fails for values without columns, which we do not repeat."""
     return any(name in config["transforms.a.type"] for name in ("Filter", "SetSchemaMetadata"))
 
 
