@@ -66,6 +66,9 @@ class ExtractNewRecordState(Transform):
         value, is_value = records.value, np.asarray(records.value.valid)
         if self._has_tombstones and not is_value.all():
             yield self._tombstones(records.take(np.flatnonzero(~is_value)))
+        if _is_envelope(value) and not records.count:
+            yield self._unwrapped(records, "after", "false")
+            return
         if not _is_envelope(value):
             yield records.take(np.flatnonzero(is_value))
             return
@@ -73,9 +76,10 @@ class ExtractNewRecordState(Transform):
         is_deletion = is_value & ~is_row
         if "before" in value.columns:
             is_deletion &= np.asarray(value.columns["before"].is_valid())
-        yield from self._unwrapped(records.take(np.flatnonzero(is_row)), "after", "false")
-        if self._deletions == "rewrite":
-            yield from self._unwrapped(records.take(np.flatnonzero(is_deletion)), "before", "true")
+        if is_row.any():
+            yield self._unwrapped(records.take(np.flatnonzero(is_row)), "after", "false")
+        if self._deletions == "rewrite" and is_deletion.any():
+            yield self._unwrapped(records.take(np.flatnonzero(is_deletion)), "before", "true")
         elif self._deletions == "none":
             yield _emptied(self._with_headers(records.take(np.flatnonzero(is_deletion))))
 
@@ -88,9 +92,7 @@ class ExtractNewRecordState(Transform):
         values = [pa.array(["d"] * records.count, pa.string())] * len(headers)
         return _emptied(records.with_fact(HEADERS, added(headers_of(records), headers, values)))
 
-    def _unwrapped(self, records: Records, side: str, deleted: str) -> Iterable[Records]:
-        if not records.count:
-            return
+    def _unwrapped(self, records: Records, side: str, deleted: str) -> Records:
         envelope, told = records.value, self._with_headers(records)
         columns = dict(part_of(side, envelope.columns[side]).columns)
         if self._deletions == "rewrite":
@@ -100,7 +102,7 @@ class ExtractNewRecordState(Transform):
             if column is not None:
                 columns[self.settings["add.fields.prefix"] + name] = column
         valid = envelope.columns[side].is_valid()
-        yield replace(told, value=Part(columns, valid, True, frozenset(columns)))
+        return replace(told, value=Part(columns, valid, True, frozenset(columns)))
 
     def _with_headers(self, records: Records) -> Records:
         names = self.settings["add.headers"]

@@ -31,11 +31,11 @@ class TimestampRouter(Transform):
     def apply(self, records: Records) -> Iterable[Records]:
         times = records.fact(TIMESTAMP)
         is_missing = np.ones(records.count, bool) if times is None else np.asarray(times.is_null())
-        if times is None or is_missing.any():
-            if records.count:
-                raise self.refused("the record has no time", is_missing)
+        if not records.count:
             yield records
             return
+        if times is None or is_missing.any():
+            raise self.refused("the record has no time", is_missing)
         named = pc.dictionary_encode(self._format.formatted(milliseconds(times)))
         indices = np.asarray(named.indices)
         for number, text in enumerate(named.dictionary.to_pylist()):
