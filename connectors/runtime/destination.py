@@ -50,6 +50,12 @@ class Destination:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._log.topic(name) if name in self._log.topics() else self._created(name, rows)
+        given = key_columns(rows)
+        if given is not None and topic.format is None and set(given) != set(topic.key):
+            raise ConfigError(
+                f"connector {self._source.name}: the transforms give the key {', '.join(given) or 'none'}, and the topic {name} has the key "
+                f"{', '.join(topic.key) or 'none'}; expected the same, or another topic"
+            )
         missing = [field for field in rows.schema if field.name not in _OWN and field.name not in topic.schema]
         if missing and topic.format is None:
             added = tuple(Column(column.name, column.type) for column in Schema.parse(pa.schema(missing)))

@@ -42,17 +42,20 @@ class Passed:
     failures: tuple[Failure, ...]
 
 
-def pass_through(steps: Sequence[Step], topic: str, rows: pa.Table, retry: Retry | None = None) -> Passed:
+def pass_through(
+    steps: Sequence[Step], topic: str, rows: pa.Table, retry: Retry | None = None, *, is_tolerant: bool = True
+) -> Passed:
     """
     Send rows through all steps.
 
     A step raises SchemaError, whose `rows` say which rows do not fit, or any error of a record without them: then the rows
-    are halved until those that fail are alone. `retry` tries a step again while its error may pass. Rows keep their number in the column `_row` on the way.
+    are halved until those that fail are alone. `retry` tries a step again while its error may pass.
+    Unless it `is_tolerant`, the first failure ends the search for others, and what comes through is not all. Rows keep their number in the column `_row` on the way.
     """
     parts: Parts = {topic: rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))}
     failures: list[Failure] = []
     for step in steps:
-        outcomes = [_attempt(_tried(step, retry), name, part, failures) for name, part in parts.items()]
+        outcomes = [_attempt(_tried(step, retry), name, part, failures, is_tolerant=is_tolerant) for name, part in parts.items()]
         parts = joined(found for outcome in outcomes for found in outcome)
     return Passed({name: part for name, part in parts.items() if part.num_rows}, tuple(sorted(failures, key=lambda one: one.row)))
 
@@ -76,8 +79,8 @@ def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
     return kept[0] if len(kept) == 1 else pa.concat_tables(kept, promote_options="permissive")
 
 
-def _attempt(step: Step, topic: str, rows: pa.Table, failures: list[Failure]) -> Iterator[Parts]:
-    if not rows.num_rows:
+def _attempt(step: Step, topic: str, rows: pa.Table, failures: list[Failure], *, is_tolerant: bool) -> Iterator[Parts]:
+    if not rows.num_rows or (failures and not is_tolerant):
         return
     try:
         yield step.run(topic, rows)
@@ -86,10 +89,10 @@ def _attempt(step: Step, topic: str, rows: pa.Table, failures: list[Failure]) ->
         if rows.num_rows == 1 or len(refused) == 1:
             row = refused[0] if refused else 0
             failures.append(Failure(rows[ROW_NUMBER][row].as_py(), step.stage, error))
-            yield from _attempt(step, topic, _without(rows, [row]), failures)
+            yield from _attempt(step, topic, _without(rows, [row]), failures, is_tolerant=is_tolerant)
             return
         for part in _apart(rows, refused):
-            yield from _attempt(step, topic, part, failures)
+            yield from _attempt(step, topic, part, failures, is_tolerant=is_tolerant)
 
 
 def _apart(rows: pa.Table, refused: Sequence[int]) -> Iterator[pa.Table]:

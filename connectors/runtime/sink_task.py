@@ -147,7 +147,8 @@ class SinkTask:
         ends = consumer.position()
         if topic not in self._steps:
             self._steps[topic] = steps_of_sink(self._sink, self._log.topic(topic), self._log)
-        passed = pass_through(self._steps[topic], topic, rows, self._retry)
+        is_tolerant = self._sink.settings["errors.tolerance"] == "all"
+        passed = pass_through(self._steps[topic], topic, rows, self._retry, is_tolerant=is_tolerant)
         ready = list(passed.parts.values())
         failures = list(passed.failures)
         self._letter(topic, rows, failures)

@@ -108,7 +108,10 @@ class SourceTask:
 
     def _passed(self, topic: str, rows: pa.Table) -> Passed:
         """The rows by topic as the topics take them; those that fail apart."""
-        return pass_through([*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows, self._retry)
+        is_tolerant = self._source.settings["errors.tolerance"] == "all"
+        return pass_through(
+            [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows, self._retry, is_tolerant=is_tolerant
+        )
 
     def _refused_letters(self) -> list[dict[str, object]]:
         """Dead letters of what never was a row."""

@@ -84,8 +84,9 @@ class PartTransform(Transform):
     def need_struct(self, part: Part, purpose: str, *, may_be_null: bool = True) -> None:
         """SchemaError unless the rows are structs; without `may_be_null` also for those that are null."""
         if not part.is_struct and part.valid.true_count:
-            kind = from_arrow(part.whole.type)
-            raise self.refused(f"{purpose} needs a {self.side.lower()} of columns; found one that is {kind}", part.valid)
+            kind, side = from_arrow(part.whole.type), self.side.lower()
+            hint = f"; {side}.format says how bytes are read" if kind == "binary" else ""
+            raise self.refused(f"{purpose} needs a {side} of columns; found one that is {kind}{hint}", part.valid)
         if not may_be_null and part.valid.false_count:
             raise self.refused(f"{purpose} needs a {self.side.lower()}; found null", _inverted(part.valid))
 

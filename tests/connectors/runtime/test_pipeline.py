@@ -50,3 +50,16 @@ def test_numbers_outlive_other_steps():
     assert [(failure.row, failure.stage) for failure in passed.failures] == [(2, "KAFKA_PRODUCE"), (4, "KAFKA_PRODUCE")]
     assert passed.parts["even"]["value"].to_pylist() == [2, 4]
     assert passed.parts["odd"]["value"].to_pylist() == [1, 3]
+
+
+def test_the_first_failure_is_enough():
+    """Without tolerance nobody looks for more failures than the first, however many rows would fail."""
+    calls = []
+
+    def run(topic, rows):
+        calls.append(rows.num_rows)
+        raise SchemaError("found null", tuple(range(rows.num_rows)))
+
+    passed = pass_through([Step("TRANSFORMATION", run)], "t", pa.table({"value": [None] * 1_000}), is_tolerant=False)
+    assert [failure.row for failure in passed.failures] == [0]
+    assert calls == [1_000, 1]

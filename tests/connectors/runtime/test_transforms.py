@@ -230,3 +230,10 @@ def test_unwrap_before_a_sink(log, kept):
         {"id": 1, "name": "ada", "__op": "c", DELETED: False},
         {"id": 1, "name": None, "__op": None, DELETED: True},
     ]
+
+
+def test_a_topic_with_another_key(log):
+    """A topic that is there keeps its key; transforms that give another are an error."""
+    log.create_topic("raw", "id int NOT NULL, amount double NOT NULL, at timestamp", key="amount", partitions=1)
+    with pytest.raises(ConfigError, match="give the key id, and the topic raw has the key amount"):
+        run([Rows("in", configured(*KEYED, **TOLERANT))], log, once=True)
