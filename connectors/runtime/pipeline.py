@@ -49,8 +49,9 @@ def pass_through(
     Send rows through all steps.
 
     A step raises SchemaError, whose `rows` say which rows do not fit, or any error of a record without them: then the rows
-    are halved until those that fail are alone. `retry` tries a step again while its error may pass.
-    Unless it `is_tolerant`, the first failure ends the search for others, and what comes through is not all. Rows keep their number in the column `_row` on the way.
+    are halved until those that fail are alone. `retry` tries a step again while its error may pass. Unless it `is_tolerant`,
+    the first failure ends the search for others, and what comes through is not all. Rows keep their number in the column
+    `_row` on the way.
     """
     parts: Parts = {topic: rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))}
     failures: list[Failure] = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,10 +35,15 @@ def texts(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _moments(milliseconds(column))
     if is_list_map_or_struct(kind):
-        return pa.array([None if value is None else json_text(value) for value in python_values(column)], pa.string())
+        return pa.array([None if value is None else _compact(value) for value in python_values(column)], pa.string())
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
     return evaluated("base64(v)" if pa.types.is_binary(kind) else "cast(v as string)", column)
+
+
+def _compact(value: Any) -> str:
+    """JSON without spaces, as Connect has it."""
+    return json.dumps(json.loads(json_text(value)), ensure_ascii=False, separators=(",", ":"))
 
 
 def milliseconds(column: pa.Array) -> pa.Array:

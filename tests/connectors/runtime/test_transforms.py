@@ -237,3 +237,42 @@ def test_a_topic_with_another_key(log):
     log.create_topic("raw", "id int NOT NULL, amount double NOT NULL, at timestamp", key="amount", partitions=1)
     with pytest.raises(ConfigError, match="give the key id, and the topic raw has the key amount"):
         run([Rows("in", configured(*KEYED, **TOLERANT))], log, once=True)
+
+
+class Bytes(Kept):
+    """A sink of bytes."""
+
+    IS_RAW = True
+
+    def put(self, rows: pa.Table, ends) -> None:
+        self.FOUND.append(rows)
+
+
+def test_a_sink_of_bytes(log, kept):
+    """Transforms work on columns, and the bytes are those of what they gave: another key, fewer columns, a header."""
+    log.create_topic("people", "id int NOT NULL, name string, mail string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("people", {"id": 1, "name": "ada", "mail": "a@b"})
+    chain = [
+        ("ValueToKey", {"fields": "name"}),
+        ("ExtractField$Key", {"field": "name"}),
+        ("HeaderFrom$Value", {"fields": "mail", "headers": "to", "operation": "move"}),
+    ]
+    run([Bytes("out", configured(*chain, topics="people"))], log, once=True)
+    (row,) = pa.concat_tables(kept).to_pylist()
+    assert (row["key"], row["value"]) == (b"ada", b'{"id": 1, "name": "ada"}')
+    assert row["_headers"] == [{"key": "to", "value": b"a@b"}]
+
+
+def test_bytes_need_a_format(log):
+    """Bytes have no columns: the error of a transform that needs them names the setting."""
+
+    class Raw(Rows):
+        IS_RAW = True
+        ROWS = pa.table({"key": pa.array([b"k"]), "value": pa.array([b"{}"])})
+
+    with pytest.raises(SchemaError, match=r"needs a value of columns; found one that is binary; value\.format says how"):
+        run([Raw("in", configured(("ReplaceField$Value", {"exclude": "x"})))], log, once=True)
+    run([Raw("hoisted", configured(("HoistField$Value", {"field": "body"})))], log, once=True)
+    assert log.read("raw").select(["key", "body"]).to_pylist() == [{"key": b"k", "body": b"{}"}]
+    assert log.topic("raw").key == ("key",)

@@ -182,11 +182,7 @@ def _wide_configs() -> list[Json]:
     found += [one("InsertHeader", header="h", value_literal=text) for text in ("v", "12", "true", "two words")]
     found += [one("DropHeaders", headers=names) for names in ("trace", "trace,other", "none")]
     for operation in ("move", "copy"):
-        found += [
-            one("HeaderFrom$Value", fields=name, headers="h", operation=operation)
-            for name in names
-            if name not in ("tags", "inner")
-        ]
+        found += [one("HeaderFrom$Value", fields=name, headers="h", operation=operation) for name in names]
         found += [one("HeaderFrom$Key", fields="id,region", headers="h,trace", operation=operation)]
     found += [one("HeaderFrom$Value", fields="missing", headers="h", operation="copy")]
     found += [one("Filter")]
