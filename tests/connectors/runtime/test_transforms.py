@@ -276,3 +276,16 @@ def test_bytes_need_a_format(log):
     run([Raw("hoisted", configured(("HoistField$Value", {"field": "body"})))], log, once=True)
     assert log.read("raw").select(["key", "body"]).to_pylist() == [{"key": b"k", "body": b"{}"}]
     assert log.topic("raw").key == ("key",)
+
+
+def test_topics_that_get_one_name(log, kept):
+    """Topics that a router gives one name go out together if their columns are the same; else the sink does not begin."""
+    for name, schema in (("a-x", "id int"), ("a-y", "id int"), ("a-z", "id string")):
+        log.create_topic(name, schema, partitions=1)
+        with log.producer() as producer:
+            producer.send(name, {"id": 1 if schema == "id int" else "1"})
+    router = ("RegexRouter", {"regex": "(.*)-.*", "replacement": "$1"})
+    run([Kept("out", configured(router, topics="a-x,a-y"))], log, once=True)
+    assert pa.concat_tables(kept)["_topic"].to_pylist() == ["a", "a"]
+    with pytest.raises(ConfigError, match="give two topics the name a"):
+        run([Kept("other", configured(router, topics="a-x,a-z"))], log, once=True)
