@@ -49,6 +49,8 @@ def test_a_deletion_has_no_value():
         {"id": 1, "name": "a", DELETED: False}, {"id": 2, "name": None, DELETED: True},
     ]  # fmt: skip
     assert key_columns(found) == ("id",)
+    found = run(rows, ("id",), type="ExtractField$Value", field="id")["t"]
+    assert found.select(["id", DELETED]).to_pylist() == [{"id": 1, DELETED: False}, {"id": 2, DELETED: True}]
 
 
 def test_a_key_column_that_the_value_has_changed():
