@@ -69,7 +69,7 @@ def commit_write(
     name = slabs[0].name
     written = [*slabs, _owner_slab(log, name, str(producer), str(owner))] if is_new else list(slabs)
     sequences = () if sequence is None else (SequencedBatch(topic.id, sequence, _parts(topic, slabs)),)
-    reach("dataframe.before_commit")
+    reach("dataframe.staged")
     try:
         log.catalog.commit_batches(
             ProducerCommit(int(name.writer[1:]), name.generation, name.step, fresh_token(), tuple(written), sequences)
@@ -79,7 +79,7 @@ def commit_write(
             f"what was written to topic {topic.name} does not become visible, for another write of the producer "
             f"{producer or 'without a name'} was committed since it began, or the topic was deleted: {error}; write it again"
         ) from error
-    reach("dataframe.after_commit")
+    reach("dataframe.committed")
     return True
 
 
