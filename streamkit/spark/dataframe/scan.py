@@ -92,7 +92,7 @@ def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         except GONE as error:
             raise CorruptionError(
                 f"{error}; if maintenance has merged or deleted it since the read was planned (file_delete_delay_ms ago or longer), "
-                "make the DataFrame anew"
+                "make the DataFrame again"
             ) from error
         rows = rows_within(scan.times, piece.extent, rows)
         if rows.num_rows:

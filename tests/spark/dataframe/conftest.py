@@ -133,7 +133,7 @@ class Query:
         try:
             return pickle.loads(pickle.dumps(writer.write(iter(rows))))
         finally:
-            TaskContext._setTaskContext(None)
+            TaskContext._taskContext = None
 
 
 def amounts(log, topic="copy"):

@@ -64,7 +64,7 @@ def test_filters_together():
         [IsNotNull(("_offset",)), GreaterThan(("_offset",), 3), others[0], LessThan(("_offset",), 9), In(("_partition",), (0, 2)),
          *others[1:], LessThan(("_partition",), 2)]
     )  # fmt: skip
-    assert (bounds.offsets.start, bounds.offsets.end, bounds.partitions, left) == (4, 9, {0}, others)
+    assert (bounds.offsets.start, bounds.offsets.end, bounds.partitions, left) == (4, 9, frozenset({0}), others)
 
 
 def test_times_without_a_zone():

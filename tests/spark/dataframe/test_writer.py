@@ -7,7 +7,6 @@ import pytest
 
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, SchemaError, TopicNotFoundError
 from streamkit.failpoints import SimulatedCrash
-from streamkit.names import SlabName
 from streamkit.spark.dataframe import staging
 from tests.connectors.contract import dies
 from tests.spark.dataframe.conftest import ROW, WRITTEN, amounts, batch, spark_schema, staged, write
@@ -134,7 +133,7 @@ def test_many_slabs_of_a_task(log, source, monkeypatch):
     writer, messages = staged(source("copy").writer(WRITTEN, False), [batch(at, at + 1) for at in range(0, 20, 2)])
     writer.commit(messages)
     assert len(messages[0].slabs) > 1
-    assert len({(SlabName.parse(slab.path).step) for slab in messages[0].slabs}) == 1
+    assert len({slab.step for slab in messages[0].slabs}) == 1
     assert amounts(log) == list(range(20))
 
 
@@ -147,7 +146,7 @@ def test_topic_that_stamps(log, source):
 
 
 def test_topic_that_was_deleted(log, source):
-    """A topic that was deleted, or made anew, while tasks wrote gets none of their rows."""
+    """A topic that was deleted, or made again, while tasks wrote gets none of their rows."""
     writer, messages = staged(source("copy").writer(WRITTEN, False), [batch(1)])
     log.delete_topic("copy")
     log.create_topic("copy", "user string, amount double", key="user", partitions=2)
