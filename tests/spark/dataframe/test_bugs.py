@@ -9,7 +9,7 @@ import pytest
 from streamkit.errors import ConfigError, FencedError
 from streamkit.failpoints import SimulatedCrash
 from streamkit.log.catalog import producers
-from streamkit.spark.dataframe import batch_reader, commit, stream_writer
+from streamkit.spark.dataframe import batch_reader, commit, scan, stream_writer
 from tests.connectors.contract import dies
 from tests.spark.dataframe.conftest import ROW, WRITTEN, Query, amounts, batch, read, staged
 
@@ -37,8 +37,7 @@ def keeps_its_promises(log, source):
 
 
 def no_sequence(monkeypatch):
-    made = commit.ProducerCommit
-    monkeypatch.setattr(commit, "ProducerCommit", lambda *given: made(*given[:5]))
+    monkeypatch.setattr(producers, "_record_sequence", lambda *given: None)
 
 
 def no_owner(monkeypatch):
@@ -50,20 +49,21 @@ def no_turn(monkeypatch):
 
 
 def first_task_only(monkeypatch):
-    made = stream_writer.commit_write
-    monkeypatch.setattr(stream_writer, "commit_write", lambda *given: made(*given[:5], given[5][:1]))
+    def committed(log, topic, producer, owner, sequence, slabs):
+        return commit.commit_write(log, topic, producer, owner, sequence, slabs[:1])
+
+    monkeypatch.setattr(stream_writer, "commit_write", committed)
 
 
 def every_batch_known(monkeypatch):
-    planned = stream_writer.plan_write
-    monkeypatch.setattr(stream_writer, "plan_write", lambda *given: replace(planned(*given), last_sequence=99))
+    monkeypatch.setattr(stream_writer, "plan_write", lambda *given: replace(commit.plan_write(*given), last_sequence=99))
 
 
 def no_end(monkeypatch):
-    planned = batch_reader.plan_scan
-    monkeypatch.setattr(
-        batch_reader, "plan_scan", lambda log, topic, schema, start, end, *rest: planned(log, topic, schema, start, {}, *rest)
-    )
+    def planned(log, topic, schema, start, end, *rest):
+        return scan.plan_scan(log, topic, schema, start, {}, *rest)
+
+    monkeypatch.setattr(batch_reader, "plan_scan", planned)
 
 
 BUGS = {
