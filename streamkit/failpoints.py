@@ -50,6 +50,8 @@ POINTS = (
     "trash.files_deleted",
     "backup.between_slabs",
     "backup.before_catalog",  # every slab is there, the catalog not yet
+    "dataframe.staged",  # by the tasks of a write of Spark, and not yet committed
+    "dataframe.committed",  # and Spark not yet told
     "rebuild.executed",  # the new catalog is complete, beside the old one
     "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
 )

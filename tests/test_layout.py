@@ -19,7 +19,8 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def packages_on_disk():
-    folders = [("streamkit", ROOT / "streamkit"), *((f"streamkit.{name}", ROOT / name) for name in MAPPED)]
+    own = [(name, ROOT / name) for name in ("streamkit", "pyspark_streamkit")]
+    folders = [*own, *((f"streamkit.{name}", ROOT / name) for name in MAPPED)]
     for prefix, top in folders:
         for init in top.rglob("__init__.py"):
             parts = init.parent.relative_to(top).parts

@@ -21,12 +21,9 @@ from streamkit.errors import TopologyError
 from streamkit.expressions.python_functions import PYTHON_FUNCTIONS, functions_in, known_functions
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.storage.replicated_storage import open_storage
 from streamkit.log.storage.replication import Replication
-from streamkit.log.storage.storage import Storage
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
-from streamkit.spark.memory import keep_memory
 from streamkit.state.changelog import Offsets
 
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
@@ -88,14 +85,6 @@ def decode_job(text: str) -> Job:
 def open_job_log(job: Job) -> Log:
     """The log of the job, opened in this process; only driver-side processes call it."""
     return open_log(job.location)
-
-
-@lru_cache(maxsize=4)
-def job_storage(root: str, replication: Replication) -> Storage:
-    """The files of the log, for tasks, which never open its catalog."""
-    pa.set_cpu_count(1)  # as many workers as cores run at once
-    keep_memory()
-    return open_storage(root, replication)
 
 
 def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,8 @@ from pyspark import TaskContext
 
 from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
 from streamkit.plan.plain import to_plain
-from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, job_storage, packed_batches
+from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, packed_batches
+from streamkit.spark.task_storage import task_storage
 
 
 def inner_kernel(job: str, stage: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -20,7 +21,7 @@ def inner_kernel(job: str, stage: int) -> Callable[[Iterator[pa.RecordBatch]], I
         decoded = decode_job(job)
         yield from packed_batches(
             run_inner_kernel(
-                decoded.program, stage, current_task(), arrived_rows(batches), job_storage(decoded.root, decoded.replication)
+                decoded.program, stage, current_task(), arrived_rows(batches), task_storage(decoded.root, decoded.replication)
             )
         )
         freeze_garbage_collector()
@@ -36,7 +37,7 @@ def last_kernel(job: str, batches: Iterator[pa.RecordBatch]) -> str:
         decoded.program.stages,
         current_task(),
         arrived_rows(batches),
-        job_storage(decoded.root, decoded.replication),
+        task_storage(decoded.root, decoded.replication),
     )
     freeze_garbage_collector()
     return json.dumps(to_plain(report)) if report else ""

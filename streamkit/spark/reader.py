@@ -10,12 +10,13 @@ import pyarrow as pa
 from streamkit.engine.epoch import EpochPlan, Split
 from streamkit.engine.reader import read_split
 from streamkit.plan.plain import from_plain
-from streamkit.spark.job import decode_job, freeze_garbage_collector, job_storage, packed_batches
+from streamkit.spark.job import decode_job, freeze_garbage_collector, packed_batches
+from streamkit.spark.task_storage import task_storage
 
 
 def read_packed(job: str, split: str, plan: str) -> Iterator[pa.RecordBatch]:
     """Read a split of an epoch, both as texts; gives packed rows."""
     decoded = decode_job(job)
     parts = from_plain(EpochPlan, json.loads(plan)), from_plain(Split, json.loads(split))
-    yield from packed_batches(read_split(decoded.program, *parts, job_storage(decoded.root, decoded.replication)))
+    yield from packed_batches(read_split(decoded.program, *parts, task_storage(decoded.root, decoded.replication)))
     freeze_garbage_collector()

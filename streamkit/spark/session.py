@@ -27,6 +27,7 @@ AT_START = {
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",  # for DataFrames of topics
 }
 AT_ANY_TIME = {
     "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,

@@ -35,6 +35,7 @@ from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: 
 from tests.bench import kafka  # noqa: E402
 from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.connect import connect_rows  # noqa: E402
+from tests.bench.dataframes import dataframe_rows  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
@@ -158,6 +159,11 @@ def connect(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from connect_rows(folder)
 
 
+def dataframes(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """Topics as DataFrames, beside Parquet files."""
+    yield from dataframe_rows(session, folder)
+
+
 Work = Callable[[SparkSession, Path], Iterator[Row]]
 WORKS: dict[str, Work] = {
     "windowed": windowed,
@@ -170,6 +176,7 @@ WORKS: dict[str, Work] = {
     "start": start,
     "functions": functions,
     "connect": connect,
+    "dataframes": dataframes,
 }
 
 

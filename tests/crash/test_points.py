@@ -65,6 +65,7 @@ BUGS = {  # and where they show
 }
 OF_COMMANDS = ("backup.between_slabs", "backup.before_catalog", "rebuild.executed", "rebuild.set_aside")  # in tests/log
 OF_STARTS = ("migration.slab_durable", "migration.after_commit")  # in tests/engine/test_migration.py
+OF_DATAFRAMES = ("dataframe.staged", "dataframe.committed")  # in tests/spark/dataframe
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(r'\breach\("([^"]+)"\)$', re.MULTILINE)
 ELSEWHERE = {
@@ -89,8 +90,8 @@ def test_no_crash_point_was_missed():
 
 
 def test_every_point_has_a_scenario():
-    """Each declared point belongs to a scenario here, to those of maintenance, to a command's, or to those of a start."""
-    assert sorted([*SCENARIOS, *MAINTENANCE_POINTS, *OF_COMMANDS, *OF_STARTS]) == sorted(POINTS)
+    """Each declared point belongs to a scenario here, to those of maintenance, to a command's, a start's, or a DataFrame's."""
+    assert sorted([*SCENARIOS, *MAINTENANCE_POINTS, *OF_COMMANDS, *OF_STARTS, *OF_DATAFRAMES]) == sorted(POINTS)
 
 
 def test_every_point_is_in_the_code_once():
@@ -99,6 +100,7 @@ def test_every_point_is_in_the_code_once():
         *(ROOT / "state").rglob("*.py"),
         *(ROOT / "streamkit" / "log").rglob("*.py"),
         *(ROOT / "streamkit" / "engine").rglob("*.py"),
+        *(ROOT / "streamkit" / "spark" / "dataframe").rglob("*.py"),
     ]
     assert sorted(name for file in files for name in CALL.findall(file.read_text(encoding="utf-8"))) == sorted(POINTS)
 

@@ -45,6 +45,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "conformance": "tests/conformance",
     "topologies": "tests/topologies/test_examples.py tests/topologies/nexmark/test_queries.py",
     "connectors": "tests/connectors",
+    "dataframes": "tests/spark/dataframe",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -66,6 +67,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "conformance": "streamkit/engine/operators",
     "topologies": "topologies",
     "connectors": "connectors",
+    "dataframes": "streamkit/spark/dataframe",
 }
 
 

@@ -13,13 +13,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "streamkit", "connectors", "state")
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "streamkit", "pyspark_streamkit", "connectors", "state")
 IMPORT_ALL = """
 import importlib, pkgutil, streamkit
 names = [module.name for module in pkgutil.walk_packages(streamkit.__path__, "streamkit.")]
 for name in names:
     importlib.import_module(name)
 print(streamkit.__file__, *names, sep="\\n")
+"""
+
+FIND_FORMAT = """
+import pickle, pkgutil, sys
+(found,) = [module.name for module in pkgutil.iter_modules() if module.name.startswith("pyspark_")]
+source = pickle.loads(pickle.dumps(__import__(found).DefaultSource))
+print(source.name(), "pyarrow" in sys.modules)
 """
 
 
@@ -90,7 +97,12 @@ def test_wheel_is_typed_and_licensed(wheel):
 
     assert "streamkit/py.typed" in names
     assert any(name.endswith("/LICENSE") for name in names)
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"streamkit"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"streamkit", "pyspark_streamkit"}
+
+
+def test_spark_finds_the_format(environment, tmp_path):
+    """Spark looks for top-level modules of this name, and pickles their source: the wheel has one, light enough for any session."""
+    assert run(environment / "bin" / "python", "-c", FIND_FORMAT, folder=tmp_path).split() == ["streamkit", "False"]
 
 
 def test_wheel_as_zip(wheel, tmp_path):

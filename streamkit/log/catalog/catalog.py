@@ -325,6 +325,10 @@ class Catalog:
         """Open a producer: a new one without a name, or that of the name, whose older instances are fenced by it."""
         return self._write(lambda transaction: producers.open_producer(transaction, name, self._clock.now_ms()))
 
+    def find_producer(self, name: str) -> ProducerState | None:
+        """The producer of that name as it stands, if there is one; nobody is fenced."""
+        return self._read(lambda transaction: producers.of_name(transaction, name))
+
     def retire_silent_producers(self, silent_ms: int) -> None:
         """Fence the producers without a name that were silent for so long; forget those that have been fenced for as long again."""
         now_ms = self._clock.now_ms()

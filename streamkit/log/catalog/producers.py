@@ -70,6 +70,13 @@ def open_producer(transaction: Transaction, name: str | None, now_ms: int) -> Pr
     return ProducerState(producer_id, name, FIRST_EPOCH, 0)
 
 
+def of_name(transaction: Transaction, name: str) -> ProducerState | None:
+    """The producer of a name as it stands, without opening it; None if there is none yet."""
+    for row in transaction.execute("SELECT id, epoch, step FROM producer WHERE name = ?", (name,)):
+        return ProducerState(row[0], name, row[1], row[2])
+    return None
+
+
 def commit(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> tuple[Extent, ...]:
     """
     Make all slabs of a flush visible; returns the new extents.

@@ -61,7 +61,8 @@ class Reader:
     """
     A part of a topic as it stood when the reader was made: columns, partitions, and offsets from `start` to before `end`.
 
-    `start_offsets` and `end_offsets` are those of the partitions, whole, at that moment.
+    `start_offsets` and `end_offsets` are those of the partitions, whole, at that moment. `extents` are the frames that hold
+    the part, by partition and offset.
     """
 
     def __init__(
@@ -92,13 +93,13 @@ class Reader:
             start_offset = self.start_offsets[partition]
             check_offset(topic, partition, offset, start_offset, self.end_offsets[partition])
             warn_of_purge(topic, partition, offset, start_offset, snapshot.purged_below[topic.id].get(partition, 0))
-        self._extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]
+        self.extents = [extent for extent in snapshot.extents if extent.partition in chosen and self._is_wanted(extent)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a frame at a time: the columns, then `_timestamp`, `_partition`, `_offset` and `_deleted`."""
-        for extent in self._extents:
+        for extent in self.extents:
             try:
-                yield self._timely(extent, self._batch(extent))
+                yield rows_within(self._times, extent, self._batch(extent))
             except GONE:
                 yield from self._moved(extent)
 
@@ -110,44 +111,45 @@ class Reader:
             return table
         return table.drop_columns([DELETED])
 
-    def _bounds_of(self, extent: Extent) -> tuple[int, int]:
-        """The offsets of a frame that are asked for."""
+    def bounds_of(self, extent: Extent) -> tuple[int, int]:
+        """The offsets of a frame that are asked for: the first, and the one behind the last."""
         first = max(self._start.get(extent.partition, 0), extent.base_offset)
         return first, min(self._end.get(extent.partition, extent.next_offset), extent.next_offset)
 
     def _is_wanted(self, extent: Extent) -> bool:
         if self._end or self._start:
-            first, following = self._bounds_of(extent)
+            first, following = self.bounds_of(extent)
             if first >= following:
                 return False
         return extent.max_timestamp >= self._times.start_ms and extent.min_timestamp < self._times.end_ms
 
-    def _timely(self, extent: Extent, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows whose times are asked for; a frame that lies within them is left as it is."""
-        start, end = self._times.start_ms, self._times.end_ms
-        if start <= extent.min_timestamp and extent.max_timestamp < end:
-            return batch
-        times = batch.column(TIMESTAMP).view(pa.int64()).to_numpy()
-        wanted = (times >= start) & (times < end)
-        count = int(np.count_nonzero(wanted))
-        first = int(wanted.argmax()) if count else 0
-        if wanted[first : first + count].all():
-            return batch.slice(first, count)  # no copy: most often times ascend
-        return batch.filter(pa.array(wanted))
-
     def _moved(self, extent: Extent) -> Iterator[pa.RecordBatch]:
         """The rows of an extent whose file is not found: merged or compacted into others since the snapshot, dropped, or on a new root."""
         self._storage = current_storage(self._storage, self._catalog.replication())
-        first, following = self._bounds_of(extent)
+        first, following = self.bounds_of(extent)
         bounds = self._catalog.offset_bounds([self._topic.id])
         check_offset(self._topic, extent.partition, first, *bounds.get((self._topic.id, extent.partition), (first, following)))
         successors = self._catalog.extents(self._topic.id, extent.partition, first, following)
         self._catalog.topic_by_id(self._topic.id, self._topic.name)  # a topic that was deleted meanwhile has no successors either
         for successor in successors:
-            yield self._timely(successor, self._batch(successor, (first, following)))
+            yield rows_within(self._times, successor, self._batch(successor, (first, following)))
 
     def _batch(self, extent: Extent, bounds: tuple[int, int] | None = None) -> pa.RecordBatch:
-        return read_placed(self._storage, self._topic, self._columns, extent, *(bounds or self._bounds_of(extent)))
+        return read_placed(self._storage, self._topic, self._columns, extent, *(bounds or self.bounds_of(extent)))
+
+
+def rows_within(times: Times, extent: Extent, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a frame whose times are asked for; those of a frame that lies within them are left as they are."""
+    start, end = times.start_ms, times.end_ms
+    if start <= extent.min_timestamp and extent.max_timestamp < end:
+        return batch
+    found = batch.column(TIMESTAMP).view(pa.int64()).to_numpy()
+    wanted = (found >= start) & (found < end)
+    count = int(np.count_nonzero(wanted))
+    first = int(wanted.argmax()) if count else 0
+    if wanted[first : first + count].all():
+        return batch.slice(first, count)  # no copy: most often times ascend
+    return batch.filter(pa.array(wanted))
 
 
 def read_placed(storage: Storage, topic: Topic, columns: Sequence[str], extent: Extent, start: int, end: int) -> pa.RecordBatch:

@@ -1,0 +1,49 @@
+"""Reading a topic as a batch: the driver plans tasks, as the log stands at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from streamkit.log.consume.reader import Times
+from streamkit.log.opening import open_existing_log
+from streamkit.spark.dataframe.filters import Bounds, push
+from streamkit.spark.dataframe.options import ReadOptions
+from streamkit.spark.dataframe.scan import partition_bounds, plan_scan, read_scan
+
+
+class TopicReader(DataSourceReader):
+    """A topic, or the part of it that the options name."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._bounds = Bounds()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options, bounds = self._options, self._bounds
+        with open_existing_log(options.log) as log:
+            topic = log.catalog.topic(options.topic)
+            standing = partition_bounds(log, topic)
+            starts, ends = options.start.offsets(topic, standing), options.end.offsets(topic, standing)
+            starts = {at: max(offset, bounds.offsets.start) for at, offset in starts.items()}
+            ends = {at: min(offset, bounds.offsets.end) for at, offset in ends.items()}
+            wanted = standing.keys() if bounds.partitions is None else bounds.partitions & standing.keys()
+            times = Times.of(options.start_ms, options.end_ms)
+            times = Times(max(times.start_ms, bounds.times.start), min(times.end_ms, bounds.times.end))
+            later = {at: start for at, start in starts.items() if start > standing[at][0]}  # retention may move the others
+            return list(plan_scan(log, topic, self._schema, later, ends, sorted(wanted), times))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_scan(partition)
+
+
+class FilteringReader(TopicReader):
+    """A reader that takes filters of time, partition and offset: where `spark.sql.python.filterPushdown.enabled` is true."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        self._bounds, left = push(filters)
+        return left

@@ -1,0 +1,120 @@
+"""
+The driver's part of a write: before it, who writes; after it, one transaction that makes all slabs of all tasks visible.
+
+A producer with a name is not opened for each write: tasks write slabs of its next step, and a commit finds out whether that
+is still the next one. So a query that must not write, since the name belongs to another, takes nothing from that other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from streamkit.errors import ConfigError, EpochFailedError, FencedError
+from streamkit.failpoints import reach
+from streamkit.log.catalog.producers import ProducerCommit, SequencedBatch
+from streamkit.log.log import Log
+from streamkit.log.rows.records import records_of
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import verify_slab, write_slab
+from streamkit.log.topic.topic import Topic
+from streamkit.names import SlabName, fresh_token, producer_writer
+from streamkit.spark.dataframe.options import WriteOptions
+from streamkit.spark.dataframe.owners import declare_owners, owner_row, read_owner
+from streamkit.spark.dataframe.staging import WritePlan, without_places
+
+
+def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan:
+    """Who writes the next step; SchemaError if the columns are not those of the topic."""
+    topic = log.catalog.topic(options.topic)
+    _check_columns(topic, schema, log.clock.now_ms())
+    known = log.catalog.find_producer(options.id) if options.id is not None else None
+    state = known or log.catalog.open_producer(options.id)
+    return WritePlan(
+        log.root,
+        log.catalog.replication(),
+        topic,
+        producer_writer(state.id),
+        state.epoch,
+        state.step + 1,
+        log.settings.frame_rows,
+        log.catalog.last_sequence(state.id, topic.id),
+    )
+
+
+def commit_write(
+    log: Log, topic: Topic, producer: str | None, owner: str | None, sequence: int | None, slabs: Sequence[SlabReference]
+) -> bool:
+    """
+    Make what the tasks wrote visible, all at once; False if that sequence was committed before.
+
+    With a sequence, `owner` is who counts: ConfigError if the producer's sequences are another's. FencedError if another
+    write of the producer was committed, or it was opened, since this one began.
+    """
+    is_new = False
+    if producer is not None and sequence is not None:
+        state = log.catalog.find_producer(producer)
+        last = None if state is None else log.catalog.last_sequence(state.id, topic.id)
+        is_new = _check_owner(log, producer, str(owner), last)
+        if last is not None and sequence <= last:
+            return False
+    if not slabs:
+        return True
+    for slab in slabs:
+        verify_slab(log.storage_now(), slab)
+    name = slabs[0].name
+    written = [*slabs, _owner_slab(log, name, str(producer), str(owner))] if is_new else list(slabs)
+    sequences = () if sequence is None else (SequencedBatch(topic.id, sequence, _parts(topic, slabs)),)
+    reach("dataframe.staged")
+    try:
+        log.catalog.commit_batches(
+            ProducerCommit(int(name.writer[1:]), name.generation, name.step, fresh_token(), tuple(written), sequences)
+        )
+    except EpochFailedError as error:
+        raise FencedError(
+            f"what was written to topic {topic.name} does not become visible, for another write of the producer "
+            f"{producer or 'without a name'} was committed since it began, or the topic was deleted: {error}; write it again"
+        ) from error
+    reach("dataframe.committed")
+    return True
+
+
+def _check_columns(topic: Topic, schema: StructType, now_ms: int) -> None:
+    """SchemaError unless rows of this schema can be the topic's: no row is needed to see that."""
+    form = to_arrow_schema(schema, timezone="UTC")
+    records_of(topic, without_places(pa.RecordBatch.from_pylist([], schema=form)), now_ms)
+
+
+def _check_owner(log: Log, producer: str, owner: str, last: int | None) -> bool:
+    """Whether nobody has counted the producer's sequences yet; ConfigError if another does."""
+    found = read_owner(log, producer)
+    if found is None and last is not None:
+        found = f"a client that has counted to {last}"
+    if found not in (None, owner):
+        raise ConfigError(
+            f"the producer {producer} belongs to {found}, and this is {owner}: a new checkpoint begins to count at 0 again, and its "
+            "batches would be taken for those that are written already. Go on with the checkpoint of that query, or write with "
+            'another .option("id", …)'
+        )
+    return found is None
+
+
+def _owner_slab(log: Log, name: SlabName, producer: str, owner: str) -> SlabReference:
+    """A slab of the same step that says whose sequences these are."""
+    topic = declare_owners(log)
+    (rows,) = records_of(topic, owner_row(producer, owner), log.clock.now_ms())
+    fresh = SlabName(name.writer, name.generation, name.step, fresh_token())
+    return write_slab(log.storage_now(), fresh, [(topic.id, 0, rows)])
+
+
+def _parts(topic: Topic, slabs: Sequence[SlabReference]) -> dict[int, tuple[int, int]]:
+    """How many rows of the commit each partition gets, with none before them."""
+    rows: Counter[int] = Counter()
+    for slab in slabs:
+        for frame in slab.frames:
+            rows[frame.partition] += frame.rows
+    return {partition: (0, count) for partition, count in sorted(rows.items())}

@@ -1,0 +1,109 @@
+"""Filters that Spark pushes into a scan: comparisons of a row's time, partition and offset with constants."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan, LessThanOrEqual
+
+from streamkit.log.consume.reader import EVER
+from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+_OFFSET_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Range:
+    """Whole numbers from `start` to before `end`."""
+
+    start: int
+    end: int
+
+    def __and__(self, other: Range) -> Range:
+        return Range(max(self.start, other.start), min(self.end, other.end))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What filters leave of a topic: times in ms, offsets, and partitions (None: all)."""
+
+    times: Range = Range(EVER.start_ms, EVER.end_ms)
+    offsets: Range = Range(0, _OFFSET_MAX)
+    partitions: frozenset[int] | None = None
+
+    def within(self, name: str, wanted: Range) -> Bounds:
+        """These bounds and one more of a column."""
+        if name == TIMESTAMP:
+            return replace(self, times=self.times & wanted)
+        if name == OFFSET:
+            return replace(self, offsets=self.offsets & wanted)
+        return self.of_partitions(frozenset(range(max(wanted.start, 0), min(wanted.end, 10_000))))
+
+    def of_partitions(self, wanted: frozenset[int]) -> Bounds:
+        """These bounds, of some partitions only."""
+        return replace(self, partitions=wanted if self.partitions is None else self.partitions & wanted)
+
+
+def narrowed(bounds: Bounds, filter: Filter) -> Bounds | None:
+    """The bounds with a filter applied in full; None if it is not one of those that can be."""
+    path: tuple[str, ...] = getattr(filter, "attribute", ())
+    name = path[0] if len(path) == 1 else ""
+    if name not in (TIMESTAMP, OFFSET, PARTITION):
+        return None
+    if isinstance(filter, IsNotNull):
+        return bounds  # none of them ever is
+    if isinstance(filter, In) and name == PARTITION and all(map(_is_whole, filter.value)):
+        return bounds.of_partitions(frozenset(filter.value))
+    wanted = _wanted(filter, name)
+    return None if wanted is None else bounds.within(name, wanted)
+
+
+def _wanted(filter: Filter, name: str) -> Range | None:
+    """The numbers that a comparison lets through."""
+    if not isinstance(filter, EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual):
+        return None
+    steps = _steps(filter.value, name)
+    if steps is None:
+        return None
+    below, above = steps  # the number itself, or those on both sides of what lies between two
+    least, most = EVER.start_ms, EVER.end_ms
+    if isinstance(filter, GreaterThan):
+        return Range(below + 1, most)
+    if isinstance(filter, GreaterThanOrEqual):
+        return Range(above, most)
+    if isinstance(filter, LessThan):
+        return Range(least, above)
+    if isinstance(filter, LessThanOrEqual):
+        return Range(least, below + 1)
+    return Range(above, below + 1)
+
+
+def _steps(value: Any, name: str) -> tuple[int, int] | None:
+    """The greatest number of the column that is not above a constant, and the least that is not below; None for another type."""
+    if name == TIMESTAMP:
+        if not isinstance(value, dt.datetime) or value.tzinfo is None:
+            return None
+        below, rest = divmod(value - _EPOCH, _MILLISECOND)
+        return below, below + bool(rest)
+    return (value, value) if _is_whole(value) else None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def push(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
+    """The bounds of all filters that can be applied in full, and the others, which are Spark's to apply."""
+    bounds, left = Bounds(), []
+    for filter in filters:
+        found = narrowed(bounds, filter)
+        if found is None:
+            left.append(filter)
+        else:
+            bounds = found
+    return bounds, left

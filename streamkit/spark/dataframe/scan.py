@@ -1,0 +1,122 @@
+"""A scan: what each task of a read gets by plan, since tasks never open the catalog (law 2), and how it reads that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from streamkit.errors import CorruptionError
+from streamkit.log.consume.reader import EVER, Reader, Times, read_placed, rows_within
+from streamkit.log.log import Log
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import GONE
+from streamkit.log.storage.replication import Replication
+from streamkit.log.topic.topic import Topic
+from streamkit.spark.dataframe.table import arrow_schema, log_columns
+from streamkit.spark.task_storage import task_storage
+
+PARTITION_BYTES = 128 << 20  # of frames; what spark.sql.files.maxPartitionBytes gives a task
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A frame, and which of its offsets are read: from `start` to before `end`."""
+
+    extent: Extent
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A topic, and what of it is read in which form."""
+
+    root: str
+    replication: Replication
+    topic: Topic
+    schema: pa.Schema
+    times: Times
+
+
+class ScanPartition(InputPartition):
+    """What one task reads: frames of one partition of the topic, one behind the other."""
+
+    def __init__(self, scan: Scan, pieces: Sequence[Piece]) -> None:
+        super().__init__(None)
+        self.scan = scan
+        self.pieces = tuple(pieces)
+
+    def __repr__(self) -> str:
+        if not self.pieces:
+            return f"ScanPartition({self.scan.topic.name}: nothing)"
+        first, last = self.pieces[0], self.pieces[-1]
+        return f"ScanPartition({self.scan.topic.name}, partition {first.extent.partition}, offsets {first.start} to {last.end})"
+
+
+def partition_bounds(log: Log, topic: Topic) -> dict[int, tuple[int, int]]:
+    """The earliest and the next offset of each partition."""
+    return {partition: bounds for (_, partition), bounds in log.catalog.offset_bounds([topic.id]).items()}
+
+
+def plan_scan(
+    log: Log,
+    topic: Topic,
+    schema: StructType,
+    start: Mapping[int, int],
+    end: Mapping[int, int],
+    partitions: Sequence[int] | None = None,
+    times: Times = EVER,
+) -> list[ScanPartition]:
+    """The tasks that read what lies between these offsets as the log stands now; none if that is nothing."""
+    form = arrow_schema(topic, schema)
+    reader = Reader(log.storage_now(), log.catalog, topic, log_columns(form.names), partitions, start, end, times)
+    scan = Scan(log.root, log.catalog.replication(), topic, form, times)
+    pieces = [Piece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
+    return [ScanPartition(scan, group) for group in _groups(pieces)]
+
+
+def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, a frame at a time, in the form that Spark expects."""
+    if not isinstance(partition, ScanPartition):  # Spark's own, where the scan has no tasks
+        return
+    scan = partition.scan
+    storage = task_storage(scan.root, scan.replication)
+    columns = log_columns(scan.schema.names)
+    for piece in partition.pieces:
+        try:
+            rows = read_placed(storage, scan.topic, columns, piece.extent, piece.start, piece.end)
+        except GONE as error:
+            raise CorruptionError(
+                f"{error}; if maintenance has merged or deleted it since the read was planned (file_delete_delay_ms ago or longer), "
+                "make the DataFrame again"
+            ) from error
+        rows = rows_within(scan.times, piece.extent, rows)
+        if rows.num_rows:
+            yield _cast(rows, scan.schema)
+
+
+def _groups(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Frames of one partition together, until they are as many bytes as a task should read."""
+    group: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if group and (piece.extent.partition != group[-1].extent.partition or size >= PARTITION_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(piece)
+        size += piece.extent.length
+    if group:
+        yield group
+
+
+def _cast(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [rows.column(field.name) for field in schema]
+    cast = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)
