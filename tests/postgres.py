@@ -28,6 +28,9 @@ SETTINGS = {
     "jit": "off",
     "restart_after_crash": "on",
     "log_min_messages": "fatal",
+    "wal_level": "logical",
+    "max_replication_slots": "20",
+    "max_wal_senders": "20",
 }
 ACCESS = f"local all {USER} trust\nlocal all all scram-sha-256\n"
 
