@@ -171,7 +171,7 @@ class PostgresSource(Source):
             return self._poll_snapshot()
         if not self._is_streaming:
             self._start()
-        return self._poll_stream(max(timeout, ONCE_SECONDS))
+        return self._poll_stream(timeout if timeout or self._lsn >= self._goal else ONCE_SECONDS)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Tell PostgreSQL that the log has what lies before the position."""

@@ -29,12 +29,19 @@ class Destination:
         self._log = log
         self._source = source
         self._topics: dict[str, Topic] = {}
+        self._altered: set[str] = set()  # which the producer knows as they were
 
     def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
         topic = self._topic(name, rows)
         records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
         return {name: rows}
+
+    def prepare(self, producer: Producer) -> None:
+        """Have the producer know the topics as they are now, before a transaction begins."""
+        for name in self._altered:
+            producer.refresh(name)
+        self._altered = set()
 
     def send(self, producer: Producer, name: str, rows: pa.Table) -> None:
         """Send rows that were fitted; those with a `_partition` go there."""
@@ -54,6 +61,7 @@ class Destination:
         wanted = _widened(topic, rows)
         if wanted != topic.schema and topic.format is None:
             topic = self._log.alter_topic(name, schema=wanted)
+            self._altered.add(name)
         self._topics[name] = topic
         return topic
 

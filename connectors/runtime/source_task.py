@@ -132,6 +132,7 @@ class SourceTask:
     def _commit(
         self, producer: Producer, sends: Sequence[tuple[str, pa.Table]], letters: list[dict[str, object]], polled: Polled
     ) -> None:
+        self._destination.prepare(producer)
         try:
             with producer.transaction():
                 for topic, rows in sends:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +35,28 @@ plugin.discovery=hybrid_warn
 
 
 class Connect:
-    """A standalone worker with one connector, which begins at once."""
+    """A standalone worker with connectors, which begin at once."""
 
-    def __init__(self, jars: Path, broker: str, connector: Mapping[str, Any]) -> None:
+    def __init__(self, jars: Path, broker: str, connectors: Sequence[Mapping[str, Any]]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="skconnect-"))
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         worker = self.folder / "worker.properties"
         worker.write_text(PROPERTIES.format(broker=broker, folder=self.folder, port=port), encoding="utf-8")
-        described = self.folder / "connector.properties"
-        described.write_text("".join(f"{name}={value}\n" for name, value in connector.items()), encoding="utf-8")
+        described = [self._described(connector) for connector in connectors]
         with (self.folder / "worker.txt").open("ab") as output:
             self.process = subprocess.Popen(
-                [*java(jars, "400m"), "org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(described)],
+                [*java(jars, "400m"), "org.apache.kafka.connect.cli.ConnectStandalone", str(worker), *described],
                 stdout=output, stderr=output,
             )  # fmt: skip
         wait_for_port(port, self.process, self.folder / "worker.txt")
-        self._wait(str(connector["name"]))
+        for connector in connectors:
+            self._wait(str(connector["name"]))
+
+    def _described(self, connector: Mapping[str, Any]) -> str:
+        path = self.folder / f"{connector['name']}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in connector.items()), encoding="utf-8")
+        return str(path)
 
     def _wait(self, name: str) -> None:
         """Wait until the connector's task runs."""
