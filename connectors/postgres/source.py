@@ -261,7 +261,7 @@ class PostgresSource(Source):
         if found is not None and found.confirmed > self._lsn:
             raise ConfigError(
                 f"the replication slot {self._slot} begins at {lsn_text(found.confirmed)}, and the connector {self.name} has read until "
-                f"{lsn_text(self._lsn)}: changes between them are gone, since somebody else has read the slot or made it anew. {self._again()}"
+                f"{lsn_text(self._lsn)}: changes between them are gone, since somebody else has read the slot or made it again. {self._again()}"
             )
 
     def _again(self) -> str:

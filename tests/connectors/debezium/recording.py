@@ -1,7 +1,7 @@
 """
 What a real Debezium writes for a list of changes, with schemas and without.
 
-    python -m tests.connectors.debezium.recording     writes envelopes.json anew, which quick tests read
+    python -m tests.connectors.debezium.recording     writes envelopes.json again, which quick tests read
 
 The changes are made in PostgreSQL while Debezium runs in Kafka Connect; nothing else makes these envelopes.
 """
