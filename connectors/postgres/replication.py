@@ -84,7 +84,7 @@ class Replication:
     def frame(self, timeout: float) -> Data | Keepalive | None:
         """The next frame; None if none came within `timeout` seconds."""
         server = self._connection.pgconn
-        deadline = time.monotonic() + timeout
+        deadline = None
         while True:
             length, frame = server.get_copy_data(1)
             if length > 0:
@@ -92,6 +92,7 @@ class Replication:
             if length < 0:
                 raise self._ended()
             self._speak_up()
+            deadline = deadline or time.monotonic() + timeout
             wait = max(0.0, deadline - time.monotonic())
             if select.select([self._socket], [], [], min(wait, STATUS_SECONDS))[0]:
                 server.consume_input()

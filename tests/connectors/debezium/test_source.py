@@ -19,6 +19,7 @@ from tests.connectors.contract import SourceContract
 from tests.connectors.debezium.recording import FILE, MODES, TABLES, record
 
 UTC = dt.timezone.utc
+INT8 = {"fields": [{"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int8"}]}]}
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def test_records_without_a_key(log):
             "leaves out the large value of v.*REPLICA IDENTITY FULL",
         ),
         (
-            '{"schema": {"fields": [{"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int8"}]}]}, "payload": {"op": "c", "after": {"id": 300}}}',
+            json.dumps({"schema": INT8, "payload": {"op": "c", "after": {"id": 300}}}),
             "column 'id': 300: found a value that does not fit in int8",
         ),
     ],

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import json
+import os
+import random
+import time
 from itertools import pairwise
 
 import psycopg
@@ -22,6 +26,7 @@ from tests.connectors.contract import SourceContract, dies
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
+POINTS = ("connect.polled", "connect.staged", "connect.committed")
 
 
 @pytest.fixture
@@ -349,3 +354,102 @@ def test_an_idle_slot_follows(log, url, database):
         lsn = written()
         wait_until(lambda: has_confirmed(lsn))
     assert rows(log, "people") == [{"id": 1}]
+
+
+def test_a_slot_that_is_lost(log, url, database):
+    """Changes whose log PostgreSQL has removed, since nobody read it for too long, are an error with what to do."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    bring(log, source(url, "people"))
+    database.execute("INSERT INTO people VALUES (1)")
+    database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    try:
+        database.execute("SELECT pg_reload_conf()")
+        for _ in range(3):
+            database.execute("SELECT pg_switch_wal()")
+            database.execute("INSERT INTO people SELECT max(id) + 1 FROM people")
+        database.execute("CHECKPOINT")
+        with pytest.raises(ConfigError, match=r"removed log that the replication slot streamkit_in needed.*offsets reset in"):
+            bring(log, source(url, "people"))
+    finally:
+        database.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        database.execute("SELECT pg_reload_conf()")
+
+
+STATEMENTS = (
+    "INSERT INTO items SELECT {word}, {n}, {v} ON CONFLICT DO NOTHING",
+    "INSERT INTO items SELECT chr(97 + n % 7), n, {v} FROM generate_series({n}, {n} + 9) n ON CONFLICT DO NOTHING",
+    "UPDATE items SET v = v + 1 WHERE n % 5 = {v} % 5",
+    "UPDATE items SET word = {word} WHERE n = {n} AND NOT EXISTS (SELECT FROM items WHERE n = {n} AND word = {word})",
+    "DELETE FROM items WHERE n % 11 = {v} % 11",
+    "DELETE FROM items WHERE word = {word}",
+    "BEGIN; UPDATE items SET v = -1; ROLLBACK",
+)
+AUDIT = """
+CREATE TABLE audit (place serial, word text, n int, v int);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF TG_OP <> 'INSERT' AND (TG_OP = 'DELETE' OR (OLD.word, OLD.n) <> (NEW.word, NEW.n)) THEN
+INSERT INTO audit (word, n, v) VALUES (OLD.word, OLD.n, NULL); END IF;
+IF TG_OP <> 'DELETE' THEN INSERT INTO audit (word, n, v) VALUES (NEW.word, NEW.n, NEW.v); END IF;
+RETURN NULL; END $$;
+CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON items FOR EACH ROW EXECUTE FUNCTION note();
+"""
+
+
+@pytest.mark.parametrize("seed", range(40 if os.environ.get("STREAMKIT_TORTURE") else 2))
+def test_any_deaths(log, url, database, seed):
+    """Whatever changes, and dies when: the history of each key is an end of what a trigger saw, and ends with what the table has."""
+    chance = random.Random(seed)
+    database.execute("CREATE TABLE items (word text, n int, v int NOT NULL, PRIMARY KEY (word, n))")
+    database.execute(AUDIT)
+
+    def change(count):
+        for _ in range(count):
+            word, n, v = f"'{chance.choice('abcdefg')}'", chance.randrange(60), chance.randrange(1000)
+            database.execute(chance.choice(STATEMENTS).format(word=word, n=n, v=v))
+
+    def step():
+        task = SourceTask(source(url, "items", poll_rows=chance.randrange(1, 30)), 0, 1, log, is_once=True)
+        with contextlib.suppress(SimulatedCrash), dies(chance.choice(POINTS), at=chance.randrange(1, 8)):
+            task.run(Orders())
+
+    change(20)
+    for _ in range(6):
+        step()
+        change(chance.randrange(12))
+    bring(log, source(url, "items"))
+    seen: dict[tuple[str, int], list[object]] = {}
+    audit: dict[tuple[str, int], list[object]] = {}
+    for row in log.read("items", columns=["word", "n", "v", "_deleted"]).to_pylist():
+        seen.setdefault((row["word"], row["n"]), []).append(None if row["_deleted"] else row["v"])
+    for word, n, v in database.execute("SELECT word, n, v FROM audit ORDER BY place").fetchall():
+        audit.setdefault((word, n), []).append(v)
+    now = {(word, n): v for word, n, v in database.execute("SELECT word, n, v FROM items").fetchall()}
+    assert {key: history[-1] for key, history in seen.items() if history[-1] is not None} == now
+    assert [key for key, history in seen.items() if history != audit[key][-len(history) :]] == []
+
+
+@pytest.mark.skipif(
+    not os.environ.get("STREAMKIT_TORTURE"), reason="ends the server of all tests three times; STREAMKIT_TORTURE=1"
+)
+def test_a_server_that_crashes(log, url, database, postgres):
+    """A server that crashes while it sends, and is gone for a while, is waited for; each change comes once."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    with run([source(url, "people", poll_rows=50)], log):
+        for number in range(3):
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("INSERT INTO people SELECT generate_series(%s::int, %s::int)", (1000 * number, 1000 * number + 999))
+            wait_until(lambda: "people" in log.topics() and log.read("people").num_rows > 1000 * number)  # noqa: B023
+            postgres.crash()
+            time.sleep(1)
+            postgres.start()
+        wait_until(lambda: log.read("people").num_rows >= 3000)
+    assert sorted(row["id"] for row in rows(log, "people")) == list(range(3000))
+
+
+def test_passwords_are_not_shown(log):
+    """A server that cannot be reached is named without the password, also where the address is not whole."""
+    one = PostgresSource("in", connection_url="postgresql://me:hunter2@127.0.0.1:1/none", tables="people")
+    assert "hunter2" not in one.redacted("password=hunter2") + one.redacted(one.settings["connection.url"])
+    with pytest.raises(psycopg.OperationalError) as failure:
+        bring(log, one)
+    assert "hunter2" not in str(failure.value)
