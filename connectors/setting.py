@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from streamkit.errors import ConfigError
 
 KINDS = ("string", "integer", "boolean", "list")
 _SECRET = re.compile("(?i)password|secret|token|key|jaas|auth|credential|userinfo")
+_PASSWORD = re.compile(r"(?i)(?:://[^:/@\s]*:|\bpassword=)(?P<password>[^@&\s]+)")
 _TRUTHS = {"true": True, "false": False}
 HIDDEN = "********"
 
@@ -93,6 +95,13 @@ def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterat
             for name, written in config.items():
                 if name == setting.name or (setting.is_prefix and name.startswith(setting.name) and _SECRET.search(name)):
                     yield str(written)
+                    yield from _passwords(str(written))
+
+
+def _passwords(text: str) -> Iterator[str]:
+    """Passwords within an address, as it has them and as they are: a library's message may have them alone."""
+    for match in _PASSWORD.finditer(text):
+        yield from (match["password"], unquote(match["password"]))
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.setting import Setting
+from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
 Position: TypeAlias = Mapping[str, Any]
@@ -47,6 +48,9 @@ class Source(Connector):
     refused: list[tuple[str, bytes, Exception]]  # of the poll under way; the runtime takes them
     keeps_partitions = False  # True: a row of an opaque topic goes to its `_partition`, if the topic has as many
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
+
+    def use(self, log: Log) -> None:
+        """Hear of the log that takes the rows, before anything else: a source that reads topics of the log needs it."""
 
     @abstractmethod
     def splits(self) -> Sequence[str]:

@@ -28,8 +28,11 @@ SETTINGS = {
     "jit": "off",
     "restart_after_crash": "on",
     "log_min_messages": "fatal",
+    "wal_level": "logical",
+    "max_replication_slots": "20",
+    "max_wal_senders": "20",
 }
-ACCESS = f"local all {USER} trust\nlocal all all scram-sha-256\n"
+ACCESS = f"local all {USER} trust\nhost all {USER} 127.0.0.1/32 trust\nlocal all all scram-sha-256\n"
 
 
 def binaries() -> Path | None:
@@ -52,15 +55,21 @@ def _unprivileged() -> dict[str, Any]:
 
 
 class Server:
-    """A cluster and the server that runs it; `is_synced` False leaves out fsync, which the death of processes cannot tell."""
+    """
+    A cluster and the server that runs it; `is_synced` False leaves out fsync, which the death of processes cannot tell.
 
-    def __init__(self, programs: Path, *, is_synced: bool = False, parent: str | None = None) -> None:
+    With a `port` it listens on the loopback too.
+    """
+
+    def __init__(self, programs: Path, *, is_synced: bool = False, parent: str | None = None, port: int | None = None) -> None:
         self.programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="skpg-", dir=parent))
         self._identity = _unprivileged()
         if self._identity:
             os.chown(self.folder, self._identity["user"], self._identity["group"])
         self._settings = SETTINGS | {"unix_socket_directories": str(self.folder), "fsync": "on" if is_synced else "off"}
+        if port is not None:
+            self._settings |= {"listen_addresses": "127.0.0.1", "port": str(port)}
         self._schemas = 0
         self.process: subprocess.Popen[bytes] | None = None
         self._initialise()

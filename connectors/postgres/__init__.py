@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from streamkit.connectors.postgres.sink import PostgresSink
+from streamkit.connectors.postgres.source import PostgresSource
 
-__all__ = ["PostgresSink"]
+__all__ = ["PostgresSink", "PostgresSource"]

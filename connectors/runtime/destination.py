@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.rows.records import records_of
+from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
@@ -28,12 +30,19 @@ class Destination:
         self._log = log
         self._source = source
         self._topics: dict[str, Topic] = {}
+        self._altered: set[str] = set()  # which the producer knows as they were
 
     def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
         topic = self._topic(name, rows)
         records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
         return {name: rows}
+
+    def prepare(self, producer: Producer) -> None:
+        """Have the producer know the topics as they are now, before a transaction begins."""
+        for name in self._altered:
+            producer.refresh(name)
+        self._altered = set()
 
     def send(self, producer: Producer, name: str, rows: pa.Table) -> None:
         """Send rows that were fitted; those with a `_partition` go there."""
@@ -56,10 +65,10 @@ class Destination:
                 f"connector {self._source.name}: the transforms give the key {', '.join(given) or 'none'}, and the topic {name} has the key "
                 f"{', '.join(topic.key) or 'none'}; expected the same, or another topic"
             )
-        missing = [field for field in rows.schema if field.name not in _OWN and field.name not in topic.schema]
-        if missing and topic.format is None:
-            added = tuple(Column(column.name, column.type) for column in Schema.parse(pa.schema(missing)))
-            topic = self._log.alter_topic(name, schema=Schema((*topic.schema.columns, *added)))
+        wanted = _widened(topic, rows)
+        if wanted != topic.schema and topic.format is None:
+            topic = self._log.alter_topic(name, schema=wanted)
+            self._altered.add(name)
         self._topics[name] = topic
         return topic
 
@@ -86,6 +95,19 @@ def _schema_of(rows: pa.Table, key: Sequence[str]) -> Schema:
     """The topic's columns: keys first, as Kafka has them apart; all others may be null, since a deletion has none."""
     parsed = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
     return Schema(tuple(Column(column.name, column.type, column.name not in key) for column in parsed))
+
+
+def _widened(topic: Topic, rows: pa.Table) -> Schema:
+    """The topic's columns, of wider types where the rows have those, and the rows' new ones behind them."""
+    columns = {column.name: column for column in topic.schema}
+    found = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
+    for column in found:
+        known = columns.get(column.name)
+        if known is None:
+            columns[column.name] = Column(column.name, column.type)
+        elif column.name not in (*topic.key, topic.timestamp) and is_wider(column.arrow.type, known.arrow.type):
+            columns[column.name] = replace(known, type=column.type)
+    return Schema(tuple(columns.values()))
 
 
 def _named(rows: pa.Table) -> list[str]:

@@ -60,6 +60,7 @@ class SourceTask:
             producer = self._log.producer(producer_name(self._source.name, self._task))  # before positions are read: it fences
             stack.callback(self._source.close)
             known = positions.read_positions(self._log, self._source.name)
+            self._source.use(self._log)
             mine = splits_of(self._task, self._tasks, self._source.splits())
             self._steps = steps_of_source(self._source, self._log)
             self._source.refused = []
@@ -135,6 +136,7 @@ class SourceTask:
     def _commit(
         self, producer: Producer, sends: Sequence[tuple[str, pa.Table]], letters: list[dict[str, object]], polled: Polled
     ) -> None:
+        self._destination.prepare(producer)
         try:
             with producer.transaction():
                 for topic, rows in sends:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.delta import DeltaSink
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
-from streamkit.connectors.postgres import PostgresSink
+from streamkit.connectors.postgres import PostgresSink, PostgresSource
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
@@ -45,6 +45,7 @@ def connect_rows(folder: Path) -> Iterator[Row]:
     if programs is not None:
         server = Server(programs)
         yield _postgres(folder, server)
+        yield from _changes(folder, server)
         server.stop()
     yield _delta(folder)
 
@@ -84,6 +85,23 @@ def _postgres(folder: Path, server: Server) -> Row:
             found = connection.execute("SELECT count(*) FROM people_0").fetchone()
             assert found == (KEYS,)
     return _row("upserts into PostgreSQL", rates, ">= 0.05")
+
+
+def _changes(folder: Path, server: Server) -> Iterator[Row]:
+    """Rows that are there, then changes, in one transaction and in one each."""
+    url = f"postgresql://streamkit@/postgres?host={server.folder}"
+    single = f"DO $$ BEGIN FOR i IN 1..{KEYS} LOOP UPDATE stock SET pieces = 0 WHERE id = i; COMMIT; END LOOP; END $$"
+    with _log(folder) as log, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE stock (id bigint PRIMARY KEY, name text, pieces int, price double precision, at timestamptz)")
+        connection.execute(f"INSERT INTO stock SELECT n, 'name ' || n, n, n / 7.0, now() FROM generate_series(1, {ROWS}) n")
+        source = PostgresSource("changes", {"connection.url": url, "tables": "stock"})
+        yield _row("snapshot of PostgreSQL", [_rate(log, source, ROWS)], "-")
+        for work, statement, count in (("one transaction", "UPDATE stock SET pieces = 1", ROWS), ("one transaction each", single, KEYS)):
+            rates = []
+            for _ in range(ROUNDS):
+                connection.execute(statement)
+                rates.append(_rate(log, source.again(), count))
+            yield _row(f"changes of PostgreSQL, {work}", rates, ">= 0.03")
 
 
 def _delta(folder: Path) -> Row:

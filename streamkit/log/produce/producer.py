@@ -143,6 +143,12 @@ class Producer:
         stamp = now_ms if timestamp_ms is None else event_time_ms(reader.topic, timestamp_ms)
         return self._append(reader, [tombstone_of(reader.topic, key, stamp, now_ms)], None, callback)
 
+    def refresh(self, topic: str) -> None:
+        """Take up the topic as it is now, with columns that were added since the first row; what is buffered is flushed first."""
+        self._check_open()
+        self._outbox.flush()
+        self._readers.pop(topic, None)
+
     def flush(self) -> None:
         """
         Make everything sent so far durable and visible, in one commit.

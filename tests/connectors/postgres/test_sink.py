@@ -22,16 +22,6 @@ pytestmark = pytest.mark.foreign("postgres")
 
 
 @pytest.fixture
-def url(postgres):
-    """A database of its own for each test."""
-    base = f"postgresql://streamkit@/{{}}?host={postgres.folder}"
-    with psycopg.connect(base.format("postgres"), autocommit=True) as connection:
-        connection.execute("DROP DATABASE IF EXISTS target WITH (FORCE)")
-        connection.execute("CREATE DATABASE target")
-    return base.format("target")
-
-
-@pytest.fixture
 def log(tmp_path):
     with sk.open_log(tmp_path / "log") as log:
         yield log

@@ -1,0 +1,195 @@
+"""What the types of Kafka Connect's schemas become in a topic, and their values in JSON as Arrow arrays."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.connectors.files.record_lines import json_text
+from streamkit.errors import SchemaError
+
+DIGITS_MAX = 38
+VARIABLE_SCALE = 18  # of numbers that each have a scale of their own
+_REFUSED = (pa.ArrowException, ValueError, TypeError, KeyError, ArithmeticError, AttributeError)
+
+
+@dataclass(frozen=True)
+class ConnectType:
+    """The Arrow type of a field, and how its values in JSON are read; `read` raises SchemaError for one that does not fit."""
+
+    arrow: pa.DataType
+    parse: Callable[[Sequence[Any], pa.DataType], pa.Array]
+
+    def read(self, values: Sequence[Any]) -> pa.Array:
+        try:
+            return self.parse(values, self.arrow)
+        except _REFUSED as error:
+            raise SchemaError(f"found a value that does not fit in {self.arrow}: {error}") from None
+
+
+def connect_type(schema: Mapping[str, Any]) -> ConnectType:
+    """The type that a field's schema says; SchemaError for one that Connect does not have."""
+    logical, physical = schema.get("name"), schema.get("type")
+    if logical == _DECIMAL:
+        return _decimal(schema.get("parameters") or {})
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]
+    if physical in _PHYSICAL:
+        return _PHYSICAL[physical]
+    if physical == "array":
+        inner = connect_type(schema["items"])
+        return ConnectType(pa.list_(inner.arrow), partial(_lists, inner))
+    if physical == "map":
+        keys, values = connect_type(schema["keys"]), connect_type(schema["values"])
+        return ConnectType(pa.map_(keys.arrow, values.arrow), partial(_maps, keys, values))
+    if physical == "struct":
+        fields = {field["field"]: connect_type(field) for field in schema["fields"]}
+        return ConnectType(pa.struct([(name, one.arrow) for name, one in fields.items()]), partial(_structs, fields))
+    raise SchemaError(
+        f"found the type {physical!r} in a schema; expected one of {', '.join([*_PHYSICAL, 'array', 'map', 'struct'])}"
+    )
+
+
+def guessed_type(values: Sequence[Any]) -> ConnectType | None:
+    """The type that values without a schema have; None if all are null."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if not kinds:
+        return None
+    if kinds == {bool}:
+        return _PHYSICAL["boolean"]
+    if kinds == {int}:
+        return _PHYSICAL["int64"]
+    if kinds <= {int, float}:
+        return _PHYSICAL["double"]
+    return _TEXT if kinds == {str} else _JSON
+
+
+def _plain(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array(values, arrow)
+
+
+def _floats(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array([None if value is None else float(value) for value in values], arrow)
+
+
+def _bytes(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array([None if value is None else base64.b64decode(value, validate=True) for value in values], arrow)
+
+
+def _documents(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array([value if value is None or isinstance(value, str) else json_text(value) for value in values], arrow)
+
+
+def _numbers(kind: pa.DataType, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Integers that count days or parts of a second, by way of the type that counts so."""
+    counted = pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+    return pc.cast(counted, arrow, safe=False)
+
+
+def _instants(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    texts = pa.array(values, pa.string())
+    try:
+        return texts.cast(arrow)
+    except pa.ArrowInvalid:  # of nanoseconds, which are cut
+        return pc.cast(texts.cast(pa.timestamp("ns", "UTC")), arrow, safe=False)
+
+
+def _decimals(scale: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array([None if value is None else _number(value, scale) for value in values], arrow)
+
+
+def _variable_decimals(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array([None if value is None else _number(value["value"], value["scale"]) for value in values], arrow)
+
+
+def _number(text: str, scale: int) -> Decimal:
+    """The number of Base64 of a signed integer, whose last `scale` digits stand behind the point."""
+    unscaled = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+    return Decimal(f"{unscaled}E{-scale}")
+
+
+def _decimal(parameters: Mapping[str, str]) -> ConnectType:
+    scale = int(parameters.get("scale", 0))
+    precision = int(parameters.get("connect.decimal.precision", DIGITS_MAX))
+    if not (0 <= scale <= precision <= DIGITS_MAX):
+        return ConnectType(pa.string(), partial(_decimal_texts, scale))
+    return ConnectType(pa.decimal128(precision, scale), partial(_decimals, scale))
+
+
+def _decimal_texts(scale: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    return pa.array([None if value is None else format(_number(value, scale), "f") for value in values], arrow)
+
+
+def _lists(inner: ConnectType, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    flat = inner.read([one for value in values for one in value or ()])
+    return pa.ListArray.from_arrays(_offsets(values), flat, type=arrow, mask=_nulls(values))
+
+
+def _maps(keys: ConnectType, items: ConnectType, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Maps with text keys are objects, all others lists of pairs."""
+    pairs = [value.items() if isinstance(value, dict) else value for value in values]
+    flat_keys = keys.read([key for value in pairs for key, _ in value or ()])
+    flat_items = items.read([item for value in pairs for _, item in value or ()])
+    return pa.array([None if value is None else list(value) for value in _cut(pairs, flat_keys, flat_items)], arrow)
+
+
+def _cut(pairs: Sequence[Any], keys: pa.Array, items: pa.Array) -> list[Any]:
+    flat = iter(list(zip(keys.to_pylist(), items.to_pylist(), strict=True)))
+    return [None if value is None else [next(flat) for _ in value] for value in pairs]
+
+
+def _structs(fields: Mapping[str, ConnectType], values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    columns = [one.read([None if value is None else value.get(name) for value in values]) for name, one in fields.items()]
+    return pa.StructArray.from_arrays(columns, fields=list(arrow), mask=_nulls(values))
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    offsets = [0]
+    for value in values:
+        offsets.append(offsets[-1] + len(value or ()))
+    return pa.array(offsets, pa.int32())
+
+
+def _nulls(values: Sequence[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_TEXT = ConnectType(pa.string(), _plain)
+_JSON = ConnectType(pa.string(), _documents)
+_PHYSICAL = {
+    "boolean": ConnectType(pa.bool_(), _plain),
+    "int8": ConnectType(pa.int8(), _plain),
+    "int16": ConnectType(pa.int16(), _plain),
+    "int32": ConnectType(pa.int32(), _plain),
+    "int64": ConnectType(pa.int64(), _plain),
+    "float": ConnectType(pa.float32(), _floats),
+    "double": ConnectType(pa.float64(), _floats),
+    "string": _TEXT,
+    "bytes": ConnectType(pa.binary(), _bytes),
+}
+_DAYS = ConnectType(pa.date32(), partial(_numbers, pa.date32()))
+_MS_OF_DAY = ConnectType(pa.string(), partial(_numbers, pa.time32("ms")))
+_LOGICAL = {
+    "io.debezium.data.VariableScaleDecimal": ConnectType(pa.decimal128(DIGITS_MAX, VARIABLE_SCALE), _variable_decimals),
+    "io.debezium.time.Date": _DAYS,
+    "io.debezium.time.Timestamp": ConnectType(pa.timestamp("us"), partial(_numbers, pa.timestamp("ms"))),
+    "io.debezium.time.MicroTimestamp": ConnectType(pa.timestamp("us"), partial(_numbers, pa.timestamp("us"))),
+    "io.debezium.time.NanoTimestamp": ConnectType(pa.timestamp("us"), partial(_numbers, pa.timestamp("ns"))),
+    "io.debezium.time.ZonedTimestamp": ConnectType(pa.timestamp("us", "UTC"), _instants),
+    "io.debezium.time.Time": _MS_OF_DAY,
+    "io.debezium.time.MicroTime": ConnectType(pa.string(), partial(_numbers, pa.time64("us"))),
+    "io.debezium.time.NanoTime": ConnectType(pa.string(), partial(_numbers, pa.time64("ns"))),
+    "org.apache.kafka.connect.data.Date": _DAYS,
+    "org.apache.kafka.connect.data.Time": _MS_OF_DAY,
+    "org.apache.kafka.connect.data.Timestamp": ConnectType(
+        pa.timestamp("us", "UTC"), partial(_numbers, pa.timestamp("ms", "UTC"))
+    ),
+}

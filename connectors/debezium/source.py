@@ -1,0 +1,246 @@
+"""Topics of Debezium's envelopes, in Kafka or in the log, as the tables that changed."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from streamkit.connectors.debezium.envelope import DELETION, MESSAGE, ROWS, TRUNCATION, Envelope, EnvelopeReader, RecordKey, Types
+from streamkit.connectors.debezium.log_reader import LogReader
+from streamkit.connectors.debezium.table_rows import TableRow, TableRows, joined
+from streamkit.connectors.kafka.source import KafkaSource
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.source import Polled, Position, Source
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.log import Log
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import TOPIC as TOPIC_COLUMN
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class DebeziumSource(Source):
+    """
+    Reads `kafka.topic`, or `source.topic` of the log, whose records are Debezium's envelopes as JSON; rows come exactly once.
+
+    A row that was created, read or updated is a row, a deletion a tombstone; the key is the record's. Types are those of the
+    schema in the record; without schemas they are guessed. So any database that Debezium reads can be an input.
+    """
+
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092", default=""),
+        Setting("kafka.", "any setting of Kafka's client, such as kafka.security.protocol", default=None, is_secret=True),
+        Setting("kafka.topic", "the topics of Kafka, with commas between", "list", ()),
+        Setting("source.topic", "the topics of the log, with commas between, in place of kafka.topic", "list", ()),
+        Setting("topic", "the topic that takes the rows; ${topic} stands for the name of the one that is read", default="${topic}"),
+        Setting("truncate.mode", "what TRUNCATE does: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
+        Setting(
+            "unavailable.value.placeholder",
+            "Debezium's text in place of a large value that an update did not change; such an update is refused",
+            default="__debezium_unavailable_value",
+        ),
+    )  # fmt: skip
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        placeholder = self.settings["unavailable.value.placeholder"]
+        self._placeholders = (placeholder, base64.b64encode(placeholder.encode()).decode())
+        self._envelopes = EnvelopeReader()
+        self._keys: dict[str, tuple[str, ...]] = {}
+        self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
+
+    def check(self) -> None:
+        """Records are in Kafka or in the log, and rows go elsewhere."""
+        kafka, log, target = self.settings["kafka.topic"], self.settings["source.topic"], self.settings["topic"]
+        if bool(kafka) == bool(log):
+            raise ConfigError(f"the connector {self.name} needs kafka.topic or source.topic, and not both")
+        if kafka and not self.settings["bootstrap.servers"]:
+            raise ConfigError(
+                f"the connector {self.name} has kafka.topic, and needs bootstrap.servers: the brokers, such as host:9092"
+            )
+        if self.settings["value.format"] not in (None, "json"):
+            raise ConfigError(
+                f"value.format={self.settings['value.format']!r}; expected json, as Debezium's envelopes are read from JSON"
+            )
+        if len(kafka or log) > 1 and "${topic}" not in target:
+            raise ConfigError(f"found {len(kafka or log)} topics to read, and topic={target!r}; expected ${{topic}} in it")
+        if any(self._target(one) == one for one in log):
+            raise ConfigError(
+                f"the connector {self.name} would write into {log[0]}, which it reads; expected another topic, such as ${{topic}}.rows"
+            )
+
+    def use(self, log: Log) -> None:
+        """Topics of the log are read there."""
+        if self._reader is None:
+            self._reader = LogReader(log, self.settings["source.topic"])
+
+    def splits(self) -> Sequence[str]:
+        """The partitions that are read."""
+        assert self._reader is not None
+        return self._reader.splits()
+
+    def open(self, positions: Mapping[str, Position | None]) -> None:
+        """Read these partitions."""
+        assert self._reader is not None
+        self._reader.open(positions)
+
+    def poll(self, timeout: float) -> Polled | None:
+        """The next changes, by topic."""
+        assert self._reader is not None
+        polled = self._reader.poll(timeout)
+        if polled is None:
+            return None
+        tables = {self._target(name): self._table(self._target(name), records) for name, records in polled.tables.items()}
+        return Polled({name: rows for name, rows in tables.items() if rows is not None}, polled.positions)
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """Tell Kafka, which shows the lag."""
+        if isinstance(self._reader, KafkaSource):
+            self._reader.committed(positions)
+
+    def is_at_end(self) -> bool:
+        """Whether each partition was read to its end."""
+        return self._reader is None or self._reader.is_at_end()
+
+    def key_of(self, topic: str) -> Sequence[str]:
+        """The columns of the records' key, unless the setting says others."""
+        return tuple(self.settings["key"]) or self._keys.get(topic, ())
+
+    def partitions_of(self, topic: str) -> int | None:
+        """As many as the topic that is read has in Kafka, unless the setting says otherwise."""
+        reader = self._reader
+        if self.settings["topic.partitions"] or not isinstance(reader, KafkaSource):
+            return super().partitions_of(topic)
+        names = (name for name in self.settings["kafka.topic"] if self._target(name) == topic)
+        return next((reader.partitions_of(name) for name in names), None)
+
+    def is_retryable(self, error: Exception) -> bool:
+        """What passes for Kafka."""
+        return super().is_retryable(error) or (isinstance(self._reader, KafkaSource) and self._reader.is_retryable(error))
+
+    def close(self) -> None:
+        """Leave Kafka, or the topic."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _kafka(self) -> KafkaSource:
+        declared = {setting.name for setting in KafkaSource.declared() if not setting.is_prefix}
+        config = {name: value for name, value in self.config.items() if name in declared or name.startswith("kafka.")}
+        return KafkaSource(self.name, {**config, "topic": "${topic}"})
+
+    def _target(self, topic: str) -> str:
+        return str(self.settings["topic"]).replace("${topic}", topic)
+
+    def _table(self, topic: str, records: pa.Table) -> pa.Table | None:
+        """The rows of a poll: those of one layout together, since a poll may have several."""
+        runs: list[TableRows] = []
+        for row, types in self._rows(topic, records):
+            if not runs or runs[-1].types is not types:
+                runs.append(TableRows(types))
+            runs[-1].rows.append(row)
+        tables = []
+        for run in runs:
+            rows, refused = run.table()
+            for bad, error in refused:
+                self._refuse(topic, bad.place, bad.record, error)
+            if rows is not None:
+                tables.append(rows)
+        return joined(tables) if tables else None
+
+    def _rows(self, topic: str, records: pa.Table) -> Iterator[tuple[TableRow, Types | None]]:
+        columns = [records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET)]
+        times = records[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+        for key, value, *place, time_ms in zip(*columns, times, strict=True):
+            if value is None:
+                continue  # Kafka's own tombstone, which follows the envelope of a deletion
+            where = (place[0], place[1], place[2])
+            try:
+                found = self._change(topic, key, value, where)
+            except SchemaError as error:
+                self._refuse(topic, where, value, error)
+                continue
+            if found is not None:
+                row, types = found
+                yield (row if row.time_ms is not None else replace(row, time_ms=time_ms)), types
+
+    def _change(
+        self, topic: str, key: bytes | None, value: bytes, place: tuple[str, int, int]
+    ) -> tuple[TableRow, Types | None] | None:
+        envelope = self._envelopes.envelope(value)
+        if envelope.op == MESSAGE:
+            _LOGGER.info("connector %s: topic %s has a message of an application, which is no row", self.name, place[0])
+            return None
+        if envelope.op == TRUNCATION:
+            self._truncate(topic, place)
+            return None
+        found = self._envelopes.key(key) if key is not None else None
+        self._learn_key(topic, found)
+        if envelope.op in ROWS:
+            assert envelope.after is not None
+            self._refuse_placeholders(envelope.after)
+            return TableRow(
+                {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, value
+            ), _with_key(envelope, found)
+        return self._deletion(topic, envelope, found, place, value), _with_key(envelope, found)
+
+    def _deletion(
+        self, topic: str, envelope: Envelope, key: RecordKey | None, place: tuple[str, int, int], record: bytes
+    ) -> TableRow:
+        """The key alone; where the setting names it, from the row before."""
+        row = {**(envelope.before or {}), **(key.values if key else {})}
+        names = self.key_of(topic)
+        missing = [name for name in names if name not in row]
+        if not names or missing:
+            raise SchemaError(
+                f"found a deletion (op={DELETION!r}) without a key; expected the row's primary key as the record's key, or the setting key=… "
+                "with columns that `before` has"
+            )
+        return TableRow({name: row[name] for name in names}, True, envelope.time_ms, place, record)
+
+    def _learn_key(self, topic: str, key: RecordKey | None) -> None:
+        if key is None or self.settings["key"]:
+            return
+        names = tuple(key.values)
+        known = self._keys.setdefault(topic, names)
+        if known != names:
+            raise SchemaError(
+                f"found the key columns {', '.join(names)}, and {', '.join(known)} before; expected the same, since a topic keeps its key"
+            )
+
+    def _refuse_placeholders(self, row: Mapping[str, Any]) -> None:
+        values = row.values()
+        if any(placeholder in values for placeholder in self._placeholders):
+            names = [name for name, value in row.items() if value in self._placeholders]
+            raise SchemaError(
+                f"the update leaves out the large value of {', '.join(names)}, which it did not change: it has {self._placeholders[0]!r} there. "
+                "Expected whole rows: in PostgreSQL run ALTER TABLE … REPLICA IDENTITY FULL"
+            )
+
+    def _truncate(self, topic: str, place: tuple[str, int, int]) -> None:
+        what = f"{_where(place)}: TRUNCATE emptied the table"
+        if self.settings["truncate.mode"] == "fail":
+            raise ConfigError(
+                f"{what}, and topic {topic} can only forget rows by key; expected DELETE. To go on and leave the rows in the topic: "
+                "truncate.mode=skip"
+            )
+        _LOGGER.warning("%s; topic %s keeps its rows, since truncate.mode=skip", what, topic)
+
+    def _refuse(self, topic: str, place: tuple[str, int, int], record: bytes, error: SchemaError) -> None:
+        self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"))
+
+
+def _with_key(envelope: Envelope, key: RecordKey | None) -> Types | None:
+    """The types of a row's columns; a schema has those of the key among them."""
+    if envelope.types is None or key is None or key.types is None or key.types.keys() <= envelope.types.keys():
+        return envelope.types
+    return {**key.types, **envelope.types}
+
+
+def _where(place: tuple[str, int, int]) -> str:
+    return f"topic {place[0]}, partition {place[1]}, offset {place[2]}"

@@ -1,0 +1,88 @@
+"""Changes of one table, in their order, as rows of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.connectors.debezium.connect_type import ConnectType, guessed_type
+from streamkit.connectors.debezium.envelope import Types
+from streamkit.errors import SchemaError
+from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import TOPIC as TOPIC_COLUMN
+
+_TIMES = pa.timestamp("ms", tz="UTC")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row after a change, or the key of one that was deleted; where the record was, its bytes, and when the change was made."""
+
+    values: Mapping[str, Any]
+    is_deleted: bool
+    time_ms: int | None
+    place: tuple[str, int, int]
+    record: bytes
+
+
+@dataclass
+class TableRows:
+    """Rows of one layout; `types` is None where no schema says them: then they are guessed from all values."""
+
+    types: Types | None
+    rows: list[TableRow] = field(default_factory=list)
+
+    def table(self) -> tuple[pa.Table | None, list[tuple[TableRow, SchemaError]]]:
+        """The rows as a poll gives them, None if there are none; and those with a value that does not fit."""
+        columns, bad = self._columns()
+        refused = [(self.rows[row], error) for row, error in sorted(bad.items())]
+        if bad:
+            self.rows = [row for number, row in enumerate(self.rows) if number not in bad]
+            columns, _ = self._columns()
+        return (pa.table({**columns, **self._own()}) if self.rows else None), refused
+
+    def _columns(self) -> tuple[dict[str, pa.Array], dict[int, SchemaError]]:
+        columns: dict[str, pa.Array] = {}
+        bad: dict[int, SchemaError] = {}
+        for name, kind in self._kinds():
+            values = [row.values.get(name) for row in self.rows]
+            try:
+                columns[name] = kind.read(values)
+            except SchemaError:
+                bad |= dict(_refused(name, kind, values))
+        return columns, bad
+
+    def _kinds(self) -> Iterator[tuple[str, ConnectType]]:
+        if self.types is not None:
+            yield from self.types.items()
+            return
+        for name in dict.fromkeys(name for row in self.rows for name in row.values):
+            kind = guessed_type([row.values.get(name) for row in self.rows])
+            if kind is not None:
+                yield name, kind
+
+    def _own(self) -> dict[str, pa.Array]:
+        return {
+            TIMESTAMP: pa.array([row.time_ms for row in self.rows], _TIMES),
+            DELETED: pa.array([row.is_deleted for row in self.rows], pa.bool_()),
+            TOPIC_COLUMN: pa.array([row.place[0] for row in self.rows], pa.string()),
+            PARTITION: pa.array([row.place[1] for row in self.rows], pa.int32()),
+            OFFSET: pa.array([row.place[2] for row in self.rows], pa.int64()),
+        }
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables behind one another; a column that one lacks is null there, and a type that was widened is the wider one."""
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+
+
+def _refused(name: str, kind: ConnectType, values: Sequence[Any]) -> Iterator[tuple[int, SchemaError]]:
+    """Which values do not fit, one by one: this happens to few polls."""
+    for row, value in enumerate(values):
+        try:
+            kind.read([value])
+        except SchemaError as error:
+            yield row, SchemaError(f"column {name!r}: {value!r}: {error}")

@@ -1,0 +1,236 @@
+"""PostgreSQL's logical replication, decoded: the messages of the plugin `pgoutput` (version 1 of its protocol), and the frames around them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from streamkit.errors import CorruptionError
+
+PROTOCOL_VERSION = 1
+POSTGRES_EPOCH_US = 946_684_800_000_000  # 2000-01-01, where PostgreSQL's times begin
+
+
+class Unchanged:
+    """In place of a value that the message leaves out: it lies outside the row (TOAST), and the update did not touch it."""
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED: Final = Unchanged()
+Values: TypeAlias = Sequence[Any]  # of a row: bytes as PostgreSQL prints the value, None, or UNCHANGED
+
+
+class Data(NamedTuple):
+    """A frame with a message of the plugin."""
+
+    payload: bytes
+
+
+class Keepalive(NamedTuple):
+    """A frame that says how far the server has read its log; `wants_reply` if it is about to lose patience."""
+
+    end: int
+    wants_reply: bool
+
+
+class Begin(NamedTuple):
+    """A transaction begins; all of it is committed, at `commit_lsn`."""
+
+    commit_lsn: int
+    time_us: int
+
+
+class Commit(NamedTuple):
+    """A transaction ends; what comes later begins at `end`."""
+
+    commit_lsn: int
+    end: int
+
+
+class RelationColumn(NamedTuple):
+    name: str
+    type_oid: int
+    type_modifier: int
+    is_identity: bool  # among what a deletion brings
+
+
+class Relation(NamedTuple):
+    """How a table was when the changes behind this message were made."""
+
+    oid: int
+    schema: str
+    name: str
+    identity: str  # d: the primary key, i: an index, f: every column, n: nothing
+    columns: tuple[RelationColumn, ...]
+
+
+class Insert(NamedTuple):
+    oid: int
+    new: Values
+
+
+class Update(NamedTuple):
+    """`old` has the old key if it changed, all old values (`is_old_whole`) under REPLICA IDENTITY FULL, else it is None."""
+
+    oid: int
+    old: Values | None
+    new: Values
+    is_old_whole: bool
+
+
+class Delete(NamedTuple):
+    oid: int
+    old: Values
+
+
+class Truncate(NamedTuple):
+    oids: tuple[int, ...]
+
+
+class Ignored(NamedTuple):
+    """A message that changes no row: an origin, a type, a message of an application."""
+
+    kind: str
+
+
+Message: TypeAlias = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Ignored
+
+_DATA = struct.Struct(">xQQq")
+_KEEPALIVE = struct.Struct(">xQqB")
+_STATUS = struct.Struct(">cQQQqB")
+_BEGIN = struct.Struct(">xQqI")
+_COMMIT = struct.Struct(">xBQQq")
+_OID = struct.Struct(">xI")
+_COLUMN = struct.Struct(">Ii")
+_COUNT = struct.Struct(">H")
+
+
+def frame_of(frame: bytes) -> Data | Keepalive:
+    """What the server sent."""
+    kind = frame[:1]
+    if kind == b"w":
+        return Data(frame[_DATA.size :])
+    if kind == b"k":
+        end, _, wants_reply = _KEEPALIVE.unpack(frame)
+        return Keepalive(end, bool(wants_reply))
+    raise _unknown("frame", kind)
+
+
+def status(confirmed: int, now_us: int, *, wants_reply: bool) -> bytes:
+    """The frame that says what the server need not keep any more."""
+    return _STATUS.pack(b"r", confirmed, confirmed, confirmed, now_us - POSTGRES_EPOCH_US, wants_reply)
+
+
+def message_of(payload: bytes) -> Message:
+    """The message of a frame."""
+    reader = _READERS.get(payload[0])
+    if reader is None:
+        raise _unknown("message", payload[:1])
+    return reader(payload)
+
+
+def lsn_of(text: str) -> int:
+    """A place in PostgreSQL's log, such as 0/16B3748, as a number of bytes."""
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
+def lsn_text(lsn: int) -> str:
+    """As PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def _begin(payload: bytes) -> Begin:
+    commit_lsn, time_us, _ = _BEGIN.unpack(payload)
+    return Begin(commit_lsn, time_us + POSTGRES_EPOCH_US)
+
+
+def _commit(payload: bytes) -> Commit:
+    _, commit_lsn, end, _ = _COMMIT.unpack(payload)
+    return Commit(commit_lsn, end)
+
+
+def _relation(payload: bytes) -> Relation:
+    (oid,) = _OID.unpack_from(payload)
+    schema, at = _text(payload, _OID.size)
+    name, at = _text(payload, at)
+    identity = chr(payload[at])
+    (count,) = _COUNT.unpack_from(payload, at + 1)
+    at += 1 + _COUNT.size
+    columns = []
+    for _ in range(count):
+        flags = payload[at]
+        column, at = _text(payload, at + 1)
+        type_oid, modifier = _COLUMN.unpack_from(payload, at)
+        at += _COLUMN.size
+        columns.append(RelationColumn(column, type_oid, modifier, bool(flags & 1)))
+    return Relation(oid, schema, name, identity, tuple(columns))
+
+
+def _insert(payload: bytes) -> Insert:
+    (oid,) = _OID.unpack_from(payload)
+    return Insert(oid, _values(payload, 6)[0])
+
+
+def _update(payload: bytes) -> Update:
+    (oid,) = _OID.unpack_from(payload)
+    if payload[5] == 78:  # N: only the new row
+        return Update(oid, None, _values(payload, 6)[0], False)
+    old, at = _values(payload, 6)
+    return Update(oid, old, _values(payload, at + 1)[0], payload[5] == 79)  # O: all of the old row
+
+
+def _delete(payload: bytes) -> Delete:
+    (oid,) = _OID.unpack_from(payload)
+    return Delete(oid, _values(payload, 6)[0])
+
+
+def _truncate(payload: bytes) -> Truncate:
+    (count,) = _OID.unpack_from(payload)
+    return Truncate(struct.unpack_from(f">{count}I", payload, _OID.size + 1))
+
+
+def _ignored(payload: bytes) -> Ignored:
+    return Ignored(chr(payload[0]))
+
+
+def _values(payload: bytes, at: int) -> tuple[list[Any], int]:
+    """The values of a row that begins at a byte, and where it ends. It runs once a change, and so it is flat."""
+    count = payload[at] << 8 | payload[at + 1]
+    at += 2
+    found: list[Any] = []
+    for _ in range(count):
+        kind = payload[at]
+        if kind == 116:  # t: a text
+            start = at + 5
+            at = start + int.from_bytes(payload[at + 1 : start], "big")
+            found.append(payload[start:at])
+        elif kind == 110:  # n: null
+            found.append(None)
+            at += 1
+        elif kind == 117:  # u: unchanged
+            found.append(UNCHANGED)
+            at += 1
+        else:
+            raise _unknown("kind of value", payload[at : at + 1])
+    return found, at
+
+
+def _text(payload: bytes, at: int) -> tuple[str, int]:
+    end = payload.index(0, at)
+    return payload[at:end].decode(), end + 1
+
+
+def _unknown(what: str, found: bytes) -> CorruptionError:
+    return CorruptionError(
+        f"PostgreSQL sent a {what} {found!r} that version {PROTOCOL_VERSION} of pgoutput's protocol does not have; nothing behind it was read"
+    )
+
+
+_READERS: dict[int, Callable[[bytes], Message]] = {
+    ord("B"): _begin, ord("C"): _commit, ord("R"): _relation, ord("I"): _insert, ord("U"): _update, ord("D"): _delete,
+    ord("T"): _truncate, ord("O"): _ignored, ord("Y"): _ignored, ord("M"): _ignored,
+}  # fmt: skip

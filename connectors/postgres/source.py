@@ -1,0 +1,523 @@
+"""Tables of PostgreSQL into topics: what they have, then what changes in them, without a gap and each change once."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from streamkit.connectors.postgres.changes import Changes, Layout, completed
+from streamkit.connectors.postgres.connection import connect, passes
+from streamkit.connectors.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    Keepalive,
+    Relation,
+    RelationColumn,
+    Truncate,
+    Update,
+    lsn_of,
+    lsn_text,
+    message_of,
+)
+from streamkit.connectors.postgres.replication import (
+    PAGE_HEADER_BYTES,
+    Replication,
+    drop_slot,
+    find_slot,
+    lost,
+    release,
+    written_until,
+)
+from streamkit.connectors.postgres.snapshot import (
+    Coverage,
+    begin_reading,
+    covered,
+    literal,
+    read_chunk,
+    read_texts,
+)
+from streamkit.connectors.postgres.source_table import (
+    SourceTable,
+    key_now,
+    key_then,
+    publish,
+    quoted_name,
+    read_table,
+    read_type,
+)
+from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
+from streamkit.connectors.setting import Setting
+from streamkit.connectors.source import Polled, Position, Source
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.names import TIMESTAMP
+
+_LOGGER = logging.getLogger(__name__)
+_NO_LETTERS = re.compile(r"[^a-z0-9_]")
+ASK_SECONDS = 0.02
+ONCE_SECONDS = 0.2  # how long a poll without patience waits for the server's answer
+
+
+class PostgresSource(Source):
+    """
+    Reads `tables`, each into a topic: first all rows, then every change that was committed, exactly once.
+
+    The topic is `topic.prefix` and the table's name, its key the primary key. A deletion is a tombstone; a change of key is a
+    tombstone and a row. The place is the publication and the replication slot, which both are made if they are missing.
+    PostgreSQL keeps its log until the rows are committed here, also while the connector does not run.
+    """
+
+    SETTINGS: ClassVar[tuple[Setting, ...]] = (
+        Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
+        Setting("tables", "the tables, with commas between, such as orders, sales.items", "list"),
+        Setting("topic.prefix", "what the names of the topics begin with, before the table's name", default=""),
+        Setting("slot.name", "the replication slot; streamkit_<connector> unless given", default=""),
+        Setting("publication.name", "the publication; streamkit_<connector> unless given", default=""),
+        Setting("heartbeat.interval.ms", "how often PostgreSQL hears how far an idle source has read", "integer", 10_000, least=1),
+        Setting("truncate.mode", "what TRUNCATE does: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
+        Setting(
+            "toast.mode",
+            "what an update does that leaves out a large value: fail refuses it, read asks for the value that is there now",
+            default="fail",
+            choices=("fail", "read"),
+        ),
+        Setting("poll.rows", "the most rows that a poll brings", "integer", 50_000, least=1),
+    )  # fmt: skip
+
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        own = "streamkit_" + _NO_LETTERS.sub("_", name.lower())[:50]
+        self._slot = self.settings["slot.name"] or own
+        self._publication = self.settings["publication.name"] or own
+        self._is_own_publication = not self.settings["publication.name"]
+        self._connection: Any = None  # for the catalog, and for rows of a snapshot
+        self._stream: Replication | None = None
+        self._is_open = False
+        self._is_streaming = False
+        self._system = ""
+        self._tables: dict[str, SourceTable] = {}  # by their written name
+        self._pending: list[str] = []  # whose snapshot is not complete; the first is under way
+        self._after: tuple[str, ...] | None = None
+        self._coverages: list[Coverage] = []
+        self._lsn = 0  # behind the last transaction that was polled
+        self._index = 0  # changes of the transaction under way that were polled
+        self._skip = 0  # changes of the next transaction that were polled before this start
+        self._begin: Begin | None = None
+        self._waiting: Relation | None = None  # which begins the next poll
+        self._goal = 0
+        self._heard = 0.0
+        self._asked = 0.0
+        self._told = 0  # the place that the log was last told
+        self._layouts: dict[int, Layout | None] = {}  # by oid; None: a table that is not asked for
+        self._types: dict[int, Described | None] = {}
+
+    def check(self) -> None:
+        """Each table has a topic of its own."""
+        tables = self.settings["tables"]
+        if not tables:
+            raise ConfigError(f"the connector {self.name} has tables={''!r}; expected at least one table")
+        twice = next((table for table in tables if tables.count(table) > 1), None)
+        if twice is not None:
+            raise ConfigError(f"the connector {self.name} names the table {twice} twice; expected names that differ")
+        if self.settings["topic"] and (len(tables) > 1 or self.settings["topic.prefix"]):
+            raise ConfigError(
+                f"the connector {self.name} has topic={self.settings['topic']!r}; expected topic.prefix instead where there are "
+                "several tables, and not both"
+            )
+
+    def splits(self) -> Sequence[str]:
+        """The slot: it has all changes in one order."""
+        return [self._slot]
+
+    def key_of(self, topic: str) -> Sequence[str]:
+        """The primary key of the table, or the index that is its replica identity."""
+        for layout in self._layouts.values():
+            if layout is not None and layout.topic == topic:
+                return layout.key
+        table = next((table for table in self._tables.values() if self._topic(table.written) == topic), None)
+        return key_now(table) if table else ()
+
+    def open(self, positions: Mapping[str, Position | None]) -> None:
+        """Go on behind the position; without one, make the slot and begin with what the tables have."""
+        if self._slot not in positions or self._is_open:
+            return
+        self._connection = connect(self.settings["connection.url"])
+        self._stream = Replication(self.settings["connection.url"], self._slot)
+        self._system = self._stream.system()
+        self._tables = {name: read_table(self._connection, name) for name in self.settings["tables"]}
+        publish(self._connection, self._publication, [*self._tables.values()], is_own=self._is_own_publication)
+        position = positions[self._slot]
+        if position is None:
+            self._begin_at_the_beginning()
+        else:
+            self._begin_behind(position)
+        self._goal = written_until(self._connection)
+        self._heard = time.monotonic()
+        self._is_open = True
+
+    def poll(self, timeout: float) -> Polled | None:
+        """The next rows of the snapshot, or the changes that were committed since."""
+        if not self._is_open:
+            time.sleep(timeout)
+            return None
+        if self._pending:
+            return self._poll_snapshot()
+        if not self._is_streaming:
+            self._start()
+        return self._poll_stream(timeout if timeout or self._lsn >= self._goal else ONCE_SECONDS)
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """Tell PostgreSQL that the log has what lies before the position."""
+        position = positions.get(self._slot)
+        if position is not None and self._is_streaming:
+            assert self._stream is not None
+            self._stream.confirm(lsn_of(position["lsn"]))
+        self._heard = time.monotonic()
+
+    def is_at_end(self) -> bool:
+        """Whether what had been committed when the source was opened was polled."""
+        return not self._is_open or (not self._pending and self._begin is None and self._lsn >= self._goal)
+
+    def is_retryable(self, error: Exception) -> bool:
+        """Lost connections, a slot that is still in use, and servers that start or stop."""
+        return passes(error) or super().is_retryable(error)
+
+    def close(self) -> None:
+        """Close both connections; the slot stays."""
+        for connection in (self._stream, self._connection):
+            if connection is not None:
+                connection.close()
+
+    # The beginning
+
+    def _begin_at_the_beginning(self) -> None:
+        assert self._stream is not None
+        found = find_slot(self._connection, self._slot)
+        if found is not None:
+            if found.reader is not None:
+                raise ConfigError(
+                    f"the replication slot {self._slot} is in use by the process {found.reader} of PostgreSQL, and the connector {self.name} "
+                    "has no position for it; expected a slot of its own: set slot.name"
+                )
+            drop_slot(self._connection, self._slot)  # of a task that died before its first commit
+        snapshot = self._stream.create()
+        self._lsn = snapshot.lsn
+        self._pending = [*self._tables]
+        begin_reading(self._connection, snapshot.name)
+
+    def _begin_behind(self, position: Position) -> None:
+        assert self._stream is not None
+        self._lsn, self._skip = lsn_of(position["lsn"]), position["index"]
+        self._check_system(position)
+        self._check_slot()
+        under_way = position["snapshot"]
+        self._coverages = [Coverage.from_json(one) for one in position["coverages"]]
+        done = set(position["tables"])
+        self._pending = [name for name in self._tables if name not in done]
+        if under_way["table"] in self._pending:
+            self._pending = [under_way["table"], *(name for name in self._pending if name != under_way["table"])]
+            self._after = under_way["after"] and tuple(under_way["after"])
+        if self._pending:
+            self._take_another_snapshot()
+
+    def _take_another_snapshot(self) -> None:
+        """A later one, for what an earlier life did not come to, or for tables that are new."""
+        assert self._stream is not None
+        snapshot = self._stream.create(is_temporary=True)
+        begin_reading(self._connection, snapshot.name)
+        self._stream.drop(snapshot.slot)
+        first = self._pending[0]
+        self._coverages += [Coverage(name, self._after if name == first else None, snapshot.lsn) for name in self._pending]
+
+    def _check_system(self, position: Position) -> None:
+        if position["system"] != self._system:
+            raise ConfigError(
+                f"the connector {self.name} has read a PostgreSQL with the identifier {position['system']}; this one has {self._system}: another "
+                f"server. {self._again()}"
+            )
+        written = written_until(self._connection)
+        if self._lsn > written + PAGE_HEADER_BYTES:
+            raise ConfigError(
+                f"the connector {self.name} has read PostgreSQL's log until {lsn_text(self._lsn)}, and it ends at {lsn_text(written)}: the server "
+                f"has lost changes that are in the topics, as after a restored backup. {self._again()}"
+            )
+
+    def _check_slot(self) -> None:
+        """A slot that begins behind the position sends nothing for what lies between, and no error: so compare."""
+        found = find_slot(self._connection, self._slot)
+        if found is None:
+            raise ConfigError(f"PostgreSQL has no replication slot {self._slot} any more, so changes are gone. {self._again()}")
+        if found.is_lost:
+            raise ConfigError(f"{lost(self._slot)}. {self._again()}")
+        release(self._connection, self._slot)
+        found = find_slot(self._connection, self._slot)
+        if found is not None and found.confirmed > self._lsn:
+            raise ConfigError(
+                f"the replication slot {self._slot} begins at {lsn_text(found.confirmed)}, and the connector {self.name} has read until "
+                f"{lsn_text(self._lsn)}: changes between them are gone, since somebody else has read the slot or made it again. {self._again()}"
+            )
+
+    def _again(self) -> str:
+        return (
+            f"To take all rows again: streamkit connect offsets reset {self.name}, and delete the topics if they must not have "
+            "rows that are gone"
+        )
+
+    # The snapshot
+
+    def _poll_snapshot(self) -> Polled:
+        table = self._tables[self._pending[0]]
+        limit = self.settings["poll.rows"]
+        texts = read_chunk(self._connection, table, self._after, limit)
+        layout = self._layout(table.written, table.columns, key_now(table))
+        tables = {layout.topic: self._snapshot_rows(layout, texts)} if texts else {}
+        if table.key and len(texts) == limit:
+            last = dict(zip(table.names, texts[-1], strict=True))
+            self._after = tuple(str(last[name]) for name in table.key)
+        else:
+            self._pending.pop(0)
+            self._after = None
+        if not self._pending:
+            self._connection.execute("COMMIT")
+        return Polled(tables, self._position())
+
+    def _snapshot_rows(self, layout: Layout, texts: Sequence[Sequence[str | None]]) -> pa.Table:
+        changes = Changes(layout, self.refuse_record, [*texts], [False] * len(texts), [0] * len(texts), [self._lsn] * len(texts))
+        return changes.rows().drop_columns([TIMESTAMP])
+
+    # The stream
+
+    def _start(self) -> None:
+        assert self._stream is not None
+        self._stream.start(self._lsn, self._publication)
+        self._layouts = {}
+        self._is_streaming = True
+
+    def _poll_stream(self, timeout: float) -> Polled | None:
+        assert self._stream is not None
+        found: dict[int, Changes] = {}
+        before = self._lsn, self._index
+        count = 0
+        deadline = time.monotonic() + timeout
+        if self._waiting is not None:
+            self._learn(self._waiting)
+            self._waiting = None
+        while count < self.settings["poll.rows"]:
+            frame = self._stream.frame(0.0)
+            if frame is None:
+                wait = deadline - time.monotonic()
+                if (count and self._begin is None) or wait <= 0 or self._is_caught_up(before):
+                    break
+                self._ask()
+                frame = self._stream.frame(min(wait, ASK_SECONDS))
+            if frame is None:
+                continue
+            if isinstance(frame, Keepalive):
+                self._hear(frame)
+                continue
+            message = message_of(frame.payload)
+            if isinstance(message, Relation) and message.oid in found:
+                self._waiting = message  # of other columns perhaps
+                break
+            count += self._take(message, found)
+        return self._polled(found, before)
+
+    def _is_caught_up(self, before: tuple[int, int]) -> bool:
+        """Whether this poll brought the source to where it was to come at least."""
+        return before[0] < self._goal <= self._lsn and self._begin is None
+
+    def _ask(self) -> None:
+        """Ask how far the server has read, now and then, until that is where its log ended at the beginning."""
+        assert self._stream is not None
+        if self._begin is None and self._lsn < self._goal and time.monotonic() - self._asked > ASK_SECONDS:
+            self._stream.say(wants_reply=True)
+            self._asked = time.monotonic()
+
+    def _hear(self, frame: Keepalive) -> None:
+        """Between two transactions, all that lies before a keepalive has been sent."""
+        assert self._stream is not None
+        if self._begin is None:
+            self._lsn = max(self._lsn, frame.end)
+        if frame.wants_reply:
+            self._stream.say()
+
+    def _take(self, message: Any, found: dict[int, Changes]) -> int:
+        """Take a message; how many rows it brought, at most."""
+        if isinstance(message, Insert | Update | Delete):
+            self._index += 1
+            if self._index <= self._skip:
+                return 0
+            return self._change(message, found)
+        if isinstance(message, Begin):
+            self._begin, self._index = message, 0
+        elif isinstance(message, Commit):
+            self._begin, self._index, self._skip = None, 0, 0
+            self._lsn = max(self._lsn, message.end)
+            self._coverages = [one for one in self._coverages if one.lsn > self._lsn]
+        elif isinstance(message, Relation):
+            self._learn(message)
+        elif isinstance(message, Truncate):
+            self._truncate(message)
+        return 0
+
+    def _change(self, change: Insert | Update | Delete, found: dict[int, Changes]) -> int:
+        layout = self._layouts[change.oid]
+        if layout is None:
+            return 0
+        assert self._begin is not None
+        changes = found.get(change.oid)
+        if changes is None:
+            changes = found[change.oid] = Changes(layout, self.refuse_record)
+        if isinstance(change, Update) and UNCHANGED in change.new and self.settings["toast.mode"] == "read":
+            change = self._read_back(layout, change)
+        for part in self._uncovered(layout, change) if self._coverages else (change,):
+            changes.add(part, self._begin.commit_lsn, self._begin.time_us)
+        return 1
+
+    def _uncovered(self, layout: Layout, change: Insert | Update | Delete) -> Sequence[Insert | Update | Delete]:
+        """The parts of a change that no snapshot has already."""
+        assert self._begin is not None
+        table = self._tables[layout.table]
+        parts = _parts(layout, change)
+        keys = [_index_key(table, layout, _row(part)) for part in parts]
+        found = covered(self._connection, table, self._coverages, self._begin.commit_lsn, keys)
+        return [part for part, is_covered in zip(parts, found, strict=True) if not is_covered]
+
+    def _read_back(self, layout: Layout, change: Update) -> Update:
+        """The update with values that it leaves out as they are now; null if the row is gone, since its deletion follows."""
+        table = self._tables[layout.table]
+        new = list(completed(change))
+        missing = [name for name, value in zip(layout.names, new, strict=True) if value is UNCHANGED]
+        if not missing or not layout.key:
+            return change
+        same = " AND ".join(
+            f"{quoted_name(name)} = {literal(value)}::{table.type_name(name)}"
+            for name, value in zip(layout.names, new, strict=True)
+            if name in layout.key
+        )
+        columns = ", ".join(quoted_name(name) if name in table.names else "NULL" for name in missing)
+        rows = read_texts(self._connection, f"SELECT {columns} FROM {table.sql_name} WHERE {same}")
+        values = dict(zip(missing, rows[0] if rows else [None] * len(missing), strict=True))
+        return change._replace(new=[values.get(name, value) for name, value in zip(layout.names, new, strict=True)])
+
+    def _learn(self, relation: Relation) -> None:
+        """Note how a table is from here on, and say what is different."""
+        known = {(table.schema, table.name): table for table in self._tables.values()}
+        table = known.get((relation.schema, relation.name))
+        if table is None:
+            renamed = next((table for table in self._tables.values() if table.oid == relation.oid), None)
+            if renamed is not None:
+                raise SchemaError(
+                    f"the table {renamed.written} is called {relation.schema}.{relation.name} in a change; expected the name in `tables`: "
+                    f"rename it back, or change the setting"
+                )
+            self._layouts[relation.oid] = None
+            return
+        if relation.identity == "f" and {column.name for column in relation.columns} != set(table.names):
+            table = self._tables[table.written] = read_table(self._connection, table.written)
+        layout = self._layout(table.written, relation.columns, key_then(table, relation), relation)
+        self._say_what_changed(self._layouts.get(relation.oid), layout)
+        self._layouts[relation.oid] = layout
+
+    def _say_what_changed(self, old: Layout | None, new: Layout) -> None:
+        if old is None:
+            return
+        if old.key != new.key:
+            raise SchemaError(
+                f"the key of table {new.table} was {_listed(old.key)}, and is {_listed(new.key)} from a change on; the key of topic {new.topic} "
+                "cannot change: put the old one back, or read the table into another topic"
+            )
+        gone = [name for name in old.names if name not in new.names]
+        if gone:
+            _LOGGER.warning(
+                "table %s has no column %s any more; topic %s has nulls there from now on", new.table, gone[0], new.topic
+            )
+
+    def _truncate(self, message: Truncate) -> None:
+        """A topic cannot be emptied: a deletion is by key, and which keys there are only a reader of all of it knows."""
+        names = [layout.table for oid in message.oids if (layout := self._layouts.get(oid)) is not None]
+        self._index += 1
+        if not names or self._index <= self._skip:
+            return
+        assert self._begin is not None
+        what = f"TRUNCATE emptied table {', '.join(names)} at {lsn_text(self._begin.commit_lsn)}"
+        if self.settings["truncate.mode"] == "fail":
+            raise SchemaError(
+                f"{what}, and a topic can only forget rows by key; expected DELETE. To go on and leave the rows in the topic: "
+                "truncate.mode=skip"
+            )
+        _LOGGER.warning("%s; the topic keeps its rows, since truncate.mode=skip", what)
+
+    def _polled(self, found: Mapping[int, Changes], before: tuple[int, int]) -> Polled | None:
+        tables: dict[str, pa.Table] = {}
+        for changes in found.values():
+            rows = changes.rows()
+            if rows.num_rows:
+                tables[changes.layout.topic] = rows
+        is_due = time.monotonic() - self._heard > self.settings["heartbeat.interval.ms"] / 1000
+        has_moved = (self._lsn, self._index) != before
+        if tables or self.refused or (is_due and (has_moved or self._lsn > self._told)):
+            return Polled(tables, self._position())
+        return None
+
+    # What both have
+
+    def _position(self) -> dict[str, Position]:
+        """Where to begin again: the end of a transaction, and how many changes of the next one are done."""
+        self._told = self._lsn
+        return {
+            self._slot: {
+                "lsn": lsn_text(self._lsn),
+                "index": max(self._index, self._skip),
+                "system": self._system,
+                "tables": [name for name in self._tables if name not in self._pending],
+                "snapshot": {"table": self._pending[0] if self._pending else None, "after": self._after and list(self._after)},
+                "coverages": [one.to_json() for one in self._coverages],
+            }
+        }
+
+    def _layout(
+        self, table: str, columns: Sequence[RelationColumn], key: tuple[str, ...], relation: Relation | None = None
+    ) -> Layout:
+        types = tuple(self._type(column) for column in columns)
+        return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key, relation)
+
+    def _type(self, column: RelationColumn) -> SourceType:
+        return source_type(column.type_oid, column.type_modifier, self._described)
+
+    def _described(self, oid: int) -> Described | None:
+        if oid not in self._types:
+            self._types[oid] = read_type(self._connection, oid)
+        return self._types[oid]
+
+    def _topic(self, table: str) -> str:
+        return str(self.settings["topic"] or self.settings["topic.prefix"] + table)
+
+
+def _parts(layout: Layout, change: Insert | Update | Delete) -> list[Insert | Update | Delete]:
+    """A change by key: an update that changes the key is a deletion and an insertion."""
+    if isinstance(change, Update) and change.old is not None:
+        new = completed(change)
+        if UNCHANGED not in new and layout.key_of(change.old) != layout.key_of(new):
+            return [Delete(change.oid, change.old), Insert(change.oid, new)]
+    return [change]
+
+
+def _row(change: Insert | Update | Delete) -> Sequence[Any]:
+    return change.old if isinstance(change, Delete) else change.new
+
+
+def _index_key(table: SourceTable, layout: Layout, values: Sequence[Any]) -> tuple[Any, ...]:
+    found = dict(zip(layout.names, values, strict=True))
+    return tuple(found[name] for name in table.key)
+
+
+def _listed(key: Sequence[str]) -> str:
+    return f"({', '.join(key)})" if key else "none"

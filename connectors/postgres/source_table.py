@@ -1,0 +1,161 @@
+"""Tables as sources: where they are in PostgreSQL's catalog, their columns, what identifies a row, and the publication that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.connectors.postgres.pgoutput import Relation, RelationColumn
+from streamkit.connectors.postgres.source_type import Described
+from streamkit.connectors.postgres.target_table import quoted
+from streamkit.errors import ConfigError
+
+_TABLE = """
+SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)
+"""
+_COLUMNS = """
+SELECT a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, -1) FROM pg_attribute a
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum
+"""
+_KEY = """
+SELECT a.attname FROM pg_index i CROSS JOIN unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = %s AND (CASE WHEN %s = 'i' THEN i.indisreplident ELSE i.indisprimary END) AND k.place <= i.indnkeyatts ORDER BY k.place
+"""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """
+    A table now.
+
+    `written` is its name in the setting `tables`. `key` identifies a row: the primary key, or the index that is the replica
+    identity, in the order of the index; () if there is neither.
+    """
+
+    written: str
+    oid: int
+    schema: str
+    name: str
+    is_partitioned: bool
+    identity: str
+    columns: tuple[RelationColumn, ...]
+    type_names: tuple[str, ...]
+    key: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def sql_name(self) -> str:
+        """As it stands behind FROM: a table without those that inherit from it, a partitioned one with its partitions."""
+        name = f"{quoted_name(self.schema)}.{quoted_name(self.name)}"
+        return name if self.is_partitioned else f"ONLY {name}"
+
+    def type_name(self, column: str) -> str:
+        return self.type_names[self.names.index(column)]
+
+
+def quoted_name(name: str) -> str:
+    """One name as SQL has it, with whatever it has in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read_table(connection: Any, written: str) -> SourceTable:
+    """The table of that name; ConfigError if there is none that can be read."""
+    found = connection.execute(_TABLE, (quoted(written),)).fetchone()
+    if found is None:
+        raise ConfigError(
+            f"there is no table {written}; expected one of {', '.join(_known(connection)) or 'none: there are no tables'}"
+        )
+    oid, schema, name, kind, identity = found
+    if kind not in ("r", "p"):
+        raise ConfigError(f"{written} is no table, and PostgreSQL does not publish what changes in it; expected a table")
+    columns = connection.execute(_COLUMNS, (oid,)).fetchall()
+    key = tuple(row[0] for row in connection.execute(_KEY, (oid, identity)))
+    return SourceTable(
+        written, oid, schema, name, kind == "p", identity,
+        tuple(RelationColumn(column, type_oid, modifier, column in key) for column, type_oid, modifier, _ in columns),
+        tuple(row[3] for row in columns), key,
+    )  # fmt: skip
+
+
+def key_now(table: SourceTable) -> tuple[str, ...]:
+    """The key columns in the order of the table's columns, as messages have them."""
+    return tuple(name for name in table.names if name in table.key)
+
+
+def key_then(table: SourceTable, relation: Relation) -> tuple[str, ...]:
+    """The key columns when the changes were made; under REPLICA IDENTITY FULL a message marks all columns, and those of now hold."""
+    if relation.identity in "di":
+        return tuple(column.name for column in relation.columns if column.is_identity)
+    return tuple(column.name for column in relation.columns if column.name in table.key)
+
+
+def read_type(connection: Any, oid: int) -> Described | None:
+    """A type that is not built in, or an array."""
+    found = connection.execute(
+        "SELECT typbasetype, typtypmod, CASE typcategory WHEN 'A' THEN typelem ELSE 0 END FROM pg_type WHERE oid = %s", (oid,)
+    ).fetchone()
+    return Described(*found) if found else None
+
+
+def publish(connection: Any, name: str, tables: Sequence[SourceTable], *, is_own: bool) -> None:
+    """
+    Create the publication, or add tables to it if it is the connector's own; else ConfigError says what it lacks.
+
+    A publication that leaves out rows, columns or operations would lose changes silently, and is refused.
+    """
+    listed = ", ".join(table.sql_name for table in tables)
+    found = connection.execute(
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, puballtables, pubviaroot FROM pg_publication WHERE pubname = %s",
+        (name,),
+    ).fetchone()
+    if found is None:
+        connection.execute(f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)")
+        return
+    is_whole, _, via_root = found
+    if not is_whole:
+        raise ConfigError(
+            f"the publication {name} leaves out operations, which would be lost; run: ALTER PUBLICATION {quoted_name(name)} "
+            "SET (publish = 'insert, update, delete, truncate')"
+        )
+    if not via_root and any(table.is_partitioned for table in tables):
+        raise ConfigError(
+            f"the publication {name} names partitions in place of their table; run: ALTER PUBLICATION {quoted_name(name)} "
+            "SET (publish_via_partition_root = true)"
+        )
+    _refuse_filters(connection, name)
+    published = set(connection.execute("SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", (name,)))
+    missing = [table for table in tables if (table.schema, table.name) not in published]
+    if missing:
+        statement = f"ALTER PUBLICATION {quoted_name(name)} ADD TABLE {', '.join(table.sql_name for table in missing)}"
+        if not is_own:
+            raise ConfigError(f"the publication {name} has no table {missing[0].written}; run: {statement}")
+        connection.execute(statement)
+
+
+def _refuse_filters(connection: Any, name: str) -> None:
+    """Before PostgreSQL 15 there were none."""
+    if connection.info.server_version < 150000:
+        return
+    found = connection.execute(
+        "SELECT r.prrelid::regclass::text FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid "
+        "WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)",
+        (name,),
+    ).fetchone()
+    if found:
+        raise ConfigError(
+            f"the publication {name} has only some rows or columns of {found[0]}; expected whole tables: leave out columns with "
+            "the transform ReplaceField, and rows with Filter"
+        )
+
+
+def _known(connection: Any) -> list[str]:
+    rows = connection.execute(
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace ORDER BY 1 LIMIT 20"
+    )
+    return [row[0] for row in rows]

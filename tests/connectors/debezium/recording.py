@@ -1,0 +1,159 @@
+"""
+What a real Debezium writes for a list of changes, with schemas and without.
+
+    python -m tests.connectors.debezium.recording     writes envelopes.json again, which quick tests read
+
+The changes are made in PostgreSQL while Debezium runs in Kafka Connect; nothing else makes these envelopes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as kafka
+import psycopg
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.connectors.servers.connect import Connect, connect_jars
+from tests.connectors.servers.kafka import free_ports, start_broker
+from tests.postgres import Server, binaries
+
+FILE = Path(__file__).parent / "envelopes.json"
+MODES = {"wrapped": "true", "plain": "false"}
+TABLES = ("people", "kinds", "whole")
+SECONDS = 90
+BEFORE = (
+    "CREATE TABLE people (id int PRIMARY KEY, name text, balance numeric(12,2))",
+    "CREATE TABLE whole (id int PRIMARY KEY, name text)",
+    "ALTER TABLE whole REPLICA IDENTITY FULL",
+    (
+        "CREATE TABLE kinds (id bigint PRIMARY KEY, b boolean, s smallint, f real, d double precision, n numeric(20,4), anything numeric, t text, "
+        "raw bytea, day date, at timestamp, instant timestamptz, clock time, span interval, id2 uuid, doc jsonb, tags text[], ms timestamp(3))"
+    ),
+    "INSERT INTO people VALUES (1, 'Ada', 10.50), (2, 'Bob', -3)",
+)
+AFTER = (
+    "INSERT INTO people VALUES (3, 'Cleo', 0)",
+    "UPDATE people SET name = 'Ada L.' WHERE id = 1",
+    "UPDATE people SET id = 20 WHERE id = 2",
+    "DELETE FROM people WHERE id = 3",
+    "INSERT INTO whole VALUES (1, 'a'), (2, 'b')",
+    "UPDATE whole SET name = 'c' WHERE id = 1",
+    "DELETE FROM whole WHERE id = 2",
+    (
+        "INSERT INTO kinds VALUES (1, true, -2, 1.5, 0.1, 1234.5678, 12.5, 'ä', '\\x00ff', '2020-02-29', '2020-01-01 12:00:00.000001', "
+        "'2020-01-01 12:00:00.000005+02', '13:14:15.000016', '1 day 2 hours', '6b9e1c1c-3c3a-4c3e-9d4e-0123456789ab', "
+        "'{\"a\": [1, 2.5]}', '{x,NULL}', '1969-12-31 23:59:59.999')"
+    ),
+    "INSERT INTO kinds (id) VALUES (2)",
+    "SELECT pg_logical_emit_message(true, 'note', 'hello')",
+    "TRUNCATE whole",
+    "INSERT INTO people VALUES (99, 'last', 1)",
+)
+LAST_KEY = 99
+
+
+def record() -> dict[str, Any] | None:
+    """The records by mode and table, each as key, value and headers; None where the artifacts are missing."""
+    jars, programs = connect_jars(), binaries()
+    broker = start_broker() if jars is not None and programs is not None else None
+    if jars is None or programs is None or broker is None:
+        return None
+    (port,) = free_ports(1)
+    server = Server(programs, port=port)
+    try:
+        return _record(jars, broker.address, server, port)
+    finally:
+        server.stop()
+        broker.stop()
+
+
+def _record(jars: Path, broker: str, server: Server, port: int) -> dict[str, Any]:
+    topics = [f"{mode}.public.{table}" for mode in MODES for table in TABLES] + [f"{mode}.message" for mode in MODES]
+    admin = AdminClient({"bootstrap.servers": broker})  # its requests end with it
+    for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+        future.result(SECONDS)
+    with psycopg.connect(f"postgresql://streamkit@/postgres?host={server.folder}&port={port}", autocommit=True) as database:
+        for statement in BEFORE:
+            database.execute(statement)
+        worker = Connect(jars, broker, [_connector(mode, port) for mode in MODES])
+        try:
+            _wait_for_slots(database)
+            for statement in AFTER:
+                database.execute(statement)
+            return {mode: {name: _read(broker, f"{mode}.{name}", mode) for name in _names()} for mode in MODES}
+        finally:
+            worker.stop()
+
+
+def _connector(mode: str, port: int) -> dict[str, str]:
+    return {
+        "name": mode,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(port),
+        "database.user": "streamkit",
+        "database.password": "unused",
+        "database.dbname": "postgres",
+        "topic.prefix": mode,
+        "slot.name": mode,
+        "publication.name": mode,
+        "skipped.operations": "none",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": MODES[mode],
+        "value.converter.schemas.enable": MODES[mode],
+    }
+
+
+def _names() -> list[str]:
+    return [*(f"public.{table}" for table in TABLES), "message"]
+
+
+def _wait_for_slots(database: psycopg.Connection[Any]) -> None:
+    """Both connectors have read what the tables had when both slots are read."""
+    deadline = time.monotonic() + SECONDS
+    while database.execute("SELECT count(*) FROM pg_replication_slots WHERE active").fetchone() != (len(MODES),):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def _read(broker: str, topic: str, mode: str) -> list[dict[str, Any]]:
+    """The records of a topic; the last change of all is that of LAST_KEY, and each connector writes in their order."""
+    consumer = kafka.Consumer({"bootstrap.servers": broker, "group.id": "reader", "enable.partition.eof": True})
+    consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
+    found: list[dict[str, Any]] = []
+    deadline = time.monotonic() + SECONDS
+    is_ended = False
+    while not is_ended:
+        assert time.monotonic() < deadline, (topic, found)
+        for message in consumer.consume(100, 1):
+            if message.error() is not None:
+                is_ended = "people" not in topic or any(_is_last(record) for record in found)
+            else:
+                found.append({"key": _text(message.key()), "value": _text(message.value()), "headers": _headers(message)})
+    consumer.close()
+    return found
+
+
+def _is_last(record: dict[str, Any]) -> bool:
+    key = json.loads(record["key"])
+    return bool(key.get("payload", key)["id"] == LAST_KEY)
+
+
+def _text(found: bytes | None) -> str | None:
+    return None if found is None else found.decode()
+
+
+def _headers(message: Any) -> list[list[str]]:
+    return [[name, _text(value) or ""] for name, value in message.headers() or ()]
+
+
+if __name__ == "__main__":
+    found = record()
+    assert found is not None, "Debezium cannot be had here"
+    FILE.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,261 @@
+"""Debezium's envelopes as table changes: the contract, what a real Debezium wrote, keys, types, and records that are refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from decimal import Decimal
+
+import confluent_kafka as kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.debezium import DebeziumSource
+from streamkit.errors import ConfigError, SchemaError
+from tests.connectors.contract import SourceContract
+from tests.connectors.debezium.recording import FILE, MODES, TABLES, record
+
+UTC = dt.timezone.utc
+INT8 = {"fields": [{"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int8"}]}]}
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """What Debezium 3.6.1 wrote; `python -m tests.connectors.debezium.recording` asks it again."""
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def fill(log, topic, records):
+    """Records of JSON as texts into a topic of bytes."""
+    if topic not in log.topics():
+        log.create_topic(topic, format="bytes", partitions=1)
+    with log.producer() as producer:
+        for one in records:
+            key, value = (None if text is None else text.encode() for text in (one["key"], one["value"]))
+            producer.send(topic, {"key": key, "value": value, **({"_deleted": True} if value is None else {})})
+
+
+def source(**settings):
+    return DebeziumSource("in", {"source.topic": "raw", "topic": "rows"}, **settings)
+
+
+def bring(log, records, **settings):
+    fill(log, "raw", records)
+    run([source(**settings)], log, once=True)
+
+
+def found(log):
+    names = [*log.topic("rows").schema.names, "_deleted"]
+    return [tuple(row[name] for name in names) for row in log.read("rows", columns=names).to_pylist()]
+
+
+def by_key(log):
+    """What happened to each key, in its order: the key is the first column."""
+    changes: dict[object, list[object]] = {}
+    for key, *values, is_deleted in found(log):
+        changes.setdefault(key, []).append(None if is_deleted else tuple(values))
+    return changes
+
+
+def envelope(op, before=None, after=None, key=None):
+    return {
+        "key": None if key is None else json.dumps(key),
+        "value": json.dumps({"op": op, "before": before, "after": after, "source": {"ts_ms": 5}}),
+    }
+
+
+class TestContract(SourceContract):
+    """A topic of the log with envelopes."""
+
+    def source(self):
+        return DebeziumSource("in", {"source.topic": "raw", "topic": "numbers"})
+
+    @pytest.fixture(autouse=True)
+    def _log(self, log):
+        self.log = log
+
+    def add(self, first, count):
+        rows = [{"n": n, "text": f"text {n}"} for n in range(first, first + count)]
+        fill(self.log, "raw", [envelope("c", after=row, key={"n": row["n"]}) for row in rows])
+
+    def expected(self, first, count):
+        return [(n, f"text {n}") for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
+
+
+def check_people(log, recorded, mode, **settings):
+    """Rows of a snapshot, insertions, updates, a change of key and a deletion, as Debezium says them."""
+    bring(log, recorded[mode]["public.people"], **settings)
+    numbers = (
+        [Decimal("10.50"), Decimal("-3.00"), Decimal("0.00"), Decimal("1.00")]
+        if mode == "wrapped"
+        else ["BBo=", "/tQ=", "AA==", "ZA=="]
+    )
+    ada, bob, cleo, last = numbers
+    assert log.topic("rows").key == ("id",)
+    assert by_key(log) == {
+        1: [("Ada", ada), ("Ada L.", ada)], 2: [("Bob", bob), None], 20: [("Bob", bob)], 3: [("Cleo", cleo), None], 99: [("last", last)],
+    }  # fmt: skip
+
+
+def check_whole(log, recorded, mode):
+    """The same under REPLICA IDENTITY FULL, behind which the table was truncated."""
+    with pytest.raises(ConfigError, match=r"topic raw, partition 0, offset 5: TRUNCATE emptied the table.*truncate\.mode=skip"):
+        bring(log, recorded[mode]["public.whole"])
+    run([source(truncate_mode="skip")], log, once=True)
+    assert by_key(log) == {1: [("a",), ("c",)], 2: [("b",), None]}
+
+
+def check_kinds(log, recorded):
+    """Each type of Connect and of Debezium is a column of its own kind."""
+    bring(log, recorded["wrapped"]["public.kinds"])
+    row, empty = sorted(found(log))
+    names = log.topic("rows").schema.names
+    assert dict(zip(names, row, strict=False)) == {
+        "id": 1, "b": True, "s": -2, "f": 1.5, "d": 0.1, "n": Decimal("1234.5678"), "anything": Decimal("12.5"), "t": "ä", "raw": b"\0\xff",
+        "day": dt.date(2020, 2, 29), "at": dt.datetime(2020, 1, 1, 12, 0, 0, 1), "instant": dt.datetime(2020, 1, 1, 10, 0, 0, 5, UTC),
+        "clock": "13:14:15.000016", "span": 93_600_000_000, "id2": "6b9e1c1c-3c3a-4c3e-9d4e-0123456789ab", "doc": '{"a": [1, 2.5]}',
+        "tags": ["x", None], "ms": dt.datetime(1969, 12, 31, 23, 59, 59, 999_000),
+    }  # fmt: skip
+    assert empty == (2, *[None] * (len(names) - 1), False)
+    types = {column.name: column.type for column in log.topic("rows").schema}
+    assert (types["n"], types["anything"], types["s"], types["f"]) == ("decimal(20,4)", "decimal(38,18)", "smallint", "float")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_people(log, recorded, mode):
+    """What Debezium writes of a table's life is that table, with schemas and without."""
+    check_people(log, recorded, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_whole_rows_and_truncation(log, recorded, mode):
+    """A truncation stops the task, unless it is to be skipped."""
+    check_whole(log, recorded, mode)
+
+
+def test_kinds(log, recorded):
+    """Types come from the schema in the record."""
+    check_kinds(log, recorded)
+
+
+def test_messages_are_no_rows(log, recorded, caplog):
+    """A message of an application is said, and is no row."""
+    caplog.set_level("INFO")
+    bring(log, recorded["plain"]["message"])
+    assert "rows" not in log.topics()
+    assert "topic raw has a message of an application" in caplog.text
+
+
+@pytest.mark.skipif(
+    not os.environ.get("STREAMKIT_TORTURE"), reason="starts a broker, PostgreSQL and Kafka Connect; STREAMKIT_TORTURE=1"
+)
+def test_debezium_itself(tmp_path):
+    """A Debezium that runs now writes what the recorded one wrote."""
+    now = record()
+    if now is None:
+        pytest.skip("Debezium cannot be had here")
+    for number, check in enumerate(
+        [*(lambda log, mode=mode: check_people(log, now, mode) for mode in MODES),
+         *(lambda log, mode=mode: check_whole(log, now, mode) for mode in MODES),
+         lambda log: check_kinds(log, now)]
+    ):  # fmt: skip
+        with sk.open_log(tmp_path / str(number)) as log:
+            check(log)
+    assert {name for mode in MODES for name in now[mode]} == {*(f"public.{table}" for table in TABLES), "message"}
+
+
+def test_columns_that_come(log):
+    """A column that later envelopes have is added; a number that gets wider schemas widens it."""
+
+    def wrapped(row, **types):
+        fields = [{"field": name, "type": kind, "optional": True} for name, kind in types.items()]
+        schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+        return {
+            "key": json.dumps({"id": row["id"]}),
+            "value": json.dumps({"schema": schema, "payload": {"op": "c", "before": None, "after": row}}),
+        }
+
+    first = wrapped({"id": 1, "age": 1}, id="int32", age="int16")
+    bring(log, [first, wrapped({"id": 2, "age": 1 << 40, "name": "x"}, id="int32", age="int64", name="string")])
+    assert str(log.topic("rows").schema) == "id int NOT NULL, age bigint, name string"
+    assert sorted(found(log)) == [(1, 1, None, False), (2, 1 << 40, "x", False)]
+
+
+def test_records_without_a_key(log):
+    """Rows without a key come; a deletion needs one, which the setting may name."""
+    bring(log, [envelope("c", after={"id": 1, "v": "a"})])
+    assert log.topic("rows").key == ()
+    with pytest.raises(SchemaError, match=r"topic raw, partition 0, offset 1: found a deletion .* without a key"):
+        bring(log, [envelope("d", before={"id": 1, "v": "a"})])
+    log.delete_topic("rows")
+    run([DebeziumSource("other", {"source.topic": "raw", "topic": "rows", "key": "id"})], log, once=True)
+    assert by_key(log) == {1: [("a",), None]}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{", "which is no JSON"),
+        ('{"id": 1}', "found an object with id; expected Debezium's envelope.*KafkaSource"),
+        ('{"op": "x"}', "found op='x'; expected one of c, r, u, d, t, m"),
+        ('{"op": "u", "after": null}', "expected the row after the change"),
+        (
+            '{"op": "u", "after": {"id": 1, "v": "__debezium_unavailable_value"}}',
+            "leaves out the large value of v.*REPLICA IDENTITY FULL",
+        ),
+        (
+            json.dumps({"schema": INT8, "payload": {"op": "c", "after": {"id": 300}}}),
+            "column 'id': 300: found a value that does not fit in int8",
+        ),
+    ],
+)
+def test_records_that_are_refused(log, value, message):
+    """A record that is no change of a row is named with its place; or it is a dead letter, and the others come."""
+    good = envelope("c", after={"id": 7}, key={"id": 7})
+    fill(log, "raw", [good, {"key": '{"id": 1}', "value": value}, good])
+    with pytest.raises(SchemaError, match=rf"topic raw, partition 0, offset 1: .*{message}"):
+        run([source()], log, once=True)
+    run([source(errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
+    assert by_key(log) == {7: [(), ()]}
+    assert len(log.read("bad").to_pylist()) == 1
+
+
+def test_settings_that_do_not_go_together():
+    """Records come from Kafka or from the log, and rows go elsewhere."""
+    for config, message in (
+        ({}, "needs kafka.topic or source.topic"),
+        ({"kafka.topic": "a"}, "needs bootstrap.servers"),
+        ({"source.topic": "a"}, r"would write into a, which it reads; expected another topic"),
+        ({"source.topic": "a", "topic": "b", "value.format": "avro"}, "value.format='avro'; expected json"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            DebeziumSource("in", config)
+
+
+@pytest.mark.foreign("kafka")
+def test_from_kafka(broker, log, recorded):
+    """Envelopes of a topic of Kafka come as rows, into as many partitions, each key's in its order."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic("db.public.people", 2, 1)])["db.public.people"].result(30)
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 1})
+    for one in recorded["wrapped"]["public.people"]:
+        producer.produce("db.public.people", key=one["key"], value=one["value"])
+    assert producer.flush(30) == 0
+    for _ in range(2):
+        run(
+            [DebeziumSource("in", bootstrap_servers=broker.address, kafka_topic="db.public.people", topic="rows")], log, once=True
+        )
+    assert log.topic("rows").partitions == 2
+    assert {key: len(changes) for key, changes in by_key(log).items()} == {1: 2, 2: 2, 20: 1, 3: 2, 99: 1}

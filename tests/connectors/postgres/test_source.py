@@ -1,0 +1,455 @@
+"""Changes of tables of PostgreSQL: the contract, what a change becomes, deaths within a snapshot, and slots that lost changes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import decimal
+import json
+import os
+import random
+import time
+from itertools import pairwise
+
+import psycopg
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.postgres import PostgresSource
+from streamkit.connectors.runtime import positions
+from streamkit.connectors.runtime.source_task import SourceTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.failpoints import SimulatedCrash
+from tests.connectors.contract import SourceContract, dies
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.foreign("postgres")
+POINTS = ("connect.polled", "connect.staged", "connect.committed")
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+@pytest.fixture
+def database(url):
+    """A connection that commits each statement."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["snapshot", "stream"])
+class TestContract(SourceContract):
+    """A table whose rows are there before the source begins, or come as changes."""
+
+    @pytest.fixture(autouse=True)
+    def _table(self, url, database, is_streamed, log):
+        self.url, self.database = url, database
+        database.execute("CREATE TABLE numbers (n int PRIMARY KEY, text text)")
+        if is_streamed:
+            self.run(log)
+
+    def source(self):
+        return PostgresSource("in", connection_url=self.url, tables="numbers", poll_rows=17)
+
+    def add(self, first, count):
+        self.database.execute(
+            "INSERT INTO numbers SELECT n, 'text ' || n FROM generate_series(%s::int, %s::int) n", (first, first + count - 1)
+        )
+
+    def expected(self, first, count):
+        return [(n, f"text {n}") for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
+
+
+def source(url, tables, **settings):
+    return PostgresSource("in", connection_url=url, tables=tables, **settings)
+
+
+def rows(log, topic):
+    """What the topic has, deletions marked."""
+    return [{name: value for name, value in row.items() if not name.startswith("_")} for row in log.read(topic).to_pylist()]
+
+
+def bring(log, one):
+    run([one], log, once=True)
+
+
+def test_changes_of_rows(log, url, database):
+    """Insertions, updates, deletions and changes of the key come in their order, as rows and deletions by the key."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, name text)")
+    database.execute("INSERT INTO people VALUES (1, 'Ada')")
+    bring(log, source(url, "people"))
+    for statement in (
+        "INSERT INTO people VALUES (2, 'Bob')",
+        "UPDATE people SET name = 'Ada L.' WHERE id = 1",
+        "UPDATE people SET id = 20 WHERE id = 2",
+        "DELETE FROM people WHERE id = 1",
+        "BEGIN; INSERT INTO people VALUES (3, 'gone'); ROLLBACK",
+    ):
+        database.execute(statement)
+    bring(log, source(url, "people"))
+    assert log.topic("people").key == ("id",)
+    found = [
+        (row["id"], row["name"], row["_deleted"]) for row in log.read("people", columns=["id", "name", "_deleted"]).to_pylist()
+    ]
+    expected = {1: [("Ada", False), ("Ada L.", False), (None, True)], 2: [("Bob", False), (None, True)], 20: [("Bob", False)]}
+    assert {key: [row[1:] for row in found if row[0] == key] for key in (1, 2, 20, 3)} == {**expected, 3: []}
+
+
+def test_types(log, url, database):
+    """Each type has a column of its own kind, the same from a snapshot and from changes."""
+    columns = {
+        "b": ("boolean", "true", True), "s": ("smallint", "-2", -2), "l": ("bigint", "1099511627776", 1 << 40), "f": ("real", "1.5", 1.5),
+        "d": ("double precision", "'-Infinity'", float("-inf")), "n": ("numeric(12,2)", "12.3", decimal.Decimal("12.30")),
+        "a": ("numeric", "12.345", decimal.Decimal("12.345")), "x": ("text", r"E'ä\n\t\\'", "ä\n\t\\"), "y": ("bytea", r"'\x00ff'", b"\0\xff"),
+        "day": ("date", "'2020-02-29'", dt.date(2020, 2, 29)), "wall": ("timestamp", "'2020-01-01 12:00:00.5'", dt.datetime(2020, 1, 1, 12, 0, 0, 500_000)),
+        "at": ("timestamptz", "'2020-01-01 12:00:00.000005+02'", dt.datetime(2020, 1, 1, 10, 0, 0, 5, dt.timezone.utc)),
+        "tags": ("text[]", """'{a,NULL,"b \\"c\\\\",""}'""", ["a", None, 'b "c\\', ""]), "numbers": ("int[]", "'{1,2}'", [1, 2]), "none": ("int[]", "'{}'", []),
+        "doc": ("jsonb", """'{"a": 1}'""", '{"a": 1}'), "id": ("uuid", "'6b9e1c1c-3c3a-4c3e-9d4e-0123456789ab'", "6b9e1c1c-3c3a-4c3e-9d4e-0123456789ab"),
+        "mood": ("mood", "'glad'", "glad"), "age": ("years", "7", 7), "span": ("interval", "'1 day 2 hours'", "P1DT2H"), "c": ("char(3)", "'ab'", "ab "),
+    }  # fmt: skip
+    database.execute("CREATE TYPE mood AS ENUM ('glad')")
+    database.execute("CREATE DOMAIN years AS smallint")
+    database.execute(f"CREATE TABLE kinds (k int PRIMARY KEY, {', '.join(f'{name} {one[0]}' for name, one in columns.items())})")
+    values = ", ".join(one[1] for one in columns.values())
+    database.execute(f"INSERT INTO kinds VALUES (1, {values})")
+    database.execute("INSERT INTO kinds VALUES (2)")
+    bring(log, source(url, "kinds"))
+    database.execute(f"INSERT INTO kinds VALUES (3, {values})")
+    database.execute("INSERT INTO kinds VALUES (4)")
+    bring(log, source(url, "kinds"))
+    found = {row.pop("k"): row for row in rows(log, "kinds")}
+    wanted = {name: one[2] for name, one in columns.items()}
+    assert found == {1: wanted, 2: dict.fromkeys(wanted), 3: wanted, 4: dict.fromkeys(wanted)}
+
+
+def test_tables_and_their_topics(log, url, database):
+    """Several tables, of other schemas and in partitions too, come into topics with the prefix; other tables stay."""
+    database.execute("CREATE SCHEMA sales")
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    database.execute('CREATE TABLE sales.items (a int, "B c" text, PRIMARY KEY ("B c", a)) PARTITION BY RANGE (a)')
+    database.execute("CREATE TABLE sales.low PARTITION OF sales.items FOR VALUES FROM (0) TO (10)")
+    for first in (0, 1):
+        database.execute(f"INSERT INTO people VALUES ({first})")
+        database.execute(f"INSERT INTO other VALUES ({first})")
+        database.execute(f"INSERT INTO sales.items VALUES ({first}, 'x')")
+        bring(log, source(url, "people, sales.items", topic_prefix="db."))
+    assert log.topics() == ["db.people", "db.sales.items"]
+    assert sorted(row["id"] for row in rows(log, "db.people")) == [0, 1]
+    assert sorted((row["a"], row["B c"]) for row in rows(log, "db.sales.items")) == [(0, "x"), (1, "x")]
+
+
+def test_a_table_that_is_new(log, url, database):
+    """A table that is added to the setting comes with what it has, and each later change once."""
+    for table in ("a", "b"):
+        database.execute(f"CREATE TABLE {table} (id int PRIMARY KEY)")
+        database.execute(f"INSERT INTO {table} VALUES (1)")
+    bring(log, source(url, "a"))
+    database.execute("INSERT INTO a VALUES (2)")
+    database.execute("INSERT INTO b VALUES (2)")
+    bring(log, source(url, "a, b"))
+    database.execute("INSERT INTO b VALUES (3)")
+    bring(log, source(url, "a, b"))
+    assert [sorted(row["id"] for row in rows(log, table)) for table in ("a", "b")] == [[1, 2], [1, 2, 3]]
+
+
+def test_death_within_a_snapshot(log, url, database):
+    """Changes while a snapshot is interrupted come once: those of keys that were read, and those of keys that were not."""
+    database.execute("CREATE TABLE people (name text, id int, v int, PRIMARY KEY (name, id))")
+    database.execute("INSERT INTO people SELECT chr(97 + n % 5), n, 0 FROM generate_series(0, 99) n")
+    with dies("connect.committed", at=2), pytest.raises(SimulatedCrash):
+        SourceTask(source(url, "people", poll_rows=20), 0, 1, log, is_once=True).run(Orders())
+    assert len(rows(log, "people")) == 40
+    database.execute("UPDATE people SET v = 1 WHERE id % 10 < 5")  # of both halves
+    database.execute("DELETE FROM people WHERE id IN (1, 2, 3, 4)")
+    database.execute("UPDATE people SET name = 'z' WHERE id = 10")  # from what was read to what was not
+    database.execute("UPDATE people SET name = 'a' WHERE id = 14")  # and back
+    database.execute("INSERT INTO people VALUES ('a', 1000, 0), ('y', 1001, 0)")
+    with dies("connect.polled", at=2), pytest.raises(SimulatedCrash):
+        SourceTask(source(url, "people", poll_rows=20), 0, 1, log, is_once=True).run(Orders())
+    database.execute("UPDATE people SET v = 2 WHERE id % 10 = 7")
+    bring(log, source(url, "people", poll_rows=20))
+    seen: dict[tuple[object, ...], list[object]] = {}
+    for row in log.read("people", columns=["name", "id", "v", "_deleted"]).to_pylist():
+        seen.setdefault((row["name"], row["id"]), []).append(None if row["_deleted"] else row["v"])
+    now = {tuple(row[:2]): row[2] for row in database.execute("SELECT name, id, v FROM people").fetchall()}
+    assert {key: values[-1] for key, values in seen.items() if values[-1] is not None} == now
+    assert all(first != then for values in seen.values() for first, then in pairwise(values))
+
+
+def test_a_huge_transaction(log, url, database):
+    """A transaction is cut, and a death between its parts leaves nothing out and brings nothing twice."""
+    database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
+    bring(log, source(url, "numbers"))
+    database.execute("INSERT INTO numbers SELECT generate_series(0, 999)")
+    for at in (2, 3):
+        with dies("connect.committed", at=at), pytest.raises(SimulatedCrash):
+            SourceTask(source(url, "numbers", poll_rows=100), 0, 1, log, is_once=True).run(Orders())
+    assert len(rows(log, "numbers")) == 500
+    bring(log, source(url, "numbers", poll_rows=100))
+    assert sorted(row["n"] for row in rows(log, "numbers")) == list(range(1000))
+
+
+def test_columns_that_come_change_and_go(log, url, database, caplog):
+    """A new column is added to the topic, a wider type widens it, a column that goes leaves nulls and is said."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, age smallint, city text)")
+    database.execute("INSERT INTO people VALUES (1, 30, 'Rome')")
+    bring(log, source(url, "people"))
+    for statement in (
+        "INSERT INTO people VALUES (2, 31, 'Oslo')",
+        "ALTER TABLE people ADD COLUMN mail text",
+        "INSERT INTO people VALUES (3, 32, 'Bern', 'x@y')",
+        "ALTER TABLE people ALTER COLUMN age TYPE bigint",
+        "INSERT INTO people VALUES (4, 1099511627776, 'Bonn', NULL)",
+        "ALTER TABLE people DROP COLUMN city",
+        "INSERT INTO people VALUES (5, 34, 'z')",
+    ):
+        database.execute(statement)
+    bring(log, source(url, "people"))
+    found = sorted((row["id"], row["age"], row["city"], row["mail"]) for row in rows(log, "people"))
+    assert found == [
+        (1, 30, "Rome", None),
+        (2, 31, "Oslo", None),
+        (3, 32, "Bern", "x@y"),
+        (4, 1 << 40, "Bonn", None),
+        (5, 34, None, "z"),
+    ]
+    assert "table people has no column city any more" in caplog.text
+    database.execute("ALTER TABLE people ALTER COLUMN age TYPE text")
+    database.execute("INSERT INTO people VALUES (6, 'old', 'z')")
+    with pytest.raises(SchemaError, match=r"topic people.* column 'age': found 'old'"):
+        bring(log, source(url, "people"))
+
+
+def test_large_values_that_an_update_leaves_out(log, url, database):
+    """An unchanged large value is refused, with what to do; read back if that is asked for; and is there under REPLICA IDENTITY FULL."""
+    database.execute("CREATE TABLE pages (id int PRIMARY KEY, hits int, body text)")
+    database.execute("ALTER TABLE pages ALTER COLUMN body SET STORAGE EXTERNAL")
+    database.execute("INSERT INTO pages VALUES (1, 0, repeat('x', 9000))")
+    bring(log, source(url, "pages"))
+    database.execute("UPDATE pages SET hits = 1")
+    with pytest.raises(SchemaError, match=r"leaves out the large value of 'body'.*REPLICA IDENTITY FULL.*toast\.mode=read"):
+        bring(log, source(url, "pages"))
+    bring(log, source(url, "pages", toast_mode="read"))
+    database.execute("ALTER TABLE pages REPLICA IDENTITY FULL")
+    database.execute("UPDATE pages SET hits = 2")
+    database.execute("UPDATE pages SET id = 2")
+    database.execute("DELETE FROM pages")
+    bring(log, source(url, "pages"))
+    found = log.read("pages", columns=["id", "hits", "body", "_deleted"]).to_pylist()
+    by_key = {
+        key: [(row["hits"], len(row["body"] or ""), row["_deleted"]) for row in found if row["id"] == key] for key in (1, 2)
+    }
+    assert by_key == {
+        1: [(0, 9000, False), (1, 9000, False), (2, 9000, False), (None, 0, True)],
+        2: [(2, 9000, False), (None, 0, True)],
+    }
+
+
+def test_truncate(log, url, database):
+    """TRUNCATE stops the task, since a topic forgets by key alone; or the topic keeps its rows."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    bring(log, source(url, "people"))
+    database.execute("INSERT INTO people VALUES (1)")
+    database.execute("TRUNCATE people")
+    database.execute("INSERT INTO people VALUES (2)")
+    with pytest.raises(SchemaError, match=r"TRUNCATE emptied table people at .*truncate\.mode=skip"):
+        bring(log, source(url, "people"))
+    bring(log, source(url, "people", truncate_mode="skip"))
+    assert sorted(row["id"] for row in rows(log, "people")) == [1, 2]
+
+
+def test_a_table_without_a_key(log, url, database):
+    """Its rows come in one piece, and insertions behind them; an update, which no key finds, is refused."""
+    database.execute("CREATE TABLE notes (text text)")
+    database.execute("INSERT INTO notes SELECT 'note' FROM generate_series(1, 40)")
+    bring(log, source(url, "notes", poll_rows=10))
+    database.execute("INSERT INTO notes VALUES ('note')")
+    bring(log, source(url, "notes"))
+    assert len(rows(log, "notes")) == 41
+    database.execute("ALTER TABLE notes REPLICA IDENTITY FULL")
+    database.execute("UPDATE notes SET text = 'other'")
+    with pytest.raises(SchemaError, match="found an update, but no key says which row"):
+        bring(log, source(url, "notes"))
+
+
+def test_values_that_do_not_fit(log, url, database):
+    """A value that a column cannot hold stops the task and is named, or its row alone is a dead letter."""
+    database.execute("CREATE TABLE days (id int PRIMARY KEY, at timestamptz, n numeric)")
+    bring(log, source(url, "days"))
+    database.execute("INSERT INTO days VALUES (1, 'infinity', 1), (2, '2020-01-01Z', 2), (3, '2020-01-01Z', 'NaN')")
+    with pytest.raises(SchemaError, match=r"table days, LSN \w+, column 'at': 'infinity'"):
+        bring(log, source(url, "days"))
+    bring(log, source(url, "days", errors_tolerance="all", errors_deadletterqueue_topic_name="bad"))
+    assert [row["id"] for row in rows(log, "days")] == [2]
+    assert sorted(json.loads(row["value"])["id"] for row in log.read("bad").to_pylist()) == ["1", "3"]
+
+
+def test_changes_that_are_gone(log, url, database):
+    """A slot that begins behind the position, is missing, or is another server's is refused: PostgreSQL itself would say nothing."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    bring(log, source(url, "people"))
+    database.execute("INSERT INTO people VALUES (1)")
+    database.execute("SELECT pg_replication_slot_advance('streamkit_in', pg_current_wal_lsn())")
+    with pytest.raises(ConfigError, match=r"slot streamkit_in begins at .*changes between them are gone.*offsets reset in"):
+        bring(log, source(url, "people"))
+    database.execute("SELECT pg_drop_replication_slot('streamkit_in')")
+    with pytest.raises(ConfigError, match="no replication slot streamkit_in any more"):
+        bring(log, source(url, "people"))
+    (position,) = positions.read_positions(log, "in").values()
+    positions.change_positions(log, "in", {"streamkit_in": {**position, "system": "7"}})
+    with pytest.raises(ConfigError, match="with the identifier 7; this one has"):
+        bring(log, source(url, "people"))
+    positions.change_positions(log, "in", {"streamkit_in": None})
+    bring(log, source(url, "people"))
+    assert rows(log, "people") == [{"id": 1}]
+
+
+def test_publications_that_lose_changes(log, url, database):
+    """A publication of somebody else that leaves out a table, rows or operations is refused, with the statement that helps."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    for ddl, message in (
+        ("FOR TABLE other", r'has no table people; run: ALTER PUBLICATION "mine" ADD TABLE'),
+        ("FOR TABLE people WITH (publish = 'insert')", r"leaves out operations"),
+        ("FOR TABLE people WHERE (id > 3)", r"has only some rows or columns of people"),
+    ):
+        database.execute("DROP PUBLICATION IF EXISTS mine")
+        database.execute(f"CREATE PUBLICATION mine {ddl}")
+        with pytest.raises(ConfigError, match=message):
+            bring(log, source(url, "people", publication_name="mine"))
+    with pytest.raises(ConfigError, match="there is no table nobody; expected one of other, people"):
+        bring(log, source(url, "nobody"))
+
+
+def test_an_idle_slot_follows(log, url, database):
+    """While only other tables change, PostgreSQL hears that it may forget its log, and after a cut of all connections too."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+
+    def has_confirmed(lsn):
+        query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = 'streamkit_in'"
+        return database.execute(query, (lsn,)).fetchone() == (True,)
+
+    def written():
+        database.execute("INSERT INTO other SELECT coalesce(max(id), 0) + 1 FROM other")
+        return database.execute("SELECT pg_current_wal_flush_lsn()").fetchone()[0]
+
+    with run([source(url, "people", heartbeat_interval_ms=50)], log):
+        wait_until(lambda: has_confirmed("0/0"))
+        lsn = written()
+        wait_until(lambda: has_confirmed(lsn))
+        database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'target'"
+        )
+        database.execute("INSERT INTO people VALUES (1)")
+        lsn = written()
+        wait_until(lambda: has_confirmed(lsn))
+    assert rows(log, "people") == [{"id": 1}]
+
+
+def test_a_slot_that_is_lost(log, url, database):
+    """Changes whose log PostgreSQL has removed, since nobody read it for too long, are an error with what to do."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    bring(log, source(url, "people"))
+    database.execute("INSERT INTO people VALUES (1)")
+    database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    try:
+        database.execute("SELECT pg_reload_conf()")
+        for _ in range(3):
+            database.execute("SELECT pg_switch_wal()")
+            database.execute("INSERT INTO people SELECT max(id) + 1 FROM people")
+        database.execute("CHECKPOINT")
+        with pytest.raises(ConfigError, match=r"removed log that the replication slot streamkit_in needed.*offsets reset in"):
+            bring(log, source(url, "people"))
+    finally:
+        database.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        database.execute("SELECT pg_reload_conf()")
+
+
+STATEMENTS = (
+    "INSERT INTO items SELECT {word}, {n}, {v} ON CONFLICT DO NOTHING",
+    "INSERT INTO items SELECT chr(97 + n % 7), n, {v} FROM generate_series({n}, {n} + 9) n ON CONFLICT DO NOTHING",
+    "UPDATE items SET v = v + 1 WHERE n % 5 = {v} % 5",
+    "UPDATE items SET word = {word} WHERE n = {n} AND NOT EXISTS (SELECT FROM items WHERE n = {n} AND word = {word})",
+    "DELETE FROM items WHERE n % 11 = {v} % 11",
+    "DELETE FROM items WHERE word = {word}",
+    "BEGIN; UPDATE items SET v = -1; ROLLBACK",
+)
+AUDIT = """
+CREATE TABLE audit (place serial, word text, n int, v int);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF TG_OP <> 'INSERT' AND (TG_OP = 'DELETE' OR (OLD.word, OLD.n) <> (NEW.word, NEW.n)) THEN
+INSERT INTO audit (word, n, v) VALUES (OLD.word, OLD.n, NULL); END IF;
+IF TG_OP <> 'DELETE' THEN INSERT INTO audit (word, n, v) VALUES (NEW.word, NEW.n, NEW.v); END IF;
+RETURN NULL; END $$;
+CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON items FOR EACH ROW EXECUTE FUNCTION note();
+"""
+
+
+@pytest.mark.parametrize("seed", range(40 if os.environ.get("STREAMKIT_TORTURE") else 2))
+def test_any_deaths(log, url, database, seed):
+    """Whatever changes, and dies when: the history of each key is an end of what a trigger saw, and ends with what the table has."""
+    chance = random.Random(seed)
+    database.execute("CREATE TABLE items (word text, n int, v int NOT NULL, PRIMARY KEY (word, n))")
+    database.execute(AUDIT)
+
+    def change(count):
+        for _ in range(count):
+            word, n, v = f"'{chance.choice('abcdefg')}'", chance.randrange(60), chance.randrange(1000)
+            database.execute(chance.choice(STATEMENTS).format(word=word, n=n, v=v))
+
+    def step():
+        task = SourceTask(source(url, "items", poll_rows=chance.randrange(1, 30)), 0, 1, log, is_once=True)
+        with contextlib.suppress(SimulatedCrash), dies(chance.choice(POINTS), at=chance.randrange(1, 8)):
+            task.run(Orders())
+
+    change(20)
+    for _ in range(6):
+        step()
+        change(chance.randrange(12))
+    bring(log, source(url, "items"))
+    seen: dict[tuple[str, int], list[object]] = {}
+    audit: dict[tuple[str, int], list[object]] = {}
+    for row in log.read("items", columns=["word", "n", "v", "_deleted"]).to_pylist():
+        seen.setdefault((row["word"], row["n"]), []).append(None if row["_deleted"] else row["v"])
+    for word, n, v in database.execute("SELECT word, n, v FROM audit ORDER BY place").fetchall():
+        audit.setdefault((word, n), []).append(v)
+    now = {(word, n): v for word, n, v in database.execute("SELECT word, n, v FROM items").fetchall()}
+    assert {key: history[-1] for key, history in seen.items() if history[-1] is not None} == now
+    assert [key for key, history in seen.items() if history != audit[key][-len(history) :]] == []
+
+
+@pytest.mark.skipif(
+    not os.environ.get("STREAMKIT_TORTURE"), reason="ends the server of all tests three times; STREAMKIT_TORTURE=1"
+)
+def test_a_server_that_crashes(log, url, database, postgres):
+    """A server that crashes while it sends, and is gone for a while, is waited for; each change comes once."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    with run([source(url, "people", poll_rows=50)], log):
+        for number in range(3):
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("INSERT INTO people SELECT generate_series(%s::int, %s::int)", (1000 * number, 1000 * number + 999))
+            wait_until(lambda: "people" in log.topics() and log.read("people").num_rows > 1000 * number)  # noqa: B023
+            postgres.crash()
+            time.sleep(1)
+            postgres.start()
+        wait_until(lambda: log.read("people").num_rows >= 3000)
+    assert sorted(row["id"] for row in rows(log, "people")) == list(range(3000))
+
+
+def test_passwords_are_not_shown(log):
+    """A server that cannot be reached is named without the password, also where the address is not whole."""
+    one = PostgresSource("in", connection_url="postgresql://me:hunter2@127.0.0.1:1/none", tables="people")
+    assert "hunter2" not in one.redacted("password=hunter2") + one.redacted(one.settings["connection.url"])
+    with pytest.raises(psycopg.OperationalError) as failure:
+        bring(log, one)
+    assert "hunter2" not in str(failure.value)
