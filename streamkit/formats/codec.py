@@ -41,23 +41,25 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
+_NOT_BY_COLUMNS = ("avro", "protobuf")  # the bytes cannot be read by the columns' names and types alone
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
 }  # fmt: skip
 
 
-def declare_format(name: str | None, schema: Schemas | None = None, settings: Any = None, *, on_record: bool = True) -> Format:
+def declare_format(name: str | None, schema: Schemas | None = None, settings: Any = None, *, on_record: bool = True, needs_schema: bool = True) -> Format:
     """
     The format of that name, its schema and settings checked.
 
     `schema` is an Avro or JSON schema as JSON text, dict or list, the text of a .proto file, or the columns of CSV. ConfigError if the
-    format does not exist, lacks a schema or takes none, and for a secret among the settings if they will be `on_record`.
+    format does not exist, lacks a schema or takes none, and for a secret among the settings if they will be `on_record`. CSV that
+    does not `needs_schema` has the columns that its reader wants.
     """
     found = format_of(name, None, settings)
     if on_record:
         check_no_secrets(found)
     if schema is None:
-        if found.name in _NEEDS_SCHEMA and not found.has_registry:
+        if found.name in _NEEDS_SCHEMA and not found.has_registry and (needs_schema or found.name in _NOT_BY_COLUMNS):
             where = ", or schema.registry.url" if found.name != "csv" else ""
             raise ConfigError(f"the format {found.name} was given no schema; expected one{where}")
         return found
@@ -99,6 +101,15 @@ class Codec:
             found = self._checked(self.registry.latest(self.subject()))
             return _columns(self.format, found.text, self._imports(found))
         raise ConfigError(f"nothing says what columns values of the format {name} have; expected schema=, such as schema=\"user string, amount double\"")
+
+    @cached_property
+    def reader_schema(self) -> str | None:
+        """The schema that says how values of others are read: the format's, of Avro else the registry's newest, for its defaults."""
+        is_asked = self.declared is None and self.format.name == "avro" and self.format.schema is None and self.registry is not None
+        if is_asked:
+            assert self.registry is not None
+            return self._checked(self.registry.latest(self.subject())).text
+        return self.format.schema
 
     @cached_property
     def registry(self) -> Registry | None:
