@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit import failpoints
 from streamkit.connectors.runtime import positions
+from streamkit.connectors.runtime.converters import topic_of_sink
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.pipeline import Failure, Step, pass_through
 from streamkit.connectors.runtime.shares import partitions_of
@@ -60,7 +61,7 @@ class SinkTask:
             stack.callback(sink.close)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
             for topic in topics:
-                sink.topic(topic)
+                sink.topic(topic_of_sink(sink, topic, sink.IS_RAW))
             kept = sink.open(generation, mine)
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
             for consumer in consumers:

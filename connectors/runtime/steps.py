@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text, plain
+from streamkit.connectors.runtime.converters import decoder_of_sink, decoder_of_source, encoder_of_sink
 from streamkit.connectors.runtime.pipeline import Step
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
@@ -20,14 +21,17 @@ from streamkit.names import DELETED
 
 def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
     """What happens to rows between a poll and the topic."""
-    return ()
+    decoder = decoder_of_source(source, log) if source.IS_RAW else None
+    return () if decoder is None else (Step("VALUE_CONVERTER", decoder.run),)
 
 
 def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
     """What happens to rows between the topic and a put."""
     if sink.IS_RAW and topic.format is None:
-        return (Step("VALUE_CONVERTER", partial(_encoded, topic)),)
-    return ()
+        encoder = encoder_of_sink(sink, topic)
+        return (Step("VALUE_CONVERTER", partial(_encoded, topic) if encoder is None else encoder.run),)
+    decoder = decoder_of_sink(sink, topic, sink.IS_RAW)
+    return () if decoder is None else (Step("VALUE_CONVERTER", decoder.run),)
 
 
 def _encoded(topic: Topic, name: str, rows: pa.Table) -> dict[str, pa.Table]:

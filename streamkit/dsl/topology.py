@@ -324,7 +324,7 @@ def _decoding(
         if value_schema is not None or settings is not None or key_format != "string":
             raise TopologyError("value_schema=, key_format= and format_settings= stand without value_format=; expected it too", at)
         return None
-    value = declare_format(value_format, value_schema, settings, needs_schema=schema is None)
+    value = declare_format(value_format, value_schema, settings, needs_schema=False)
     has_registry = key_format in WITH_REGISTRY and value.has_registry
     keys = declare_format(key_format, None, settings if has_registry else None, needs_schema=False)
     return declared_decoding(value, keys, _schema(schema), _key(key), at)

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.formats import avro, bytes, csv, json, protobuf, string, wire
+from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
+from streamkit.formats.avro_compatibility import check_compatible
 from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.decoded import Decoded, put_back
@@ -41,7 +42,6 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
-_NOT_BY_COLUMNS = ("avro", "protobuf")  # the bytes cannot be read by the columns' names and types alone
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
 }  # fmt: skip
@@ -52,14 +52,14 @@ def declare_format(name: str | None, schema: Schemas | None = None, settings: An
     The format of that name, its schema and settings checked.
 
     `schema` is an Avro or JSON schema as JSON text, dict or list, the text of a .proto file, or the columns of CSV. ConfigError if the
-    format does not exist, lacks a schema or takes none, and for a secret among the settings if they will be `on_record`. CSV that
-    does not `needs_schema` has the columns that its reader wants.
+    format does not exist, lacks a schema or takes none, and for a secret among the settings if they will be `on_record`. Without
+    `needs_schema` something else may say how values are read: the topic, or the columns that are wanted of CSV.
     """
     found = format_of(name, None, settings)
     if on_record:
         check_no_secrets(found)
     if schema is None:
-        if found.name in _NEEDS_SCHEMA and not found.has_registry and (needs_schema or found.name in _NOT_BY_COLUMNS):
+        if found.name in _NEEDS_SCHEMA and not found.has_registry and needs_schema:
             where = ", or schema.registry.url" if found.name != "csv" else ""
             raise ConfigError(f"the format {found.name} was given no schema; expected one{where}")
         return found
@@ -148,7 +148,7 @@ class Codec:
         text = self._text_to_write(rows)
         found: pa.Array = _WRITERS[self.format.name](self.format, text, rows)
         if self.registry is None:
-            return found
+            return wire.with_header(found, single_object.header(str(text))) if self.format.earlier else found
         assert text is not None
         return wire.with_header(found, self._prefix(text))
 
@@ -161,7 +161,8 @@ class Codec:
         """What writes one value of Python; it raises errors of many kinds."""
         write = _value_writer(self.format, self._text_of_values())
         if self.registry is None:
-            return write
+            marker = single_object.header(str(self.format.schema)) if self.format.earlier else None
+            return write if marker is None else lambda value: marker + write(value)
         prefix: list[Any] = []
 
         def with_prefix(value: Any) -> Any:
@@ -177,7 +178,7 @@ class Codec:
     def value_reader(self) -> Callable[[Any], Any]:
         """What reads one value as Python has it; it raises errors of many kinds."""
         if self.registry is None:
-            return _value_reader(self.format, self.format.schema)
+            return self._plain_value_reader()
         registry = self.registry
 
         def read(data: Any) -> Any:
@@ -189,6 +190,19 @@ class Codec:
             if self.format.name == "protobuf":
                 _, start = wire.read_message_index(data, start)
             return _value_reader(self.format, found.text)(data[start:])
+
+        return read
+
+    def _plain_value_reader(self) -> Callable[[Any], Any]:
+        """What reads one value without a registry, each by the schema under which it was written."""
+        if not self.format.earlier:
+            return _value_reader(self.format, self.format.schema)
+        schemas = {single_object.header(text): text for text in (*self.format.earlier, str(self.format.schema))}
+
+        def read(data: Any) -> Any:
+            text = schemas.get(data[: single_object.HEADER_BYTES])
+            start = 0 if text is None else single_object.HEADER_BYTES
+            return _value_reader(self.format, text or self.format.earlier[0])(data[start:])
 
         return read
 
@@ -205,8 +219,7 @@ class Codec:
 
     def _attempt(self, values: pa.Array, columns: Schema) -> Decoded:
         if self.registry is None:
-            found: Decoded = _READERS[self.format.name](self.format, self._own_text(), values, columns, 0)
-            return found
+            return self._plain(values, columns)
         ids = wire.schema_ids(values)
         parts: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
         failures: dict[int, str] = {}
@@ -216,6 +229,27 @@ class Codec:
             failures |= {int(rows[row]): reason for row, reason in found.failures.items()}
             parts.append((rows, found.rows))
         return Decoded(put_back(parts, columns, len(values)), failures)
+
+    def _plain(self, values: pa.Array, columns: Schema) -> Decoded:
+        """The columns of values without a registry; those of Avro that had other schemas say which is theirs, but for the first one's."""
+        read = _READERS[self.format.name]
+        if not self.format.earlier:
+            found: Decoded = read(self.format, self._own_text(), values, columns, 0)
+            return found
+        left = np.ones(len(values), np.bool_)
+        parts, failures = [], {}
+        for text in (*self.format.earlier, str(self.format.schema)):
+            rows = np.flatnonzero(single_object.is_under(values, single_object.header(text)) & left)
+            parts.append((text, rows, single_object.HEADER_BYTES))
+            left[rows] = False
+        parts.append((self.format.earlier[0], np.flatnonzero(left), 0))
+        decoded_parts: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
+        for text, rows, skipped in parts:
+            if len(rows):
+                one: Decoded = read(self.format, text, values.take(pa.array(rows)), columns, skipped)
+                decoded_parts.append((rows, one.rows))
+                failures |= {int(rows[row]): reason for row, reason in one.failures.items()}
+        return Decoded(put_back(decoded_parts, columns, len(values)), failures)
 
     def _of_id(self, schema_id: int, values: pa.Array, columns: Schema) -> Decoded:
         """The columns of values that one schema of the registry has written."""
@@ -281,6 +315,36 @@ class Codec:
         if mode := self.format.setting(COMPATIBILITY):
             self.registry.keep_compatibility(subject, mode)
         return found
+
+
+def altered(format: Format, schema: Schemas, topic: str) -> Format:
+    """
+    The format with another schema, if the topic may have it; SchemaError, with both schemas, if not.
+
+    A registry is asked, and has the schema then. Without one, Avro's rules decide by `schema.compatibility` (BACKWARD unless given);
+    ConfigError for other formats, unless that is NONE.
+    """
+    if format.name not in _CHECKS or format.name == "csv":
+        raise ConfigError(f"topic {topic}: the format {format.name} has no schema that could change; expected avro, json or protobuf")
+    text = _CHECKS[format.name](schema)
+    if text == format.schema:
+        return format
+    if format.has_registry:
+        found = replace(format, schema=text)
+        Codec(found, topic=topic).register()
+        return found
+    mode = format.setting(COMPATIBILITY, "BACKWARD")
+    if format.name == "avro" and format.schema is not None:
+        earlier = (*format.earlier, format.schema)
+        if mode != "NONE":
+            check_compatible(topic, mode, earlier, text)
+        return replace(format, schema=text, earlier=earlier)
+    if mode != "NONE" and format.schema is not None:
+        raise ConfigError(
+            f"topic {topic}: changes of a schema of {format.name} are checked by a registry; expected schema.registry.url among the format's "
+            "settings, or schema.compatibility=NONE"
+        )
+    return replace(format, schema=text)
 
 
 def schema_made_of(name: str, columns: Schema) -> str | None:

@@ -141,6 +141,7 @@ class Log:
         partitions: int | None = None,
         config: Mapping[str, Scalar | None] | None = None,
         schema: str | Schema | pa.Schema | None = None,
+        format_schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
     ) -> Topic:
         """
         Change a topic, and return it as it is then.
@@ -151,9 +152,15 @@ class Log:
         and applications that are open go on with the topic as they know it; a reader that meets a wider type than it knows
         gets a SchemaError. SchemaError for any other change of the schema, with both; ConfigError for fewer partitions, and
         for more where stores, the state of an application or compaction need the rows of a key together.
+
+        `format_schema` is the new schema of an opaque topic's values. A registry checks it by the subject's compatibility; without one,
+        Avro's rules do, by the format's setting `schema.compatibility` (BACKWARD unless given). SchemaError names both schemas.
         """
         parsed = None if schema is None else Schema.parse(schema)
-        return self.catalog.alter_topic(name, Alteration(partitions, {} if config is None else config, parsed))
+        alteration = Alteration(partitions, {} if config is None else config, parsed, format_schema)
+        if format_schema is not None:
+            alteration.applied_to(self.catalog.topic(name))  # asks a registry, for which the catalog's transaction shall not wait
+        return self.catalog.alter_topic(name, alteration)
 
     def topics(self, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; those that belong to applications only on request."""

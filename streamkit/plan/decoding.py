@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
 from streamkit.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from streamkit.plan.program import Input
 
 KEY = "key"
 
@@ -43,20 +46,39 @@ class Decoded:
     format: Format
 
 
-def decoded(decoding: Decoding, topic: str, at: Location | None) -> Decoded:
+def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
     """
     The columns of a decoding; a registry is asked for the newest schema if nothing else says what they are.
 
-    TopologyError if the key's column is not named, and the value has one that is called `key`.
+    What the decoding leaves out, the topic's own format says, if it is the same. TopologyError if nothing says how values are read, or if
+    the key's column is not named, and the value has one that is called `key`.
     """
-    codec = Codec(decoding.topic_format, decoding.columns, topic)
+    topic = source.topic
+    format = _format(decoding, source.format)
+    if format.schema is None and not format.has_registry and format.name in ("avro", "protobuf"):
+        raise TopologyError(
+            f"the values of {topic!r} are {format.name}, and nothing says under which schema they were written; expected value_schema=, or "
+            "schema.registry.url in format_settings=",
+            at,
+        )
+    codec = Codec(format, decoding.columns, topic)
     columns = codec.columns
     if decoding.key is None and KEY in columns:
         raise TopologyError(f'the values of {topic!r} have a column "key"; expected key=, which names the column that the key becomes', at)
     names = (KEY,) if decoding.key is None else decoding.key
     keys = Schema(tuple(Column(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
     values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
-    return Decoded(keys, values, replace(decoding.topic_format, schema=codec.reader_schema))
+    return Decoded(keys, values, replace(format, schema=codec.reader_schema))
+
+
+def _format(decoding: Decoding, own: Format | None) -> Format:
+    """The format by which values are read."""
+    value = decoding.topic_format
+    if own is None or own.name != value.name:
+        return value
+    if value.schema is None and not value.settings:
+        return own
+    return replace(value, earlier=own.earlier) if value.schema == own.schema else value
 
 
 def _key_type(decoding: Decoding) -> str:

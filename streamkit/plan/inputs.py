@@ -66,8 +66,10 @@ def _input(source: SourceNode, topics: Topics | None) -> Input:
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
             source.at,
         )
+    is_decoded = source.decoding is not None and topics is not None
+    own = getattr(topics.topic(source.topic), "format", None) if is_decoded and topics is not None else None
     return Input(
-        source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None)
+        source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None), own
     )
 
 

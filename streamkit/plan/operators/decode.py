@@ -11,6 +11,7 @@ from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.decoding import KEY, Decoding, decoded
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, listed
+from streamkit.plan.program import Input
 from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema
 
@@ -51,9 +52,10 @@ class Decode(Operator):
         return f"decode {self.format.name}: {listed(self.columns)}"
 
 
-def decode_step(decoding: Decoding, topic: str, rows: Step, at: Location | None) -> Step:
+def decode_step(decoding: Decoding, source: Input, rows: Step, at: Location | None) -> Step:
     """The step that decodes the rows of an opaque topic."""
-    found = decoded(decoding, topic, at)
+    topic = source.topic
+    found = decoded(decoding, source, at)
     schema = Schema((*found.key, *found.value))
     operator = Decode(
         f"{rows.id}:decode", rows.stage, (rows.id,), topic, found.format, decoding.keys, found.key, found.value, schema.names

@@ -73,7 +73,7 @@ def global_join(node: Join, left: Step, building: Building) -> Step:
     right = source_step(origin, building)
     table: list[Operator] = []
     if origin.decoding is not None:
-        right = decode_step(origin.decoding, origin.topic, right, origin.at)
+        right = decode_step(origin.decoding, building.inputs[origin], right, origin.at)
         table.append(right.operator)
     for step in steps_above_origin(node.right):
         right = step.step(right, building.name(step), building.analyzer)

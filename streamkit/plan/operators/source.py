@@ -162,7 +162,7 @@ class GlobalTableSource(SourceNode):
 def rows_read(node: SourceNode, building: Building) -> Step:
     """The step that gives the rows of the topic, decoded if they are bytes."""
     rows = building.add(source_step(node, building))
-    return rows if node.decoding is None else building.add(decode_step(node.decoding, node.topic, rows, node.at))
+    return rows if node.decoding is None else building.add(decode_step(node.decoding, building.inputs[node], rows, node.at))
 
 
 def source_step(node: SourceNode, building: Building) -> Step:
