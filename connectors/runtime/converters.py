@@ -49,7 +49,9 @@ def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
     name = settings["value.format"] or (topic.name if topic is not None else None)
     if name is None:
         if schema is not None or own:
-            raise ConfigError(f"connector {connector.name}: found {', '.join(f'value.{one}' for one in own) or 'value.schema'} without value.format")
+            raise ConfigError(
+                f"connector {connector.name}: found {', '.join(f'value.{one}' for one in own) or 'value.schema'} without value.format"
+            )
         return Formats(None, None, _key_format(connector, registry))
     name = format_of(name, None, None).name
     used = registry if name in WITH_REGISTRY else {}
@@ -202,7 +204,9 @@ def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder | None:
     is_text = len(keys) == 1
     key_format = formats.key or Format("string" if is_text else "json")
     return SinkEncoder(
-        topic, _codec(formats.value, formats.columns or topic.schema, topic.name, VALUE), _codec(key_format, keys, topic.name, KEY)
+        topic,
+        _codec(formats.value, formats.columns or topic.schema, topic.name, VALUE),
+        _codec(key_format, keys, topic.name, KEY),
     )
 
 
@@ -211,7 +215,9 @@ def _codec_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Codec | 
     if is_raw or topic.format is None or not is_asked:
         return None
     formats = formats_of(connector, topic.format)
-    return _codec(formats.value, formats.columns, topic.name, VALUE) if formats.value is not None and formats.has_columns else None
+    return (
+        _codec(formats.value, formats.columns, topic.name, VALUE) if formats.value is not None and formats.has_columns else None
+    )
 
 
 def _keys_of_sink(connector: Connector) -> Sequence[str]:
@@ -265,8 +271,10 @@ def _flags(flags: pa.Array | None) -> pa.Array:
 
 def _is_columns(name: str, schema: str) -> bool:
     """Whether a schema is SQL text, and not the format's own."""
-    return name in ("csv", "string", "bytes") or (name != "protobuf" and not schema.lstrip().startswith(("{", "[", '"'))) or (
-        name == "protobuf" and "message" not in schema
+    return (
+        name in ("csv", "string", "bytes")
+        or (name != "protobuf" and not schema.lstrip().startswith(("{", "[", '"')))
+        or (name == "protobuf" and "message" not in schema)
     )
 
 

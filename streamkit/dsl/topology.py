@@ -322,7 +322,9 @@ def _decoding(
     at = user_location()
     if value_format is None:
         if value_schema is not None or settings is not None or key_format != "string":
-            raise TopologyError("value_schema=, key_format= and format_settings= stand without value_format=; expected it too", at)
+            raise TopologyError(
+                "value_schema=, key_format= and format_settings= stand without value_format=; expected it too", at
+            )
         return None
     value = declare_format(value_format, value_schema, settings, needs_schema=False)
     has_registry = key_format in WITH_REGISTRY and value.has_registry

@@ -79,17 +79,24 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
         try:
             written.append(encode(row if is_record else row[rows.schema.names[0]]))
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-            raise SchemaError(f"row {number}: it does not fit the Avro schema {_name(text)}: {' '.join(str(error).split())}", (number,)) from error
+            raise SchemaError(
+                f"row {number}: it does not fit the Avro schema {_name(text)}: {' '.join(str(error).split())}", (number,)
+            ) from error
     return pa.array(written, pa.binary())
 
 
 @lru_cache(maxsize=64)
-def avro_codec(text: str) -> Codec:
-    """The functions that encode and decode values of a schema; they raise errors of many kinds, none of which fastavro shares."""
+def avro_codec(text: str, reader: str | None = None) -> Codec:
+    """
+    The functions that encode and decode values of a schema; they raise errors of many kinds, none of which fastavro shares.
+
+    With a `reader` values are decoded as that schema has them.
+    """
     import fastavro
     from fastavro.validation import ValidationError
 
     schema, _ = parsed_schema(text)
+    wanted = parsed_schema(reader)[0] if reader is not None else None
 
     def encode(value: Any) -> bytes:
         sink = BytesIO()
@@ -102,7 +109,7 @@ def avro_codec(text: str) -> Codec:
 
     def decode(data: bytes) -> Any:
         source = BytesIO(data)
-        value = fastavro.schemaless_reader(source, schema, None)
+        value = fastavro.schemaless_reader(source, schema, wanted)
         if source.tell() != len(data):
             raise ValueError(f"{len(data) - source.tell()} bytes are left over")
         return value

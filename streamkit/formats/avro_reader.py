@@ -33,7 +33,9 @@ from streamkit.formats.cursor import ALL, Cursor, Ints, Rows
 Node: TypeAlias = Callable[[Cursor, Rows, bool], Any]  # reads the rows' values; gives them as an array if they are wanted
 
 
-def read_columns(text: str, values: pa.Array, wanted: Collection[str], skipped: int = 0) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+def read_columns(
+    text: str, values: pa.Array, wanted: Collection[str], skipped: int = 0
+) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
     """
     The wanted columns of binary values, none of which is null, and which values are not of the schema.
 

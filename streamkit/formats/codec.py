@@ -16,12 +16,13 @@ from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, s
 from streamkit.formats.avro_compatibility import check_compatible
 from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
 from streamkit.formats.csv import check_csv_schema
-from streamkit.formats.decoded import Decoded, put_back
+from streamkit.formats.decoded import Decoded, empty_rows, put_back
 from streamkit.formats.format import (
     AUTO_REGISTER,
     COMPATIBILITY,
     REGISTRY_URL,
     SUBJECT_STRATEGY,
+    USE_LATEST,
     Format,
     Schemas,
     check_no_secrets,
@@ -47,7 +48,9 @@ _MADE: dict[str, Callable[[Schema], str]] = {
 }  # fmt: skip
 
 
-def declare_format(name: str | None, schema: Schemas | None = None, settings: Any = None, *, on_record: bool = True, needs_schema: bool = True) -> Format:
+def declare_format(
+    name: str | None, schema: Schemas | None = None, settings: Any = None, *, on_record: bool = True, needs_schema: bool = True
+) -> Format:
     """
     The format of that name, its schema and settings checked.
 
@@ -64,7 +67,9 @@ def declare_format(name: str | None, schema: Schemas | None = None, settings: An
             raise ConfigError(f"the format {found.name} was given no schema; expected one{where}")
         return found
     if found.name not in _CHECKS:
-        raise ConfigError(f"the format {found.name} takes no schema; found {schema!r}, expected a schema for {', '.join(_CHECKS)} only")
+        raise ConfigError(
+            f"the format {found.name} takes no schema; found {schema!r}, expected a schema for {', '.join(_CHECKS)} only"
+        )
     return replace(found, schema=_CHECKS[found.name](schema))
 
 
@@ -100,12 +105,16 @@ class Codec:
         if self.registry is not None:
             found = self._checked(self.registry.latest(self.subject()))
             return _columns(self.format, found.text, self._imports(found))
-        raise ConfigError(f"nothing says what columns values of the format {name} have; expected schema=, such as schema=\"user string, amount double\"")
+        raise ConfigError(
+            f'nothing says what columns values of the format {name} have; expected schema=, such as schema="user string, amount double"'
+        )
 
     @cached_property
     def reader_schema(self) -> str | None:
         """The schema that says how values of others are read: the format's, of Avro else the registry's newest, for its defaults."""
-        is_asked = self.declared is None and self.format.name == "avro" and self.format.schema is None and self.registry is not None
+        is_asked = (
+            self.declared is None and self.format.name == "avro" and self.format.schema is None and self.registry is not None
+        )
         if is_asked:
             assert self.registry is not None
             return self._checked(self.registry.latest(self.subject())).text
@@ -154,7 +163,7 @@ class Codec:
 
     def register(self) -> int:
         """Make the format's schema known to the registry, and return its id; SchemaError if it is refused, with both schemas."""
-        assert self.registry is not None and self.format.schema is not None, "a schema and a registry are needed"
+        assert self.format.schema is not None, "a schema is needed"
         return self._id_of(self.format.schema)
 
     def value_writer(self) -> Callable[[Any], bytes]:  # type: ignore[valid-type]  # the module of that name
@@ -162,7 +171,7 @@ class Codec:
         write = _value_writer(self.format, self._text_of_values())
         if self.registry is None:
             marker = single_object.header(str(self.format.schema)) if self.format.earlier else None
-            return write if marker is None else lambda value: marker + write(value)
+            return write if marker is None else partial(_with_marker, marker, write)
         prefix: list[Any] = []
 
         def with_prefix(value: Any) -> Any:
@@ -202,7 +211,7 @@ class Codec:
         def read(data: Any) -> Any:
             text = schemas.get(data[: single_object.HEADER_BYTES])
             start = 0 if text is None else single_object.HEADER_BYTES
-            return _value_reader(self.format, text or self.format.earlier[0])(data[start:])
+            return avro.avro_codec(text or self.format.earlier[0], self.format.schema)[1](data[start:])
 
         return read
 
@@ -213,7 +222,9 @@ class Codec:
             return f"{self.topic}-{self.part}"
         text = text or self.format.schema
         if text is None:
-            raise ConfigError(f"{SUBJECT_STRATEGY}={strategy} names a subject after the record; expected a schema, which names it")
+            raise ConfigError(
+                f"{SUBJECT_STRATEGY}={strategy} names a subject after the record; expected a schema, which names it"
+            )
         record = _record_name(self.format, text)
         return record if strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
 
@@ -237,7 +248,8 @@ class Codec:
             found: Decoded = read(self.format, self._own_text(), values, columns, 0)
             return found
         left = np.ones(len(values), np.bool_)
-        parts, failures = [], {}
+        parts: list[tuple[str, npt.NDArray[np.int64], int]] = []
+        failures: dict[int, str] = {}
         for text in (*self.format.earlier, str(self.format.schema)):
             rows = np.flatnonzero(single_object.is_under(values, single_object.header(text)) & left)
             parts.append((text, rows, single_object.HEADER_BYTES))
@@ -255,7 +267,9 @@ class Codec:
         """The columns of values that one schema of the registry has written."""
         assert self.registry is not None
         if schema_id == wire.NO_ID:
-            return _all_fail(values, columns, "it does not begin with a zero byte and a schema id, as the registry's wire format has it")
+            return _all_fail(
+                values, columns, "it does not begin with a zero byte and a schema id, as the registry's wire format has it"
+            )
         try:
             found = self._checked(self.registry.schema(schema_id))
             read = _READERS[self.format.name]
@@ -292,12 +306,24 @@ class Codec:
 
     def _text_of_values(self) -> str | None:
         """The schema under which one value is written."""
-        if self.format.schema is None and self.registry is not None:
-            return self._checked(self.registry.latest(self.subject())).text
+        if self.registry is not None and (self.format.schema is None or self._uses_latest):
+            return self._latest.text
         return self.format.schema
 
+    @property
+    def _uses_latest(self) -> bool:
+        return self.format.setting(USE_LATEST) == "true"
+
+    @cached_property
+    def _latest(self) -> Registered:
+        """The newest schema of the subject, as it was when the codec first wrote a value."""
+        assert self.registry is not None
+        return self._checked(self.registry.latest(self.subject()))
+
     def _text_to_write(self, rows: pa.RecordBatch) -> str | None:
-        """The schema under which rows are written: the format's, or one made of their columns."""
+        """The schema under which rows are written: the format's, or one made of their columns, or the registry's newest."""
+        if self.registry is not None and self._uses_latest:
+            return self._latest.text
         if self.format.schema is not None or self.format.name in ("string", "bytes"):
             return self.format.schema
         if self.format.name == "json" and self.registry is None:
@@ -305,7 +331,8 @@ class Codec:
         return _made(self.format.name, self.declared or Schema.parse(rows.schema))
 
     def _prefix(self, text: str) -> Any:
-        found = wire.header(self._id_of(text))
+        is_latest = "_latest" in self.__dict__ and text == self._latest.text
+        found = wire.header(self._latest.id if is_latest else self._id_of(text))
         return found + protobuf.message_index(self.format, text) if self.format.name == "protobuf" else found
 
     def _id_of(self, text: str) -> int:
@@ -325,7 +352,9 @@ def altered(format: Format, schema: Schemas, topic: str) -> Format:
     ConfigError for other formats, unless that is NONE.
     """
     if format.name not in _CHECKS or format.name == "csv":
-        raise ConfigError(f"topic {topic}: the format {format.name} has no schema that could change; expected avro, json or protobuf")
+        raise ConfigError(
+            f"topic {topic}: the format {format.name} has no schema that could change; expected avro, json or protobuf"
+        )
     text = _CHECKS[format.name](schema)
     if text == format.schema:
         return format
@@ -365,8 +394,6 @@ def _columns(format: Format, text: str, imports: Any = ()) -> Schema:
 
 
 def _all_fail(values: pa.Array, columns: Schema, reason: str) -> Decoded:
-    from streamkit.formats.decoded import empty_rows
-
     return Decoded(empty_rows(columns, len(values)), dict.fromkeys(range(len(values)), reason))
 
 
@@ -376,6 +403,10 @@ def _record_name(format: Format, text: str) -> str:
     if format.name == "protobuf":
         return str(compiled(text).named(format.setting("message")).full_name)
     return title_of(text)
+
+
+def _with_marker(marker: Any, write: Callable[[Any], Any], value: Any) -> Any:
+    return marker + write(value)
 
 
 def _value_writer(format: Format, text: str | None) -> Any:

@@ -43,7 +43,9 @@ def default_values(count: int, wanted: pa.DataType, path: Path, defaults: Defaul
     if defaults is None:
         return pa.nulls(count, wanted)
     if path not in defaults:
-        raise MissingFieldError(f"the field {'.'.join(filter(None, path))} is missing, and the reader's schema has no default of it")
+        raise MissingFieldError(
+            f"the field {'.'.join(filter(None, path))} is missing, and the reader's schema has no default of it"
+        )
     return pa.array([_value(defaults[path], wanted)] * count, wanted)
 
 

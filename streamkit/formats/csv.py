@@ -83,7 +83,9 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
         found = table[column.name].combine_chunks() if column.name in wanted else pa.nulls(len(values), column.arrow.type)
         found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
         if column.type == "binary" and column.name in wanted:
-            found = pa.array([None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary())
+            found = pa.array(
+                [None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary()
+            )
         arrays.append(found.cast(to_arrow(column.type)))
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 

@@ -16,6 +16,7 @@ REGISTRY = "schema.registry."
 REGISTRY_URL = "schema.registry.url"
 SUBJECT_STRATEGY = "subject.name.strategy"
 AUTO_REGISTER = "auto.register.schemas"
+USE_LATEST = "use.latest.version"
 COMPATIBILITY = "schema.compatibility"
 MESSAGE = "message"
 DELIMITER = "delimiter"
@@ -35,6 +36,7 @@ SETTINGS = {
     **REGISTRY_SETTINGS,
     SUBJECT_STRATEGY: f"one of {', '.join(STRATEGIES)}",
     AUTO_REGISTER: "whether a schema that the registry lacks is registered: true or false",
+    USE_LATEST: "whether values are written under the newest schema that the registry has: true or false",
     COMPATIBILITY: f"one of {', '.join(MODES)}",
     MESSAGE: "the message of a Protobuf file that values are; the first unless given",
     DELIMITER: "what stands between the values of CSV",
@@ -68,8 +70,10 @@ class Format:
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> Format:
         """The inverse of `to_json`; formats from before settings have only a name and a schema."""
-        name, schema, settings, topic, earlier = (*value, *([], "", [])[len(value) - 2 :])
-        return cls(name, schema, tuple((key, one) for key, one in settings), topic, tuple(earlier))
+        name, schema = value[:2]
+        if len(value) == 2:
+            return cls(name, schema)
+        return cls(name, schema, tuple((key, one) for key, one in value[2]), value[3], tuple(value[4]))
 
     def setting(self, name: str, default: str = "") -> str:
         """The value of a setting as it is meant: `${env:NAME}` in it stands for an environment variable."""
@@ -115,7 +119,7 @@ def _check(format: Format, key: str, value: str) -> None:
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
     if key == COMPATIBILITY and value not in MODES:
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
-    if key == AUTO_REGISTER and value not in ("true", "false"):
+    if key in (AUTO_REGISTER, USE_LATEST) and value not in ("true", "false"):
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
     if key == DELIMITER and (len(value) != 1 or value in '"\r\n' or not value.isascii()):
         raise ConfigError(f"{key}={value!r}; expected one character, such as ; or |")

@@ -80,10 +80,7 @@ def _rows(values: pa.Array, columns: Schema) -> pa.RecordBatch:
     text = Schema(tuple(column for column in columns if not has_map(column.type)))
     parsed = _table(values, text) if len(text) or not len(columns) else None
     objects = _objects(values) if len(text) < len(columns) else []
-    arrays = [
-        _mapped(objects, column) if has_map(column.type) else _converted(parsed, column)
-        for column in columns
-    ]
+    arrays = [_mapped(objects, column) if has_map(column.type) else _converted(parsed, column) for column in columns]
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 
@@ -189,8 +186,7 @@ def _with_texts(type: str) -> pa.DataType:
     if fields := fields_of(type):
         return pa.struct([pa.field(name, _with_texts(inner)) for name, inner in fields])
     if type.startswith("map<"):
-        key, value = inner_types(type)
-        return pa.map_(pa.string(), _with_texts(value))
+        return pa.map_(pa.string(), _with_texts(inner_types(type)[1]))
     if inner := inner_types(type):
         return pa.list_(_with_texts(inner[0]))
     return pa.string() if type in _AS_TEXT or type.startswith("decimal") else to_arrow(type)
@@ -203,8 +199,8 @@ def _python(value: Any, type: str) -> Any:
     if fields := fields_of(type):
         return {name: _python(_field(value, name), inner) for name, inner in fields}
     if type.startswith("map<"):
-        _, inner = inner_types(type)
-        return [(name, _python(one, inner)) for name, one in _mapping(value).items()]
+        _, values = inner_types(type)
+        return [(name, _python(one, values)) for name, one in _mapping(value).items()]
     if inner := inner_types(type):
         if not isinstance(value, list):
             raise ValueError(f"found {value!r}, expected a list")
@@ -216,8 +212,12 @@ def _python(value: Any, type: str) -> Any:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"found {value!r}, expected an object")
+        raise _unfit(value, "an object")
     return value
+
+
+def _unfit(value: Any, expected: str) -> ValueError:
+    return ValueError(f"found {value!r}, expected {expected}")
 
 
 def _field(value: Any, name: str) -> Any:

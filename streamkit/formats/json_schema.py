@@ -118,7 +118,9 @@ def _type(schema: Any, root: Mapping[str, Any], name: str, depth: int) -> str:
             return struct_of((part, _type(one, root, part, depth + 1)) for part, one in schema["properties"].items())
         if kinds == "object" and isinstance(schema.get("additionalProperties"), dict):
             return map_of("string", _type(schema["additionalProperties"], root, name, depth + 1))
-    raise SchemaError(f"the property {name!r} of the JSON Schema has no one type: {json.dumps(schema)[:120]}; name the columns by schema=")
+    raise SchemaError(
+        f"the property {name!r} of the JSON Schema has no one type: {json.dumps(schema)[:120]}; name the columns by schema="
+    )
 
 
 def _one_type(types: list[str], name: str) -> str:
@@ -126,5 +128,7 @@ def _one_type(types: list[str], name: str) -> str:
     if found == ["bigint", "double"]:
         return "double"
     if len(found) > 1:
-        raise SchemaError(f"the property {name!r} of the JSON Schema is {' or '.join(found)}; expected one type, or null beside it")
+        raise SchemaError(
+            f"the property {name!r} of the JSON Schema is {' or '.join(found)}; expected one type, or null beside it"
+        )
     return found[0] if found else "void"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import SchemaError
@@ -24,8 +25,6 @@ from streamkit.formats.protobuf_schema import (
 )
 from streamkit.formats.wire import read_message_index, write_message_index
 from streamkit.schema import Schema
-
-import numpy as np
 
 Getter = Callable[[Any], Any]
 
@@ -68,7 +67,9 @@ def _rows(messages: list[Any], columns: Schema) -> pa.RecordBatch:
         field = descriptor.fields_by_name[column.name]
         get = _getter(field)
         natural = known[column.name].arrow.type
-        arrays.append(conformed(pa.array([get(message) for message in messages], natural), column.arrow.type, (column.name,), None))
+        arrays.append(
+            conformed(pa.array([get(message) for message in messages], natural), column.arrow.type, (column.name,), None)
+        )
     schema = pa.schema([column.arrow.with_nullable(True) for column in columns])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -142,13 +143,19 @@ def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
 
 def value_reader(format: Format, text: str) -> Callable[[bytes], Any]:
     """What reads a message as a dict of its fields."""
+    from google.protobuf.message import DecodeError
+
     file = compiled(text)
     message = file.named(format.setting(MESSAGE))
     made = file.class_of(message)
     columns = columns_of_message(message)
 
     def decode(data: bytes) -> Any:
-        return _rows([made.FromString(data)], columns).to_pylist(maps_as_pydicts="strict")[0]
+        try:
+            message = made.FromString(data)
+        except DecodeError as error:
+            raise ValueError(str(error)) from error
+        return _rows([message], columns).to_pylist(maps_as_pydicts="strict")[0]
 
     return decode
 

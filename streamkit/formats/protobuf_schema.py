@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +20,8 @@ from streamkit.schema import Column, Schema
 MAIN = "value.proto"
 TIMESTAMP = "google.protobuf.Timestamp"
 WRAPPERS = {
-    f"google.protobuf.{name}Value" for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
 _ATOMIC = {  # by descriptor.proto's numbers of types
     1: "double", 2: "float", 3: "bigint", 4: "decimal(20,0)", 5: "int", 6: "decimal(20,0)", 7: "bigint", 8: "boolean", 9: "string",
@@ -27,6 +31,7 @@ _WRITTEN = {
     "boolean": "bool", "tinyint": "int32", "smallint": "int32", "int": "int32", "bigint": "int64", "float": "float",
     "double": "double", "string": "string", "binary": "bytes", "timestamp": TIMESTAMP,
 }  # fmt: skip
+_WARNING = re.compile("WARNING:|[IW][0-9]{4} ")
 IMPORTS: tuple[tuple[str, str], ...] = ()
 
 
@@ -77,12 +82,32 @@ def path_of(message: Any) -> tuple[int, ...]:
 def compiled(text: str, imports: tuple[tuple[str, str], ...] = IMPORTS) -> Compiled:
     """A .proto file compiled, with those that it imports by name; SchemaError says what protoc does not take."""
     try:
-        from google.protobuf import descriptor_pb2, descriptor_pool
-        from grpc_tools import protoc
+        import grpc_tools  # noqa: F401  # has the compiler
+        from google.protobuf import descriptor_pool
     except ImportError as error:
         raise ConfigError(
             f"the format protobuf needs the package {error.name}, which is not installed; run: pip install 'streamkit[registry]'"
         ) from error
+    pool = descriptor_pool.DescriptorPool()
+    main = _serialized(text)
+    if main is None:
+        for one in _compiled_files(text, imports):
+            pool.Add(one)
+        file = pool.FindFileByName(MAIN)
+    else:
+        for one in _files_behind(main, dict(imports)):
+            pool.Add(one)
+        file = pool.FindFileByName(main.name)
+    if not file.message_types_by_name:
+        raise SchemaError("the Protobuf file has no message; expected one, whose fields are the columns")
+    return Compiled(file)
+
+
+def _compiled_files(text: str, imports: tuple[tuple[str, str], ...]) -> list[Any]:
+    """The descriptors of a text and of all that it imports, each before those that need it."""
+    from google.protobuf import descriptor_pb2
+    from grpc_tools import protoc
+
     with tempfile.TemporaryDirectory(prefix="streamkit-protobuf-") as folder:
         for name, content in ((MAIN, text), *imports):
             place = _inside(Path(folder), name)
@@ -90,17 +115,48 @@ def compiled(text: str, imports: tuple[tuple[str, str], ...] = IMPORTS) -> Compi
             place.write_text(content, encoding="utf-8")
         included = Path(protoc.__file__).parent / "_proto"
         output = Path(folder) / "descriptors"
-        code, said = _protoc(["protoc", f"-I{folder}", f"-I{included}", f"--descriptor_set_out={output}", "--include_imports", MAIN], folder)
+        code, said = _protoc(
+            ["protoc", f"-I{folder}", f"-I{included}", f"--descriptor_set_out={output}", "--include_imports", MAIN], folder
+        )
         if code:
-            raise SchemaError(f"the Protobuf file cannot be read: {said.strip() or 'protoc refuses it'}")
-        found = descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes())
-    pool = descriptor_pool.DescriptorPool()
-    for file in found.file:
-        pool.Add(file)
-    file = pool.FindFileByName(MAIN)
-    if not file.message_types_by_name:
-        raise SchemaError("the Protobuf file has no message; expected one, whose fields are the columns")
-    return Compiled(file)
+            lines = [line.replace(f"{folder}/", "") for line in said.splitlines() if not _WARNING.match(line)]
+            raise SchemaError(f"the Protobuf file cannot be read: {'; '.join(lines) or 'protoc refuses it'}")
+        return list(descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes()).file)
+
+
+def _serialized(text: str) -> Any:
+    """The descriptor that Confluent's client for Python registers in base 64, in place of text; None for text."""
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        found = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, DecodeError, ValueError):
+        return None
+    return found if found.name and found.message_type else None
+
+
+def _files_behind(main: Any, imports: dict[str, str]) -> list[Any]:
+    """A descriptor and those that it imports, each before those that need it; Google's own are compiled."""
+    found: dict[str, Any] = {}
+
+    def add(file: Any) -> None:
+        for name in file.dependency:
+            if name in found:
+                continue
+            inner = _serialized(imports[name]) if name in imports else None
+            if inner is not None:
+                inner.name = name
+                add(inner)
+                continue
+            known = tuple((other, text) for other, text in imports.items() if _serialized(text) is None)
+            for one in _compiled_files(f'syntax = "proto3";\nimport "{name}";\n', known):
+                if one.name != MAIN:
+                    found.setdefault(one.name, one)
+        found[file.name] = file
+
+    add(main)
+    return list(found.values())
 
 
 def check_protobuf(text: Any) -> str:
@@ -196,7 +252,9 @@ def _label(type: str, written: str) -> str:
 
 def _scalar(type: str, field: str) -> str:
     if type not in _WRITTEN:
-        raise SchemaError(f"the column {field!r} is {type}, for which Protobuf has no type; expected one of {', '.join(_WRITTEN)}")
+        raise SchemaError(
+            f"the column {field!r} is {type}, for which Protobuf has no type; expected one of {', '.join(_WRITTEN)}"
+        )
     return _WRITTEN[type]
 
 

@@ -122,11 +122,11 @@ class Registry:
         path = f"/subjects/{_quoted(subject)}{'/versions' if register else ''}"
         try:
             found: int = self._asked("POST", path, _body(type, text))["id"]
-        except _Refused as refused:
+        except _RefusedError as refused:
             raise self._incompatible(subject, text, refused) from None
         return found
 
-    def _incompatible(self, subject: str, text: str, refused: _Refused) -> SchemaError:
+    def _incompatible(self, subject: str, text: str, refused: _RefusedError) -> SchemaError:
         mode = self.compatibility(subject)
         return SchemaError(
             f"the registry {self.shown} refuses the schema for the subject {subject}, whose compatibility is {mode}: {refused}\n"
@@ -157,7 +157,9 @@ class Registry:
                 except _BROKEN as error:
                     failure = error
             if attempt < self._retries:
-                _LOGGER.warning("the schema registry %s does not answer: %s; tried again in %.1f s", self.shown, _said(failure), wait)
+                _LOGGER.warning(
+                    "the schema registry %s does not answer: %s; tried again in %.1f s", self.shown, _said(failure), wait
+                )
                 time.sleep(wait)
                 wait *= 2
         raise RegistryUnavailableError(
@@ -168,9 +170,9 @@ class Registry:
     def _request(self, method: str, url: str, path: str, body: Any) -> Any:
         address, login = _split_login(url)
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(address + path, data, self._headers(login), method=method)
+        request = urllib.request.Request(address + path, data, self._headers(login), method=method)  # noqa: S310  # http or https: __init__
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout, context=self._context(address)) as answer:
+            with urllib.request.urlopen(request, timeout=self._timeout, context=self._context(address)) as answer:  # noqa: S310
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise self._refusal(error, path) from None
@@ -180,12 +182,14 @@ class Registry:
     def _refusal(self, error: urllib.error.HTTPError, path: str) -> Exception:
         said = _message(error)
         if error.code in (401, 403):
-            return ConfigError(f"the schema registry {self.shown} refuses the user ({error.code}); look at schema.registry.basic.auth.user.info")
+            return ConfigError(
+                f"the schema registry {self.shown} refuses the user ({error.code}); look at schema.registry.basic.auth.user.info"
+            )
         if error.code == 404:
             what = f"schema id {path.rpartition('/')[2]}" if path.startswith("/schemas/ids/") else path
             return SchemaError(f"the schema registry {self.shown} does not have {what}: {said}")
         if error.code in (409, 422):
-            return _Refused(said)
+            return _RefusedError(said)
         if error.code >= 500 or error.code in (408, 429):
             return ConnectionError(f"HTTP {error.code}: {said}")
         return SchemaError(f"the schema registry {self.shown} refuses {path} with {error.code}: {said}")
@@ -208,7 +212,7 @@ class Registry:
         return context
 
 
-class _Refused(SchemaError):
+class _RefusedError(SchemaError):
     """The registry does not take the schema."""
 
 

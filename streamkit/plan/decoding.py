@@ -64,7 +64,9 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
     codec = Codec(format, decoding.columns, topic)
     columns = codec.columns
     if decoding.key is None and KEY in columns:
-        raise TopologyError(f'the values of {topic!r} have a column "key"; expected key=, which names the column that the key becomes', at)
+        raise TopologyError(
+            f'the values of {topic!r} have a column "key"; expected key=, which names the column that the key becomes', at
+        )
     names = (KEY,) if decoding.key is None else decoding.key
     keys = Schema(tuple(Column(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
     values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
@@ -89,6 +91,7 @@ def declared_decoding(value: Format, keys: Format, columns: Schema | None, key: 
     """A decoding, checked: several columns of a key need a format that has several."""
     if key is not None and len(key) != 1 and keys.name in ("string", "bytes"):
         raise TopologyError(
-            f"the key has the columns {list(key)}, and a key of format {keys.name} is one value; expected key_format=, such as \"json\"", at
+            f'the key has the columns {list(key)}, and a key of format {keys.name} is one value; expected key_format=, such as "json"',
+            at,
         )
     return Decoding(value, keys, columns, key)

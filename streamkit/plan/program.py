@@ -18,8 +18,8 @@ from typing import Any
 
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
-from streamkit.names import HEADERS
 from streamkit.formats.format import Format
+from streamkit.names import HEADERS
 from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.schema import Schema

@@ -23,12 +23,33 @@ from streamkit.schema import Schema
 
 KEY, VALUE = "key", "value"
 OPAQUE_SCHEMA = Schema.parse(f"{KEY} binary, {VALUE} binary")
-_REFUSED = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, AttributeError, RecursionError, SchemaError, pa.ArrowException)
+_REFUSED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    SchemaError,
+    pa.ArrowException,
+)
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
 
-__all__ = ["FORMATS", "KEY", "OPAQUE_SCHEMA", "VALUE", "Format", "declare_format", "decode", "encode", "register_schema", "rows_of"]
+__all__ = [
+    "FORMATS",
+    "KEY",
+    "OPAQUE_SCHEMA",
+    "VALUE",
+    "Format",
+    "declare_format",
+    "decode",
+    "encode",
+    "register_schema",
+    "rows_of",
+]
 
 
 def encode(format: Format, values: Sequence[Any], column: str = VALUE) -> pa.Array:
