@@ -12,6 +12,7 @@ from streamkit.errors import ConfigError
 
 KINDS = ("string", "integer", "boolean", "list")
 _SECRET = re.compile("(?i)password|secret|token|key|jaas|auth|credential|userinfo")
+_PASSWORD = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 _TRUTHS = {"true": True, "false": False}
 HIDDEN = "********"
 
@@ -87,7 +88,9 @@ def read_settings(owner: str, settings: Iterable[Setting], config: Mapping[str, 
 
 
 def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a configuration that nobody may see."""
+    """The texts of a configuration that nobody may see, passwords within addresses too."""
+    for written in config.values():
+        yield from _PASSWORD.findall(str(written))
     for setting in settings:
         if setting.is_secret:
             for name, written in config.items():

@@ -205,7 +205,8 @@ class Codec:
     def _plain_value_reader(self) -> Callable[[Any], Any]:
         """What reads one value without a registry, each by the schema under which it was written."""
         if not self.format.earlier:
-            return _value_reader(self.format, self.format.schema)
+            found: Callable[[Any], Any] = _value_reader(self.format, self.format.schema)
+            return found
         schemas = {single_object.header(text): text for text in (*self.format.earlier, str(self.format.schema))}
 
         def read(data: Any) -> Any:

@@ -36,6 +36,7 @@ from tests.bench import kafka  # noqa: E402
 from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.connect import connect_rows  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
+from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
@@ -170,6 +171,7 @@ WORKS: dict[str, Work] = {
     "start": start,
     "functions": functions,
     "connect": connect,
+    "formats": format_rows,
 }
 
 

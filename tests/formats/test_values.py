@@ -115,7 +115,7 @@ def _is_object(text):
 
 
 def test_times_of_json_have_a_zone_or_are_in_utc():
-    """Moments are read with any offset, without one in UTC; what is no time is named with its column."""
+    """Moments are read with any offset, without one in UTC; any other text is named with its column."""
     codec = json_codec("at timestamp")
 
     found = codec.decode(

@@ -62,6 +62,14 @@ def test_a_record_that_does_not_decode_ends_the_run():
             driver.pipe("orders", order("u1", "much"))
 
 
+def test_a_tables_record_that_does_not_decode_ends_the_run():
+    """Whatever the topology says of records that fail: a table without one of its changes would be another table."""
+    with TopologyTestDriver(topology(on_error="skip")) as driver:
+        driver.pipe("prices", {"key": "7", "value": {"id": 7, "price": 1.0}})
+        with pytest.raises(EvaluationError, match=r"topic prices, partition \d, offset \d.*the key cannot be read"):
+            driver.pipe("prices", {"key": "seven", "value": {"id": 7, "price": 1.0}})
+
+
 @pytest.mark.parametrize("is_used", [True, False])
 def test_records_that_do_not_decode_are_dead_letters(is_used):
     """Whether their columns are used or not, exactly those are left out and kept as they came; the others go on."""
