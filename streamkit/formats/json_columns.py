@@ -91,6 +91,7 @@ def _table(values: pa.Array, columns: Schema) -> pa.Table:
     lines = b"\n".join(values.to_pylist())
     if len(values) > 1 and lines.count(b"\n") != len(values) - 1:
         lines = b"\n".join(_one_line(value) for value in values.to_pylist())
+    lines.decode()  # Arrow's reader takes what is not UTF-8
     wanted = pa.schema([pa.field(column.name, _physical(column.type)) for column in columns])
     read = pa.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(lines) + 1))
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")

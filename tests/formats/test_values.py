@@ -84,6 +84,28 @@ def test_json_is_read_as_python_reads_it(values):
         assert found.rows.slice(row, 1).to_pylist() == [{name: values[row].get(name) for name in "abc"}]
 
 
+@ROWS
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.text("aé\"{}", max_size=3), max_size=3), min_size=1, max_size=4), st.data())
+def test_damaged_json_is_never_taken(values, data):
+    """A byte that is replaced, added or lost makes a failure wherever the text is no longer JSON, also where it is no longer UTF-8."""
+    texts = [bytearray(orjson.dumps(value)) for value in values]
+    victim = data.draw(st.sampled_from(texts))
+    place = data.draw(st.integers(0, len(victim) - 1))
+    victim[place : place + data.draw(st.integers(0, 1))] = data.draw(st.binary(max_size=1) | st.sampled_from([b"{", b"}", b'"', b"\xff"]))
+
+    found = json_codec("b string").attempt(binary(*map(bytes, texts)))
+
+    assert {row for row, text in enumerate(texts) if not _is_json_object(text)} <= set(found.failures)
+    found.rows.validate(full=True)
+
+
+def _is_json_object(text):
+    try:
+        return isinstance(orjson.loads(bytes(text)), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
 def _fits(value):
     def is_one(one, kind):
         return one is None or (isinstance(one, kind) and not (kind is int and isinstance(one, bool)))

@@ -107,16 +107,17 @@ def test_rows_go_out_in_the_format(log):
 
 def test_rows_that_do_not_fit_the_schema_going_out_are_named(log):
     """A row that the value's schema cannot hold stops the task with its place, or is a dead letter."""
-    log.create_topic("orders", "user string, amount double", partitions=1)
+    log.create_topic("orders", "user string, amount double", key="user", partitions=1)
     with log.producer() as producer:
-        producer.send_batch("orders", [{"user": "a", "amount": 1.5}, {"user": "a", "amount": None}, {"user": "b", "amount": 2.5}])
+        producer.delete("orders", {"user": "z"})
+        producer.send_batch("orders", [{"user": "a", "amount": None}, {"user": "b", "amount": 2.5}])
     config = {"topics": "orders", "value.format": "avro", "value.schema": ORDER}
 
     with pytest.raises(SchemaError, match="topic orders, partition 0, offset 1, VALUE_CONVERTER"):
         run([RawSink("out", config)], log, once=True)
     run([RawSink("out", {**config, "errors.tolerance": "all"})], log, once=True)
 
-    assert [row["value"][:2] for row in WRITTEN["out"]] == [b"\x02a", b"\x02b"]
+    assert [(row["key"], row["value"] and row["value"][:2]) for row in WRITTEN["out"]] == [(b"z", None), (b"b", b"\x02b")]
 
 
 def test_an_opaque_topic_goes_out_as_columns(log):
