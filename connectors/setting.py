@@ -89,13 +89,14 @@ def read_settings(owner: str, settings: Iterable[Setting], config: Mapping[str, 
 
 
 def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a configuration that nobody may see."""
+    """The texts of a configuration that nobody may see, passwords within addresses too."""
+    for written in config.values():
+        yield from _passwords(str(written))
     for setting in settings:
         if setting.is_secret:
             for name, written in config.items():
                 if name == setting.name or (setting.is_prefix and name.startswith(setting.name) and _SECRET.search(name)):
                     yield str(written)
-                    yield from _passwords(str(written))
 
 
 def _passwords(text: str) -> Iterator[str]:

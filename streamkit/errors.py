@@ -28,6 +28,7 @@ StreamKitError
 ├── OrphanedStateError         accept the change of topology, or undo it
 ├── StoreNotFoundError         fix the store's name, or start the application first
 ├── EpochFailedError           run the epoch again: its attempts did not agree or did not arrive whole
+├── RegistryUnavailableError   start the schema registry, or correct its address: it does not answer
 └── SetupError                 install what is missing (Java, a package)
 """
 
@@ -243,6 +244,12 @@ class EpochFailedError(StreamKitError):
     """The attempts of an epoch did not agree or did not arrive whole; nothing became visible."""
 
     is_retryable = True
+
+
+class RegistryUnavailableError(StreamKitError):
+    """The schema registry does not answer, although it was asked again; what needs a schema of it can be tried again."""
+
+    is_retryable: ClassVar[bool] = True
 
 
 class SetupError(StreamKitError):

@@ -22,6 +22,7 @@ LAYERS = (
         "time_zone",
         "stop_signals",
     ),
+    ("formats",),
     ("log",),
     ("plan",),
     ("dsl",),

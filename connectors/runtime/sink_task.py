@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit import failpoints
 from streamkit.connectors.runtime import positions
+from streamkit.connectors.runtime.converters import topic_of_sink
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.outgoing import targets_of
@@ -64,7 +65,7 @@ class SinkTask:
             generation = self._log.catalog.open_producer(group_name(sink.name)).epoch
             stack.callback(sink.close)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
-            for target in targets_of(sink, topics):
+            for target in targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics]):
                 sink.topic(target)
             kept = sink.open(generation, mine)
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text, plain
+from streamkit.connectors.runtime.converters import decoder_of_sink, decoder_of_source, encoder_of_sink, topic_of_sink
 from streamkit.connectors.runtime.outgoing import outgoing, transformed
 from streamkit.connectors.runtime.pipeline import Step
 from streamkit.connectors.sink import Sink
@@ -21,15 +22,22 @@ from streamkit.names import DELETED
 
 def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
     """What happens to rows between a poll and the topic."""
-    return transform_steps(source, log)
+    decoder = decoder_of_source(source, log) if source.IS_RAW else None
+    decoding = () if decoder is None else (Step("VALUE_CONVERTER", decoder.run),)
+    return (*decoding, *transform_steps(source, log))
 
 
 def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
     """What happens to rows between the topic and a put."""
-    target = outgoing(sink, topic)
-    steps = [] if sink.chain is None else [Step("TRANSFORMATION", lambda _, rows: transformed(sink, topic, target, rows))]
+    declared = topic_of_sink(sink, topic, sink.IS_RAW)
+    target = outgoing(sink, declared)
+    decoder = decoder_of_sink(sink, topic, sink.IS_RAW)
+    steps = [] if decoder is None else [Step("VALUE_CONVERTER", decoder.run)]
+    if sink.chain is not None:
+        steps.append(Step("TRANSFORMATION", lambda _, rows: transformed(sink, declared, target, rows)))
     if sink.IS_RAW and target.format is None:
-        steps.append(Step("VALUE_CONVERTER", partial(_encoded, target)))
+        encoder = encoder_of_sink(sink, target)
+        steps.append(Step("VALUE_CONVERTER", partial(_encoded, target) if encoder is None else encoder.run))
     return steps
 
 

@@ -95,12 +95,25 @@ def create_topic(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="In place of a schema: json, avro, string or bytes.",
+            help="In place of a schema: json, avro, protobuf, csv, string or bytes.",
             autocompletion=completion.formats,
         ),
     ] = None,
     format_schema: Annotated[
-        str | None, typer.Option("--format-schema", metavar="FILE", help="The file with the schema of avro values.")
+        str | None,
+        typer.Option(
+            "--format-schema",
+            metavar="FILE",
+            help="The file with the schema of the values: Avro, JSON, .proto, or columns for csv.",
+        ),
+    ] = None,
+    format_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format-config",
+            metavar="NAME=VALUE",
+            help="A setting of the format, such as schema.registry.url, as often as needed.",
+        ),
     ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
@@ -116,13 +129,23 @@ def create_topic(
             "or a format of opaque values, as in --format json"
         )
     settings = _settings(config)
-    avro = None if format_schema is None else _text_of(format_schema)
-    opaque = None if form is None and avro is None else declare_format(form, avro)
+    text = None if format_schema is None else _text_of(format_schema)
+    opaque = None if form is None and text is None else declare_format(form, text, _settings(format_config))
     declare_topic(
         topic, schema, key or None, timestamp, 1 if partitions is None else partitions, settings, format=opaque
     )  # before a log is made for it
     with open_log(wanted_location(log)) as opened:
-        opened.create_topic(topic, schema, key or None, timestamp, partitions, settings, format=form, format_schema=avro)
+        opened.create_topic(
+            topic,
+            schema,
+            key or None,
+            timestamp,
+            partitions,
+            settings,
+            format=form,
+            format_schema=text,
+            format_settings=_settings(format_config) or None,
+        )
         _show(opened, topic, as_json=as_json)
 
 
@@ -145,16 +168,22 @@ def alter_topic(
     schema: Annotated[
         str | None, typer.Option("--schema", metavar="COLUMNS", help="The whole new schema: more columns, wider types.")
     ] = None,
+    format_schema: Annotated[
+        str | None,
+        typer.Option("--format-schema", metavar="FILE", help="The file with the new schema of an opaque topic's values."),
+    ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """Change partitions, settings or schema of a topic."""
     settings = _altered(_settings(config), delete_config)
-    if partitions is None and schema is None and not settings:
-        raise ConfigError(f"topic {topic}: found nothing to change; expected --partitions, --config, --delete-config or --schema")
+    if partitions is None and schema is None and format_schema is None and not settings:
+        raise ConfigError(
+            f"topic {topic}: found nothing to change; expected --partitions, --config, --delete-config, --schema or --format-schema"
+        )
     with open_existing_log(log) as opened:
         before = opened.describe(topic)
-        opened.alter_topic(topic, partitions, settings, schema)
+        opened.alter_topic(topic, partitions, settings, schema, None if format_schema is None else _text_of(format_schema))
         _warn(before, partitions)
         _show(opened, topic, as_json=as_json)
 
@@ -243,4 +272,4 @@ def _text_of(path: str) -> str:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file {path!r} with the Avro schema cannot be read: {error}") from error
+        raise ConfigError(f"the file {path!r} with the schema cannot be read: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
@@ -13,7 +13,10 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.dsl.windows import Duration
 from streamkit.errors import TopologyError
+from streamkit.formats.codec import declare_format
+from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.names import check_name
+from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.location import user_location
@@ -65,6 +68,10 @@ class Topology(ForeignNames):
         *,
         schema: str | Schema | None = None,
         key: str | Iterable[str] | None = None,
+        value_format: str | None = None,
+        value_schema: Schemas | None = None,
+        key_format: str = "string",
+        format_settings: Mapping[str, Any] | None = None,
         max_jump: Duration | None = None,
         name: str | None = None,
     ) -> Stream:
@@ -77,9 +84,19 @@ class Topology(ForeignNames):
         `max_jump`, a length of time such as "1 day", bounds jumps of stream time: a record whose event time is further ahead of what its
         partition had reached goes on as any other, but moves no time. So one record from the year 2100 does not close all windows.
         Such records are counted (metric `ahead`).
+
+        With a `value_format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) the topic's bytes are read as columns. These are
+        those of `schema`, else of `value_schema`: an Avro or JSON schema, the text of a .proto file, the columns of CSV. `format_settings`
+        may name a registry (`schema.registry.url`), whose newest schema says them unless something else does. `key` names the columns
+        of the key, which are read from the key's bytes by `key_format`: one column `key` of text unless given.
+        A record that does not decode is one that makes the step fail (`on_error`).
+
+            app.stream("orders", value_format="json", schema="user string, amount double", key="user")
         """
         jump_ms = None if max_jump is None else duration_ms(max_jump, "max_jump of a stream")
-        return Stream(StreamSource(topic, _schema(schema), _key(key), jump_ms, name=name, at=user_location()), self)
+        decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
+        node = StreamSource(topic, _schema(schema), _key(key), jump_ms, name=name, at=user_location(), decoding=decoding)
+        return Stream(node, self)
 
     def table(
         self,
@@ -87,6 +104,10 @@ class Topology(ForeignNames):
         *,
         schema: str | Schema | None = None,
         key: str | Iterable[str] | None = None,
+        value_format: str | None = None,
+        value_schema: Schemas | None = None,
+        key_format: str = "string",
+        format_settings: Mapping[str, Any] | None = None,
         bootstrap: bool = False,
         store: str | None = None,
         versioned: Duration | None = None,
@@ -97,7 +118,7 @@ class Topology(ForeignNames):
 
         With `bootstrap`, what the topic holds when the application's first epoch begins is read before any stream, whatever the times of its
         records. So streams meet the whole table from the first record on. `store` makes the table queryable under that name.
-        `schema` and `key` are as in `stream`.
+        `schema`, `key` and the formats are as in `stream`.
 
         With `versioned`, a length of time such as "1 day", the row of the largest event time is the newest, and the table remembers for so
         long which rows it had. A stream that joins it meets the row that was valid at the record's event time. A record that is older than
@@ -108,14 +129,28 @@ class Topology(ForeignNames):
             payments.join(rates, on="currency", grace="10 minutes")
         """
         history_ms = None if versioned is None else duration_ms(versioned, "history of a versioned table")
-        node = TableSource(topic, _schema(schema), _key(key), bootstrap, store, history_ms, name=name, at=user_location())
+        decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
+        node = TableSource(
+            topic, _schema(schema), _key(key), bootstrap, store, history_ms, name=name, at=user_location(), decoding=decoding
+        )
         return self._table(node, store)
 
     def global_table(
-        self, topic: str, *, schema: str | Schema | None = None, key: str | Iterable[str] | None = None, name: str | None = None
+        self,
+        topic: str,
+        *,
+        schema: str | Schema | None = None,
+        key: str | Iterable[str] | None = None,
+        value_format: str | None = None,
+        value_schema: Schemas | None = None,
+        key_format: str = "string",
+        format_settings: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> GlobalTable:
-        """Read a topic whole, as a table that every task has; `schema` and `key` are as in `stream`."""
-        return GlobalTable(GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location()), self)
+        """Read a topic whole, as a table that every task has; `schema`, `key` and the formats are as in `stream`."""
+        decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
+        node = GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location(), decoding=decoding)
+        return GlobalTable(node, self)
 
     def add_store(self, store: StoreDefinition) -> StoreDefinition:
         """
@@ -273,3 +308,25 @@ def _schema(schema: str | Schema | None) -> Schema | None:
 
 def _key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
     return (key,) if isinstance(key, str) else None if key is None else tuple(key)
+
+
+def _decoding(
+    value_format: str | None,
+    value_schema: Schemas | None,
+    key_format: str,
+    settings: Mapping[str, Any] | None,
+    schema: str | Schema | None,
+    key: str | Iterable[str] | None,
+) -> Decoding | None:
+    """How the bytes of an opaque topic are read; None of a topic that has columns."""
+    at = user_location()
+    if value_format is None:
+        if value_schema is not None or settings is not None or key_format != "string":
+            raise TopologyError(
+                "value_schema=, key_format= and format_settings= stand without value_format=; expected it too", at
+            )
+        return None
+    value = declare_format(value_format, value_schema, settings, needs_schema=False)
+    has_registry = key_format in WITH_REGISTRY and value.has_registry
+    keys = declare_format(key_format, None, settings if has_registry else None, needs_schema=False)
+    return declared_decoding(value, keys, _schema(schema), _key(key), at)

@@ -46,7 +46,7 @@ from streamkit.log.rescue.storage_change import StorageChange, change_storage
 from streamkit.log.storage.replicated_storage import current_storage
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.alteration import Alteration
-from streamkit.log.topic.formats import declare_format, rows_of
+from streamkit.log.topic.formats import declare_format, register_schema, rows_of
 from streamkit.log.topic.settings import Scalar
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.log.values.whole_number import offsets_by_topic
@@ -113,6 +113,7 @@ class Log:
         partition_by: str | Sequence[str] | None = None,
         format: str | None = None,
         format_schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
+        format_settings: Mapping[str, Any] | None = None,
     ) -> Topic:
         """
         Create a topic of rows with this schema; one that exists and was declared equally is returned as it is.
@@ -121,13 +122,18 @@ class Log:
         choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
         `config` has Kafka's settings; `settings.py` lists them. TopicExistsError, SchemaError or ConfigError say what does not fit.
 
-        With a `format` (`json`, `avro`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary, value
-        binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
-        `format_schema` is the schema of `avro` values.
+        With a `format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary,
+        value binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
+        `format_schema` is the schema of the values: Avro's or JSON's, the text of a .proto file, the columns of CSV.
+        `format_settings` may have `schema.registry.url` and more (docs/formats.md): values are then in the registry's wire format,
+        their schemas under the subject `<topic>-value`, where a `format_schema` is registered now.
         """
         count = self.settings.topic_partitions if partitions is None else partitions
-        opaque = None if format is None and format_schema is None else declare_format(format, format_schema)
-        return self.catalog.create_topic(declare_topic(name, schema, key, timestamp, count, config, partition_by, format=opaque))
+        is_opaque = format is not None or format_schema is not None or format_settings is not None
+        opaque = declare_format(format, format_schema, format_settings) if is_opaque else None
+        declared = declare_topic(name, schema, key, timestamp, count, config, partition_by, format=opaque)
+        register_schema(declared.format)
+        return self.catalog.create_topic(declared)
 
     def alter_topic(
         self,
@@ -135,6 +141,7 @@ class Log:
         partitions: int | None = None,
         config: Mapping[str, Scalar | None] | None = None,
         schema: str | Schema | pa.Schema | None = None,
+        format_schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
     ) -> Topic:
         """
         Change a topic, and return it as it is then.
@@ -145,9 +152,15 @@ class Log:
         and applications that are open go on with the topic as they know it; a reader that meets a wider type than it knows
         gets a SchemaError. SchemaError for any other change of the schema, with both; ConfigError for fewer partitions, and
         for more where stores, the state of an application or compaction need the rows of a key together.
+
+        `format_schema` is the new schema of an opaque topic's values. A registry checks it by the subject's compatibility; without one,
+        Avro's rules do, by the format's setting `schema.compatibility` (BACKWARD unless given). SchemaError names both schemas.
         """
         parsed = None if schema is None else Schema.parse(schema)
-        return self.catalog.alter_topic(name, Alteration(partitions, {} if config is None else config, parsed))
+        alteration = Alteration(partitions, {} if config is None else config, parsed, format_schema)
+        if format_schema is not None:
+            alteration.applied_to(self.catalog.topic(name))  # asks a registry, for which the catalog's transaction shall not wait
+        return self.catalog.alter_topic(name, alteration)
 
     def topics(self, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; those that belong to applications only on request."""

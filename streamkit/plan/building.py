@@ -83,7 +83,7 @@ class Building:
     def policy(self) -> OnError:
         """What becomes of records that make the node fail whose steps are being added; a table's rows have no other policy than to fail."""
         node = self.under_way[-1] if self.under_way else None
-        if node is None or any(child.relation != STREAM for child in node.children):
+        if node is None or any(child.relation != STREAM for child in node.children or (node,)):
             return FAIL
         return node.on_error or self.on_error
 

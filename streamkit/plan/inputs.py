@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from streamkit.errors import TopicNotFoundError, TopologyError
+from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.plan.node import STREAM, TABLE, Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
@@ -55,7 +56,7 @@ def sources_of(roots: Iterable[Node]) -> list[SourceNode]:
 
 def is_declared(roots: Iterable[Node]) -> bool:
     """Whether every source says itself what its topic holds, so that no log is needed."""
-    return all(source.schema is not None for source in sources_of(roots))
+    return all(source.schema is not None or source.decoding is not None for source in sources_of(roots))
 
 
 def _input(source: SourceNode, topics: Topics | None) -> Input:
@@ -65,12 +66,16 @@ def _input(source: SourceNode, topics: Topics | None) -> Input:
             f"the topic {source.topic!r} has no key, and a table holds one row per key; expected a topic with key columns",
             source.at,
         )
+    is_decoded = source.decoding is not None and topics is not None
+    own = getattr(topics.topic(source.topic), "format", None) if is_decoded and topics is not None else None
     return Input(
-        source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None)
+        source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None), own
     )
 
 
 def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
+    if topics is None and source.decoding is not None:
+        return OPAQUE_SCHEMA, (KEY,)
     if topics is None:
         if source.schema is None:
             raise TopologyError(
@@ -90,6 +95,14 @@ def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple
 
 
 def _check_declared(source: SourceNode, topic: TopicDescription) -> None:
+    if source.decoding is not None:
+        if _types(topic.schema) != _types(OPAQUE_SCHEMA):
+            raise TopologyError(
+                f"value_format={source.decoding.value.name!r} reads bytes, and the topic {source.topic!r} has columns: {topic.schema}; "
+                "expected no value_format, or a topic with a format",
+                source.at,
+            )
+        return
     declared = source.schema
     if declared is not None and _types(declared) != _types(topic.schema):
         raise TopologyError(

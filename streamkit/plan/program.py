@@ -18,6 +18,7 @@ from typing import Any
 
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
+from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
@@ -32,7 +33,7 @@ class Input:
     A topic that is read; its position in `Program.inputs` is its place in the canonical order.
 
     With `bootstrap` it is read up to its end of the first start before all streams. A record that is more than `jump_ms` ahead of its
-    partition's time does not move stream time.
+    partition's time does not move stream time. `format` is an opaque topic's, if its bytes are decoded.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class Input:
     key: tuple[str, ...]
     bootstrap: bool = False
     jump_ms: int | None = None
+    format: Format | None = None
 
     @property
     def name(self) -> str:

@@ -395,6 +395,8 @@ def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | Non
             continue
         if log is not None:
             declared[source.topic] = log.topic(source.topic)
+        elif source.decoding is not None:
+            declared[source.topic] = declare_topic(source.topic, partitions=partitions, format=source.decoding.topic_format)
         elif source.schema is None:
             raise TopologyError(
                 f"what the topic {source.topic!r} holds is unknown; expected schema= and key= where it is read, or "

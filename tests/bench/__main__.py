@@ -37,6 +37,7 @@ from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.connect import connect_rows  # noqa: E402
 from tests.bench.dataframes import dataframe_rows  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
+from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
@@ -177,6 +178,7 @@ WORKS: dict[str, Work] = {
     "functions": functions,
     "connect": connect,
     "dataframes": dataframes,
+    "formats": format_rows,
 }
 
 

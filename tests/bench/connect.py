@@ -92,11 +92,16 @@ def _changes(folder: Path, server: Server) -> Iterator[Row]:
     url = f"postgresql://streamkit@/postgres?host={server.folder}"
     single = f"DO $$ BEGIN FOR i IN 1..{KEYS} LOOP UPDATE stock SET pieces = 0 WHERE id = i; COMMIT; END LOOP; END $$"
     with _log(folder) as log, psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE stock (id bigint PRIMARY KEY, name text, pieces int, price double precision, at timestamptz)")
+        connection.execute(
+            "CREATE TABLE stock (id bigint PRIMARY KEY, name text, pieces int, price double precision, at timestamptz)"
+        )
         connection.execute(f"INSERT INTO stock SELECT n, 'name ' || n, n, n / 7.0, now() FROM generate_series(1, {ROWS}) n")
         source = PostgresSource("changes", {"connection.url": url, "tables": "stock"})
         yield _row("snapshot of PostgreSQL", [_rate(log, source, ROWS)], "-")
-        for work, statement, count in (("one transaction", "UPDATE stock SET pieces = 1", ROWS), ("one transaction each", single, KEYS)):
+        for work, statement, count in (
+            ("one transaction", "UPDATE stock SET pieces = 1", ROWS),
+            ("one transaction each", single, KEYS),
+        ):
             rates = []
             for _ in range(ROUNDS):
                 connection.execute(statement)

@@ -26,6 +26,7 @@ def describe(transaction: Transaction, name: str) -> dict[str, Any]:
         ],
         "format": found.format and found.format.name,
         "format_schema": found.format and found.format.schema,
+        "format_settings": dict(found.format.settings) if found.format else {},
         "key": list(found.key),
         "timestamp": found.timestamp,
         "partition_by": list(found.partition_by),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.codec import altered
+from streamkit.formats.format import Format, Schemas
 from streamkit.log.topic.evolution import check_evolution
 from streamkit.log.topic.settings import Scalar, check_config, check_setting_name, check_settings
 from streamkit.log.topic.topic import Topic, check_compaction, check_partitions
@@ -19,6 +21,7 @@ class Alteration:
     partitions: int | None = None
     config: Mapping[str, Scalar | None] = field(default_factory=dict)
     schema: Schema | None = None
+    format_schema: Schemas | None = None
 
     def applied_to(self, topic: Topic) -> Topic:
         """The topic after the alteration; ConfigError or SchemaError if the topic itself does not allow it."""
@@ -33,6 +36,7 @@ class Alteration:
                 config=self._config(topic),
                 schema=self._schema(topic),
                 version=topic.version + (self._schema(topic) != topic.schema),
+                format=self._format(topic),
             )
         )
 
@@ -62,3 +66,10 @@ class Alteration:
         wanted = check_user_schema(self.schema)
         check_evolution(topic, wanted)
         return wanted
+
+    def _format(self, topic: Topic) -> Format | None:
+        if self.format_schema is None:
+            return topic.format
+        if topic.format is None:
+            raise ConfigError(f"topic {topic.name} has columns, and no format whose schema could change; expected schema=")
+        return altered(topic.format, self.format_schema, topic.name)

@@ -2,57 +2,54 @@
 Formats of opaque topics: what the bytes of a record mean, and Python values to such bytes and back.
 
 An opaque topic has the columns `key binary, value binary`, for data that arrive encoded. Its format is that of the values:
-`json` (any JSON value, UTF-8), `avro` (schemaless binary encoding under a schema that the topic has), `string` (UTF-8
-text) or `bytes` (as they are). Keys are text in UTF-8, as Kafka's string serializer writes them; in a `bytes` topic they
-are bytes. None is not a value in any format.
+`json` (any JSON value, UTF-8), `avro` (binary encoding under a schema that the topic has), `protobuf`, `csv`, `string` (UTF-8 text)
+or `bytes` (as they are); the first three also in the wire format of a schema registry. Keys are text in UTF-8, as Kafka's string
+serializer writes them; in a `bytes` topic they are bytes. None is not a value in any format.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from streamkit.errors import ConfigError, SchemaError
-from streamkit.log.topic.avro import avro_codec, check_avro_schema
+from streamkit.errors import RegistryUnavailableError, SchemaError
+from streamkit.formats.codec import Codec, declare_format
+from streamkit.formats.format import FORMATS, Format
 from streamkit.log.values.python_values import python_values
 from streamkit.schema import Schema
 
-FORMATS = ("json", "avro", "string", "bytes")
 KEY, VALUE = "key", "value"
 OPAQUE_SCHEMA = Schema.parse(f"{KEY} binary, {VALUE} binary")
-_REFUSED = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, AttributeError, RecursionError)
+_REFUSED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    SchemaError,
+    pa.ArrowException,
+)
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
 
-
-@dataclass(frozen=True)
-class Format:
-    """A format by its name; `schema` is Avro's, as JSON text."""
-
-    name: str
-    schema: str | None = None
-
-
-def declare_format(name: str | None, schema: str | Mapping[str, Any] | Sequence[Any] | None = None) -> Format:
-    """
-    The format of that name, checked; `schema` is an Avro schema as JSON text, dict or list.
-
-    ConfigError if the format does not exist, or takes no schema; SchemaError if Avro refuses the schema.
-    """
-    if name == "protobuf":
-        raise ConfigError(
-            f"the format protobuf is not supported yet; expected one of {', '.join(FORMATS)}: bytes takes any value"
-        )
-    if name not in FORMATS:
-        raise ConfigError(f"there is no format {name!r}; expected one of {', '.join(FORMATS)}")
-    if (schema is None) == (name == "avro"):
-        raise ConfigError(f"found format={name!r} and format_schema={schema!r}; expected a schema for avro, and for avro only")
-    return Format(name, None if schema is None else check_avro_schema(schema))
+__all__ = [
+    "FORMATS",
+    "KEY",
+    "OPAQUE_SCHEMA",
+    "VALUE",
+    "Format",
+    "declare_format",
+    "decode",
+    "encode",
+    "register_schema",
+    "rows_of",
+]
 
 
 def encode(format: Format, values: Sequence[Any], column: str = VALUE) -> pa.Array:
@@ -80,9 +77,17 @@ def rows_of(format: Format | None, data: pa.Table | pa.RecordBatch) -> list[dict
     return [dict(zip(data.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def register_schema(format: Format | None) -> None:
+    """Make the schema of a format known to its registry, if it has both; SchemaError if that refuses it, with the one it has."""
+    if format is not None and format.has_registry and format.schema is not None:
+        Codec(format, topic=format.topic).register()
+
+
 def _coded(code: Callable[[Any], Any], format: Format, column: str, row: int, value: Any) -> Any:
     try:
         return None if value is None else code(value)
+    except RegistryUnavailableError:
+        raise
     except _REFUSED as error:
         shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
         expected = f"a value of format {format.name}" if column == VALUE else f"a key of a topic of format {format.name}"
@@ -90,41 +95,9 @@ def _coded(code: Callable[[Any], Any], format: Format, column: str, row: int, va
         raise SchemaError(f"row {row}, column {column!r}: found {shown}, expected {expected}: {reason}", (row,)) from error
 
 
+@lru_cache(maxsize=64)
 def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
-    name = format.name if column == VALUE or format.name == "bytes" else "string"
-    if name == "avro":
-        assert format.schema is not None
-        return avro_codec(format.schema)
-    return {"json": (_to_json, _from_json), "string": (_to_text, _from_text), "bytes": (_to_bytes, _as_is)}[name]
-
-
-def _to_json(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _from_json(data: bytes) -> Any:
-    return json.loads(data.decode(), parse_constant=_refuse_constant)
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
-
-
-def _to_text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise TypeError(f"it is a {type(value).__name__}, not text")
-    return value.encode()
-
-
-def _from_text(data: bytes) -> str:
-    return data.decode()
-
-
-def _to_bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError(f"it is a {type(value).__name__}, not bytes")
-    return bytes(value)
-
-
-def _as_is(data: bytes) -> bytes:
-    return data
+    if column != VALUE and format.name != "bytes":
+        format = Format("string")
+    codec = Codec(format, topic=format.topic)
+    return codec.value_writer(), codec.value_reader()

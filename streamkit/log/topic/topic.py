@@ -115,7 +115,7 @@ class Topic:
         return {
             "id": self.id, "name": self.name, "schema": self.schema.ddl(), "key": list(self.key), "timestamp": self.timestamp,
             "partitions": self.partitions, "config": dict(self.config), "partition_by": list(self.partition_by), "internal": self.internal,
-            "version": self.version, "format": None if self.format is None else [self.format.name, self.format.schema],
+            "version": self.version, "format": None if self.format is None else self.format.to_json(),
         }  # fmt: skip
 
     @classmethod
@@ -124,7 +124,7 @@ class Topic:
         return cls(
             value["id"], value["name"], Schema.from_ddl(value["schema"]), tuple(value["key"]), value["timestamp"], value["partitions"],
             tuple(sorted(value["config"].items())), tuple(value["partition_by"]), value["internal"],
-            value["version"], None if value["format"] is None else Format(*value["format"]),
+            value["version"], None if value["format"] is None else Format.from_json(value["format"]),
         )  # fmt: skip
 
 
@@ -148,6 +148,7 @@ def declare_topic(
     check_name(name, "topic")
     if format is not None:
         schema, key = _check_opaque(name, format, schema, key)
+        format = replace(format, topic=name) if format.has_registry else format
     elif schema is None:
         raise SchemaError(
             f'topic {name}: found neither schema= nor format=; expected columns, as in schema="user string", or a format'

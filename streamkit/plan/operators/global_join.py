@@ -18,6 +18,7 @@ from streamkit.plan.joining import (
     sources_text,
 )
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.project import add_widened, widened
 from streamkit.plan.operators.source import SourceNode, source_step
 from streamkit.plan.stateless import steps_above_origin
@@ -71,6 +72,9 @@ def global_join(node: Join, left: Step, building: Building) -> Step:
     assert isinstance(origin, SourceNode)
     right = source_step(origin, building)
     table: list[Operator] = []
+    if origin.decoding is not None:
+        right = decode_step(origin.decoding, building.inputs[origin], right, origin.at)
+        table.append(right.operator)
     for step in steps_above_origin(node.right):
         right = step.step(right, building.name(step), building.analyzer)
         table.append(right.operator)

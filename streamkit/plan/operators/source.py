@@ -9,9 +9,11 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.names import HEADERS, check_name
 from streamkit.plan.building import Building
+from streamkit.plan.decoding import Decoding
 from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
+from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -20,15 +22,22 @@ from streamkit.schema import Schema
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceNode(Node):
-    """Rows of a topic; `schema` and `key` stand in for the topic's own where there is no log."""
+    """
+    Rows of a topic; `schema` and `key` stand in for the topic's own where there is no log.
+
+    With a `decoding` the topic is opaque, and its bytes are read as columns: `schema` and `key` are those of the decoding.
+    """
 
     topic: str
     schema: Schema | None = None
     key: tuple[str, ...] | None = None
+    decoding: Decoding | None = field(default=None, metadata=LATER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_name(self.topic, "topic")
+        if self.decoding is not None:
+            return
         if self.key is not None and self.schema is None:
             raise TopologyError(f"key={list(self.key)} of {self.topic!r} stands without schema=; expected both or none", self.at)
         missing = [name for name in self.key or () if self.schema is not None and name not in self.schema]
@@ -44,7 +53,7 @@ class SourceNode(Node):
         return frozenset({self})
 
     def text(self) -> str:
-        return f"{words(self.kind)} {self.topic}"
+        return f"{words(self.kind)} {self.topic}{'' if self.decoding is None else f', {self.decoding.text()}'}"
 
     def label(self) -> tuple[str, ...]:
         return (self.short_text(), *([f"key {', '.join(self.key)}"] if self.key else []))
@@ -53,7 +62,7 @@ class SourceNode(Node):
         return f"{words(self.kind)} {self.topic}"
 
     def lower(self, building: Building) -> Step:
-        return building.add(source_step(self, building))
+        return rows_read(self, building)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,7 +144,7 @@ class TableSource(SourceNode):
 
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""
-        return building.add(source_step(self, building))
+        return rows_read(self, building)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,6 +157,12 @@ class GlobalTableSource(SourceNode):
     @property
     def relation(self) -> str:
         return GLOBAL_TABLE
+
+
+def rows_read(node: SourceNode, building: Building) -> Step:
+    """The step that gives the rows of the topic, decoded if they are bytes."""
+    rows = building.add(source_step(node, building))
+    return rows if node.decoding is None else building.add(decode_step(node.decoding, building.inputs[node], rows, node.at))
 
 
 def source_step(node: SourceNode, building: Building) -> Step:

@@ -437,7 +437,9 @@ def test_a_server_that_crashes(log, url, database, postgres):
     with run([source(url, "people", poll_rows=50)], log):
         for number in range(3):
             with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute("INSERT INTO people SELECT generate_series(%s::int, %s::int)", (1000 * number, 1000 * number + 999))
+                connection.execute(
+                    "INSERT INTO people SELECT generate_series(%s::int, %s::int)", (1000 * number, 1000 * number + 999)
+                )
             wait_until(lambda: "people" in log.topics() and log.read("people").num_rows > 1000 * number)  # noqa: B023
             postgres.crash()
             time.sleep(1)

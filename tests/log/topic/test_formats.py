@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import uuid
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -40,12 +41,18 @@ VALUES = {
     "json": JSON_VALUES,
     "string": st.text(st.characters(exclude_categories=["Cs"])),
     "bytes": st.binary(),
+    "csv": st.fixed_dictionaries({"id": st.none() | st.integers(-(2**63), 2**63 - 1), "note": st.none() | st.text('ab,"é \n')}),
+    "protobuf": st.fixed_dictionaries({"id": st.none() | st.integers(-(2**63), 2**63 - 1), "note": st.none() | st.text("aé")}),
     "avro": st.fixed_dictionaries({"id": st.integers(-(2**63), 2**63 - 1), "note": st.none() | st.text(st.characters(exclude_categories=["Cs"]))}),
 }  # fmt: skip
 
 
+PROTO = 'syntax = "proto3"; message Order { optional int64 id = 1; optional string note = 2; }'
+
+
 def format_of(name, fields=AVRO["fields"]):
-    return declare_format(name, {**AVRO, "fields": fields} if name == "avro" else None)
+    schemas: dict[str, Any] = {"avro": {**AVRO, "fields": fields}, "csv": "id bigint, note string", "protobuf": PROTO}
+    return declare_format(name, schemas.get(name))
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def test_values_come_back_as_they_were(name, data):
     assert decode(chosen, encoded) == values
 
 
-@pytest.mark.parametrize("name", ["json", "avro", "string"])
+@pytest.mark.parametrize("name", ["json", "avro", "string", "csv", "protobuf"])
 @given(data=st.lists(st.binary(max_size=40), max_size=3))
 def test_any_bytes_decode_or_are_refused(name, data):
     """Bytes from elsewhere give values, or a SchemaError that says which row; nothing else comes of them."""
@@ -135,11 +142,16 @@ def test_bytes_of_another_format_are_refused(name, data):
 @pytest.mark.parametrize(
     ("name", "schema", "error", "reason"),
     [
-        ("protobuf", None, ConfigError, "protobuf is not supported yet; expected one of json, avro, string, bytes"),
+        ("protobuf", None, ConfigError, "protobuf was given no schema; expected one, or schema.registry.url"),
+        ("protobuf", "message A {", SchemaError, "the Protobuf file cannot be read: value.proto:1:"),
+        ("protobuf", 'syntax = "proto3";', SchemaError, "no message"),
+        ("csv", "a array<int>", SchemaError, "'a' is array<int>, which CSV cannot hold"),
+        ("json", "{}", SchemaError, "describes no object with properties"),
+        ("string", "a int", ConfigError, "string takes no schema"),
         ("xml", None, ConfigError, "no format 'xml'"),
         (None, "int", ConfigError, "no format None"),
-        ("avro", None, ConfigError, "expected a schema for avro, and for avro only"),
-        ("json", "int", ConfigError, "expected a schema for avro, and for avro only"),
+        ("avro", None, ConfigError, "avro was given no schema; expected one, or schema.registry.url"),
+        ("json", "int", SchemaError, "JSON Schema 'int' cannot be read"),
         ("avro", "{", SchemaError, "Avro schema '{' cannot be read"),
         ("avro", {"type": "record"}, SchemaError, "cannot be read"),
         ("avro", {"type": "nonsense"}, SchemaError, "cannot be read: UnknownType"),

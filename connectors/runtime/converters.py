@@ -1,0 +1,284 @@
+"""Bytes as columns and columns as bytes, by a connector's settings `value.format`, `value.schema`, `key.format` and `schema.registry.*`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.connectors.connector import Connector
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.codec import Codec, declare_format
+from streamkit.formats.format import REGISTRY, REGISTRY_URL, WITH_REGISTRY, Format, format_of
+from streamkit.log.log import Log
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.topic import Topic
+from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
+from streamkit.schema import Column, Schema
+
+Parts = dict[str, pa.Table]
+_OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
+_SCHEMA = "schema"
+
+
+@dataclass(frozen=True)
+class Formats:
+    """What a connector's settings say: the formats of value and key, and the columns that `value.schema` names."""
+
+    value: Format | None
+    columns: Schema | None
+    key: Format | None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the settings alone say what columns values have."""
+        return self.columns is not None or (self.value is not None and (self.value.schema is not None or self.value.has_registry))
+
+
+def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
+    """The formats that the settings name; those of an opaque `topic` stand for what they leave out. ConfigError for what does not fit."""
+    settings = connector.settings
+    own = {name.removeprefix("format."): value for name, value in settings["value."].items()}
+    schema = own.pop(_SCHEMA, None)
+    registry = {f"{REGISTRY}{name}": value for name, value in settings["schema.registry."].items()}
+    if registry and REGISTRY_URL not in registry:
+        raise ConfigError(f"connector {connector.name}: found {', '.join(sorted(registry))} without {REGISTRY_URL}")
+    name = settings["value.format"] or (topic.name if topic is not None else None)
+    if name is None:
+        if schema is not None or own:
+            raise ConfigError(
+                f"connector {connector.name}: found {', '.join(f'value.{one}' for one in own) or 'value.schema'} without value.format"
+            )
+        return Formats(None, None, _key_format(connector, registry))
+    name = format_of(name, None, None).name
+    used = registry if name in WITH_REGISTRY else {}
+    columns = Schema.parse(schema) if schema is not None and _is_columns(name, schema) else None
+    text = None if columns is not None and name != "csv" else schema
+    if topic is not None and topic.name == name and schema is None:
+        value: Format | None = replace(topic, settings=tuple(sorted((dict(topic.settings) | used | own).items())))
+    elif name in ("avro", "protobuf") and text is None and not used:
+        raise ConfigError(
+            f"connector {connector.name}: value.format={name} was given no schema; expected schema.registry.url, or value.schema"
+        )
+    else:
+        value = declare_format(name, text, used | own, on_record=False, needs_schema=False)
+    return Formats(value, columns, _key_format(connector, registry))
+
+
+def decoder_of_source(connector: Connector, log: Log) -> SourceDecoder | None:
+    """What makes columns of what a raw source polls; None if its settings name no format."""
+    formats = formats_of(connector)
+    return None if formats.value is None else SourceDecoder(connector, log, formats)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceDecoder:
+    """Columns of key and value bytes, for topics that have columns, or get those that the settings say."""
+
+    connector: Connector
+    log: Log
+    formats: Formats
+
+    def run(self, name: str, rows: pa.Table) -> Parts:
+        """The rows with columns in place of bytes, or as they are where the topic is opaque; SchemaError with `rows` for those that do not decode."""
+        if KEY not in rows.column_names or VALUE not in rows.column_names:
+            return {name: rows}
+        keys, wanted, is_opaque = self._wanted(name)
+        if is_opaque:
+            return {name: rows}
+        subject = rows[TOPIC][0].as_py() if TOPIC in rows.column_names and rows.num_rows else name
+        return {name: decoded(rows, self._codec(subject, wanted), keys, self.formats.key)}
+
+    def _wanted(self, name: str) -> tuple[Schema | None, Schema | None, bool]:
+        """The key's columns, those of the value, and whether the topic keeps bytes; None for what is not known yet."""
+        if name in self.log.topics():
+            topic = self.log.topic(name)
+            return topic.schema.select(topic.key), topic.schema, topic.format is not None
+        key = tuple(self.connector.settings["key"])
+        keys = Schema(tuple(Column(one, "string") for one in key))
+        return keys, self.formats.columns, not self.formats.has_columns
+
+    def _codec(self, subject: str, wanted: Schema | None) -> Codec:
+        assert self.formats.value is not None
+        return _codec(self.formats.value, wanted, subject, VALUE)
+
+
+def decoded(rows: pa.Table, codec: Codec, keys: Schema | None, key_format: Format | None) -> pa.Table:
+    """
+    Rows of bytes with columns in place of them.
+
+    Key columns are those of the value where it has them, else of the key's bytes; with a `key_format` they are always the latter.
+    """
+    columns = codec.columns
+    keys = Schema(tuple(replace(one, type=columns[one.name].type) if one.name in columns else one for one in keys or ()))
+    names = [name for name in columns.names if key_format is None or name not in keys]
+    arrays = dict(zip(names, _decoded(codec, _binary(rows[VALUE]), names).columns, strict=True))
+    if len(keys):
+        arrays |= _key_columns(arrays, _binary(rows[KEY]), keys, key_format, codec.topic)
+    order = [name for name in keys.names if name not in columns] + list(columns.names)
+    result = pa.table({name: arrays[name] for name in order})
+    for name in rows.column_names:
+        if name not in (KEY, VALUE):
+            result = result.append_column(rows.schema.field(name), rows[name])
+    return result
+
+
+def _key_columns(
+    values: dict[str, pa.Array], bytes: pa.Array, keys: Schema, key_format: Format | None, topic: str
+) -> dict[str, pa.Array]:
+    """The columns of keys, of their bytes where the values have none: one is text, several are JSON, unless a format is given."""
+    missing = [pc.is_null(values[name]) if name in values else pa.array([True] * len(bytes)) for name in keys.names]
+    is_asked = missing[0]
+    for one in missing[1:]:
+        is_asked = pc.or_(is_asked, one)
+    if not pc.any(is_asked).as_py():
+        return {}
+    chosen = key_format or Format("string" if len(keys) == 1 else "json")
+    asked = pc.if_else(is_asked, bytes, pa.scalar(None, pa.binary()))
+    found = _decoded(_codec(chosen, keys, topic, KEY), asked, keys.names, "key")
+    pairs = zip(keys.names, found.columns, strict=True)
+    return {name: pc.coalesce(values[name], array) if name in values else array for name, array in pairs}
+
+
+def topic_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Topic:
+    """The topic as a sink sees it: with columns, where the values of an opaque one can be read."""
+    codec = _codec_of_sink(connector, topic, is_raw)
+    if codec is None:
+        return topic
+    columns = codec.columns
+    keys = Schema(tuple(Column(name, columns[name].type if name in columns else "string") for name in _keys_of_sink(connector)))
+    added = tuple(column for column in keys if column.name not in columns)
+    schema = Schema((*added, *columns))
+    return replace(topic, schema=schema, key=keys.names, partition_by=keys.names, format=None)
+
+
+@dataclass(frozen=True, eq=False)
+class SinkDecoder:
+    """Columns of an opaque topic for a sink that takes columns."""
+
+    connector: Connector
+    codec: Codec
+
+    def run(self, name: str, rows: pa.Table) -> Parts:
+        """The rows with columns in place of bytes; SchemaError with `rows` for those that do not decode."""
+        keys = Schema(tuple(Column(one, "string") for one in _keys_of_sink(self.connector)))
+        return {name: decoded(rows, self.codec, keys, formats_of(self.connector, self.codec.format).key)}
+
+
+def decoder_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> SinkDecoder | None:
+    """What makes columns of an opaque topic's bytes; None where the sink takes bytes, or nothing says what columns there are."""
+    codec = _codec_of_sink(connector, topic, is_raw)
+    return None if codec is None else SinkDecoder(connector, codec)
+
+
+@dataclass(frozen=True, eq=False)
+class SinkEncoder:
+    """Bytes of a topic's columns, for a raw sink."""
+
+    topic: Topic
+    value: Codec
+    key: Codec
+
+    def run(self, name: str, rows: pa.Table) -> Parts:
+        """The rows as key and value bytes; a deletion has no value."""
+        table = rows.combine_chunks()
+        columns = table.select(list(self.topic.schema.names))
+        live = pc.invert(_flags(table[DELETED].combine_chunks()))
+        values = _encoded(self.value, columns, live)
+        keys = pa.nulls(rows.num_rows, pa.binary())
+        if self.topic.key:
+            keys = _encoded(self.key, columns.select(list(self.topic.key)), pa.array([True] * rows.num_rows))
+        kept = rows.drop_columns(list(self.topic.schema.names))
+        return {name: kept.append_column(KEY, keys).append_column(VALUE, values)}
+
+
+def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder | None:
+    """What makes bytes of a topic's columns; None for plain JSON with keys of text, which is written without a codec."""
+    formats = formats_of(connector)
+    if formats.value is None or (formats.value == Format("json") and formats.key is None):
+        return None
+    keys = topic.schema.select(topic.key)
+    is_text = len(keys) == 1
+    key_format = formats.key or Format("string" if is_text else "json")
+    return SinkEncoder(
+        topic,
+        _codec(formats.value, formats.columns or topic.schema, topic.name, VALUE),
+        _codec(key_format, keys, topic.name, KEY),
+    )
+
+
+def _codec_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Codec | None:
+    is_asked = connector.settings["value.format"] is not None or _SCHEMA in connector.settings["value."]
+    if is_raw or topic.format is None or not is_asked:
+        return None
+    formats = formats_of(connector, topic.format)
+    return (
+        _codec(formats.value, formats.columns, topic.name, VALUE) if formats.value is not None and formats.has_columns else None
+    )
+
+
+def _keys_of_sink(connector: Connector) -> Sequence[str]:
+    return tuple(connector.settings["key"]) or (KEY,)
+
+
+def _key_format(connector: Connector, registry: dict[str, str]) -> Format | None:
+    name = connector.settings["key.format"]
+    if name is None:
+        return None
+    name = format_of(name, None, None).name
+    return declare_format(name, None, registry if name in WITH_REGISTRY else None, on_record=False, needs_schema=False)
+
+
+def _decoded(codec: Codec, values: pa.Array, names: Sequence[str], what: str = "value") -> pa.RecordBatch:
+    try:
+        return codec.decode(values, names)
+    except SchemaError as error:
+        first = f"row {error.rows[0]}: " if error.rows else ""
+        raise SchemaError(f"the {what} cannot be read: {str(error).removeprefix(first)}", error.rows) from error
+
+
+def _encoded(codec: Codec, columns: pa.Table, live: pa.Array) -> pa.Array:
+    """The rows that are live as bytes, the others as null; SchemaError with their numbers among all rows."""
+    numbers = pc.indices_nonzero(live)
+    batches = columns.take(numbers).combine_chunks().to_batches()
+    if not batches:
+        return pa.nulls(columns.num_rows, pa.binary())
+    try:
+        found = codec.encode(batches[0])
+    except SchemaError as error:
+        raise SchemaError(str(error), tuple(numbers[row].as_py() for row in error.rows)) from error
+    if len(numbers) == columns.num_rows:
+        return found
+    places = pc.subtract(pc.cumulative_sum(pc.cast(live, pa.int64())), 1)
+    return found.take(pc.if_else(live, places, pa.scalar(None, pa.int64())))
+
+
+def _binary(values: pa.ChunkedArray) -> pa.Array:
+    found = values.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):
+        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.binary())
+    return found
+
+
+def _flags(flags: pa.Array | None) -> pa.Array:
+    assert flags is not None
+    found = pa.concat_arrays(flags.chunks) if isinstance(flags, pa.ChunkedArray) else flags
+    return found.fill_null(False)
+
+
+def _is_columns(name: str, schema: str) -> bool:
+    """Whether a schema is SQL text, and not the format's own."""
+    return (
+        name in ("csv", "string", "bytes")
+        or (name != "protobuf" and not schema.lstrip().startswith(("{", "[", '"')))
+        or (name == "protobuf" and "message" not in schema)
+    )
+
+
+@cache
+def _codec(format: Format, columns: Schema | None, topic: str, part: str) -> Codec:
+    """One codec for all rows of a topic: what it asks a registry is asked once."""
+    return Codec(format, columns, topic, part)

@@ -1,0 +1,48 @@
+"""Decode: the bytes of an opaque topic as typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import record_columns, rows_of
+from streamkit.errors import EvaluationError, SchemaError
+from streamkit.formats.codec import Codec
+from streamkit.formats.format import Format
+from streamkit.plan.decoding import KEY
+from streamkit.plan.operators.decode import VALUE, Decode
+from streamkit.schema import Schema
+
+
+@kernel(Decode)
+def decode(operator: Decode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """The rows as columns; EvaluationError about the first whose value or key is not of its format."""
+    (batch,) = inputs
+    assert batch is not None
+    value = _codec(operator.topic, VALUE, operator.format, operator.value)
+    columns = _decoded(value, batch, VALUE, operator)
+    if set(operator.columns) & set(operator.key.names):
+        columns |= _decoded(_codec(operator.topic, KEY, operator.keys, operator.key), batch, KEY, operator)
+    return rows_of({**{name: columns[name] for name in operator.columns}, **record_columns(batch)})
+
+
+def _decoded(codec: Codec, batch: pa.RecordBatch, column: str, operator: Decode) -> dict[str, pa.Array]:
+    """The columns that are wanted, by name."""
+    names = [name for name in operator.columns if name in codec.columns]
+    try:
+        rows = codec.decode(batch[column], names)
+    except SchemaError as error:
+        if not error.rows:
+            raise
+        reason = str(error).removeprefix(f"row {error.rows[0]}: ")
+        raise EvaluationError(f"the {column} cannot be read: {reason}", batch.slice(error.rows[0], 1)) from error
+    return dict(zip(names, rows.columns, strict=True))
+
+
+@lru_cache(maxsize=64)
+def _codec(topic: str, part: str, format: Format, columns: Schema) -> Codec:
+    return Codec(format, columns, topic, part)

@@ -1,0 +1,131 @@
+"""Avro: the binary encoding of values under a schema, as columns and one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.errors import SchemaError
+from streamkit.formats.avro_reader import read_columns
+from streamkit.formats.avro_schema import VALUE, columns_of_avro, defaults_of, kind_of, parsed_schema, resolved
+from streamkit.formats.conform import MissingFieldError, conformed, default_values
+from streamkit.formats.decoded import Decoded, halved
+from streamkit.formats.format import Format
+from streamkit.schema import Column, Schema
+
+Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+ROWS_NAMED = 100
+
+
+def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
+    """
+    The columns of values that were written under the schema `text`; `format.schema` is the reader's, if there is one.
+
+    As Avro resolves schemas: fields by name, numbers may widen, what the writer did not know has the reader's default.
+    """
+    written = columns_of_avro(text)
+    wanted = [name for name in columns.names if name in written]
+    rows, bad = read_columns(text, values, wanted, skipped)
+    failures = {int(row): f"its bytes are no value of the Avro schema {_name(text)}" for row in np.flatnonzero(bad)}
+    defaults = defaults_of(format.schema) if format.schema and format.schema != text else None
+    arrays = []
+    for column in columns:
+        array, wrong = _column(rows, column, len(values), defaults if column.name not in written or defaults else None)
+        arrays.append(array)
+        failures = {**wrong, **failures}
+    schema = pa.schema([column.arrow.with_nullable(True) for column in columns])
+    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), failures)
+
+
+def _column(rows: pa.RecordBatch, column: Column, count: int, defaults: Any) -> tuple[pa.Array, dict[int, str]]:
+    """The column in the wanted type, and the rows that do not fit it."""
+    wanted, path = column.arrow.type, (column.name,)
+    try:
+        if column.name not in rows.schema.names:
+            return default_values(count, wanted, path, defaults), {}
+        return conformed(rows[column.name], wanted, path, defaults), {}
+    except MissingFieldError as error:
+        return pa.nulls(count, wanted), dict.fromkeys(range(count), str(error))
+    except pa.ArrowNotImplementedError:
+        reason = f"the column {column.name!r} is written as {rows[column.name].type}, which is not read as {column.type}"
+        return pa.nulls(count, wanted), dict.fromkeys(range(count), reason)
+    except pa.ArrowInvalid:
+        return _fitting(rows[column.name], column, count, defaults)
+
+
+def _fitting(found: pa.Array, column: Column, count: int, defaults: Any) -> tuple[pa.Array, dict[int, str]]:
+    def reads(start: int, end: int) -> str | None:
+        try:
+            conformed(found.slice(start, end - start), column.arrow.type, (column.name,), defaults)
+        except pa.ArrowInvalid as error:
+            return f"column {column.name!r}: {error}"
+        return None
+
+    return pa.nulls(count, column.arrow.type), halved(count, reads, ROWS_NAMED)
+
+
+def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
+    """The rows as binary values under the schema `text`; SchemaError names the first that does not fit it."""
+    encode, _ = avro_codec(text)
+    parsed, named = parsed_schema(text)
+    is_record = kind_of(resolved(parsed, named)) in ("record", "error")
+    written = []
+    for number, row in enumerate(rows.to_pylist(maps_as_pydicts="strict")):
+        try:
+            written.append(encode(row if is_record else row[rows.schema.names[0]]))
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+            raise SchemaError(
+                f"row {number}: it does not fit the Avro schema {_name(text)}: {' '.join(str(error).split())}", (number,)
+            ) from error
+    return pa.array(written, pa.binary())
+
+
+@lru_cache(maxsize=64)
+def avro_codec(text: str, reader: str | None = None) -> Codec:
+    """
+    The functions that encode and decode values of a schema; they raise errors of many kinds, none of which fastavro shares.
+
+    With a `reader` values are decoded as that schema has them.
+    """
+    import fastavro
+    from fastavro.validation import ValidationError
+
+    schema, _ = parsed_schema(text)
+    wanted = parsed_schema(reader)[0] if reader is not None else None
+
+    def encode(value: Any) -> bytes:
+        sink = BytesIO()
+        try:
+            fastavro.validate(value, schema)  # the writer alone would take numbers out of range
+        except ValidationError as error:
+            raise ValueError(str(error)) from error
+        fastavro.schemaless_writer(sink, schema, value, strict_allow_default=True)
+        return sink.getvalue()
+
+    def decode(data: bytes) -> Any:
+        source = BytesIO(data)
+        value = fastavro.schemaless_reader(source, schema, wanted)
+        if source.tell() != len(data):
+            raise ValueError(f"{len(data) - source.tell()} bytes are left over")
+        return value
+
+    return encode, decode
+
+
+def record_name(text: str) -> str:
+    """The full name of a record; that of the type for others."""
+    return _name(text)
+
+
+def _name(text: str) -> str:
+    parsed, named = parsed_schema(text)
+    schema = resolved(parsed, named)
+    return schema.get("name", kind_of(schema)) if isinstance(schema, dict) else kind_of(schema)
+
+
+__all__ = ["VALUE", "avro_codec", "read", "record_name", "write"]

@@ -1,0 +1,435 @@
+"""A codec: binary values as rows of columns and back, by a format, and by the schemas of a registry if the format has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
+from streamkit.formats.avro_compatibility import check_compatible
+from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
+from streamkit.formats.csv import check_csv_schema
+from streamkit.formats.decoded import Decoded, empty_rows, put_back
+from streamkit.formats.format import (
+    AUTO_REGISTER,
+    COMPATIBILITY,
+    REGISTRY_URL,
+    SUBJECT_STRATEGY,
+    USE_LATEST,
+    Format,
+    Schemas,
+    check_no_secrets,
+    format_of,
+)
+from streamkit.formats.json_schema import check_json_schema, columns_of_json_schema, json_schema_of, title_of
+from streamkit.formats.protobuf_schema import check_protobuf, compiled, protobuf_of
+from streamkit.formats.registry import TYPES, Registered, Registry, registry_of
+from streamkit.schema import Schema
+
+_READERS: dict[str, Any] = {
+    "avro": avro.read, "json": json.read, "protobuf": protobuf.read, "csv": csv.read, "string": string.read, "bytes": bytes.read,
+}  # fmt: skip
+_WRITERS: dict[str, Any] = {
+    "avro": avro.write, "json": json.write, "protobuf": protobuf.write, "csv": csv.write, "string": string.write, "bytes": bytes.write,
+}  # fmt: skip
+_CHECKS: dict[str, Callable[[Any], str]] = {
+    "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
+}  # fmt: skip
+_NEEDS_SCHEMA = ("avro", "protobuf", "csv")
+_MADE: dict[str, Callable[[Schema], str]] = {
+    "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
+}  # fmt: skip
+
+
+def declare_format(
+    name: str | None, schema: Schemas | None = None, settings: Any = None, *, on_record: bool = True, needs_schema: bool = True
+) -> Format:
+    """
+    The format of that name, its schema and settings checked.
+
+    `schema` is an Avro or JSON schema as JSON text, dict or list, the text of a .proto file, or the columns of CSV. ConfigError if the
+    format does not exist, lacks a schema or takes none, and for a secret among the settings if they will be `on_record`. Without
+    `needs_schema` something else may say how values are read: the topic, or the columns that are wanted of CSV.
+    """
+    found = format_of(name, None, settings)
+    if on_record:
+        check_no_secrets(found)
+    if schema is None:
+        if found.name in _NEEDS_SCHEMA and not found.has_registry and needs_schema:
+            where = ", or schema.registry.url" if found.name != "csv" else ""
+            raise ConfigError(f"the format {found.name} was given no schema; expected one{where}")
+        return found
+    if found.name not in _CHECKS:
+        raise ConfigError(
+            f"the format {found.name} takes no schema; found {schema!r}, expected a schema for {', '.join(_CHECKS)} only"
+        )
+    return replace(found, schema=_CHECKS[found.name](schema))
+
+
+@dataclass(frozen=True)
+class Codec:
+    """
+    Values of a format as rows of columns.
+
+    `topic` and `part` ("value" or "key") give the subject under which a registry knows the schema. `declared` are the columns
+    that are wanted; without them they are those of the format's schema, or of the newest that the registry has.
+    """
+
+    format: Format
+    declared: Schema | None = None
+    topic: str = ""
+    part: str = VALUE
+
+    @cached_property
+    def columns(self) -> Schema:
+        """The columns of decoded values; ConfigError if nothing says what they are."""
+        if self.declared is not None:
+            return self.declared
+        return self.written
+
+    @cached_property
+    def written(self) -> Schema:
+        """The columns of the schema under which values are written."""
+        name = self.format.name
+        if name in ("string", "bytes"):
+            return Schema.parse(f"{VALUE} {'string' if name == 'string' else 'binary'}")
+        if self.format.schema is not None:
+            return _columns(self.format, self.format.schema)
+        if self.registry is not None:
+            found = self._checked(self.registry.latest(self.subject()))
+            return _columns(self.format, found.text, self._imports(found))
+        raise ConfigError(
+            f'nothing says what columns values of the format {name} have; expected schema=, such as schema="user string, amount double"'
+        )
+
+    @cached_property
+    def reader_schema(self) -> str | None:
+        """The schema that says how values of others are read: the format's, of Avro else the registry's newest, for its defaults."""
+        is_asked = (
+            self.declared is None and self.format.name == "avro" and self.format.schema is None and self.registry is not None
+        )
+        if is_asked:
+            assert self.registry is not None
+            return self._checked(self.registry.latest(self.subject())).text
+        return self.format.schema
+
+    @cached_property
+    def registry(self) -> Registry | None:
+        """The registry of the format; None of one without."""
+        return registry_of(self.format) if self.format.has_registry else None
+
+    def decode(self, values: pa.Array, names: Sequence[str] | None = None) -> pa.RecordBatch:
+        """
+        The named columns of the values, or all; a null value has nulls.
+
+        SchemaError for values that are not of the format: its `rows` are their numbers, the message is about the first.
+        """
+        found = self.attempt(values, names)
+        if found.failures:
+            rows = tuple(sorted(found.failures))
+            raise SchemaError(f"row {rows[0]}: it does not decode as {self.format.name}: {found.failures[rows[0]]}", rows)
+        return found.rows
+
+    def attempt(self, values: pa.Array, names: Sequence[str] | None = None) -> Decoded:
+        """The named columns of the values, or all, and which of them are not of the format."""
+        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
+        columns = self.columns if names is None else self.columns.select(names)
+        if not len(columns):  # what is not looked at must be of the format all the same
+            found = self.attempt(values, self.columns.names[:1])
+            return Decoded(found.rows.select([]), found.failures)
+        if not values.null_count:
+            return self._attempt(values, columns)
+        present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        found = self._attempt(values.take(pa.array(present)), columns)
+        rows = put_back([(present, found.rows)], columns, len(values))
+        return Decoded(rows, {int(present[row]): reason for row, reason in found.failures.items()})
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """The rows as values of the format; SchemaError names those that do not fit, or a schema that the registry refuses."""
+        text = self._text_to_write(rows)
+        found: pa.Array = _WRITERS[self.format.name](self.format, text, rows)
+        if self.registry is None:
+            return wire.with_header(found, single_object.header(str(text))) if self.format.earlier else found
+        assert text is not None
+        return wire.with_header(found, self._prefix(text))
+
+    def register(self) -> int:
+        """Make the format's schema known to the registry, and return its id; SchemaError if it is refused, with both schemas."""
+        assert self.format.schema is not None, "a schema is needed"
+        return self._id_of(self.format.schema)
+
+    def value_writer(self) -> Callable[[Any], bytes]:  # type: ignore[valid-type]  # the module of that name
+        """What writes one value of Python; it raises errors of many kinds."""
+        write = _value_writer(self.format, self._text_of_values())
+        if self.registry is None:
+            marker = single_object.header(str(self.format.schema)) if self.format.earlier else None
+            return write if marker is None else partial(_with_marker, marker, write)
+        prefix: list[Any] = []
+
+        def with_prefix(value: Any) -> Any:
+            if not prefix:
+                text = self._text_of_values()
+                if text is None:
+                    raise SchemaError("a JSON value needs a schema to be written with a registry; expected format_schema=")
+                prefix.append(self._prefix(text))
+            return prefix[0] + write(value)
+
+        return with_prefix
+
+    def value_reader(self) -> Callable[[Any], Any]:
+        """What reads one value as Python has it; it raises errors of many kinds."""
+        if self.registry is None:
+            return self._plain_value_reader()
+        registry = self.registry
+
+        def read(data: Any) -> Any:
+            (schema_id,) = wire.schema_ids(pa.array([data], pa.binary())).tolist()
+            if schema_id == wire.NO_ID:
+                raise ValueError("it does not begin with a zero byte and a schema id")
+            found = self._checked(registry.schema(schema_id))
+            start = wire.HEADER_BYTES
+            if self.format.name == "protobuf":
+                _, start = wire.read_message_index(data, start)
+            return _value_reader(self.format, found.text)(data[start:])
+
+        return read
+
+    def _plain_value_reader(self) -> Callable[[Any], Any]:
+        """What reads one value without a registry, each by the schema under which it was written."""
+        if not self.format.earlier:
+            found: Callable[[Any], Any] = _value_reader(self.format, self.format.schema)
+            return found
+        schemas = {single_object.header(text): text for text in (*self.format.earlier, str(self.format.schema))}
+
+        def read(data: Any) -> Any:
+            text = schemas.get(data[: single_object.HEADER_BYTES])
+            start = 0 if text is None else single_object.HEADER_BYTES
+            return avro.avro_codec(text or self.format.earlier[0], self.format.schema)[1](data[start:])
+
+        return read
+
+    def subject(self, text: str | None = None) -> str:
+        """The name under which the registry has the schemas, by the strategy of the settings."""
+        strategy = self.format.setting(SUBJECT_STRATEGY, "TopicNameStrategy").rpartition(".")[2]
+        if strategy == "TopicNameStrategy":
+            return f"{self.topic}-{self.part}"
+        text = text or self.format.schema
+        if text is None:
+            raise ConfigError(
+                f"{SUBJECT_STRATEGY}={strategy} names a subject after the record; expected a schema, which names it"
+            )
+        record = _record_name(self.format, text)
+        return record if strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
+
+    def _attempt(self, values: pa.Array, columns: Schema) -> Decoded:
+        if self.registry is None:
+            return self._plain(values, columns)
+        ids = wire.schema_ids(values)
+        parts: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
+        failures: dict[int, str] = {}
+        for schema_id in np.unique(ids).tolist():
+            rows = np.flatnonzero(ids == schema_id)
+            found = self._of_id(schema_id, values if len(rows) == len(ids) else values.take(pa.array(rows)), columns)
+            failures |= {int(rows[row]): reason for row, reason in found.failures.items()}
+            parts.append((rows, found.rows))
+        return Decoded(put_back(parts, columns, len(values)), failures)
+
+    def _plain(self, values: pa.Array, columns: Schema) -> Decoded:
+        """The columns of values without a registry; those of Avro that had other schemas say which is theirs, but for the first one's."""
+        read = _READERS[self.format.name]
+        if not self.format.earlier:
+            found: Decoded = read(self.format, self._own_text(), values, columns, 0)
+            return found
+        left = np.ones(len(values), np.bool_)
+        parts: list[tuple[str, npt.NDArray[np.int64], int]] = []
+        failures: dict[int, str] = {}
+        for text in (*self.format.earlier, str(self.format.schema)):
+            rows = np.flatnonzero(single_object.is_under(values, single_object.header(text)) & left)
+            parts.append((text, rows, single_object.HEADER_BYTES))
+            left[rows] = False
+        parts.append((self.format.earlier[0], np.flatnonzero(left), 0))
+        decoded_parts: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
+        for text, rows, skipped in parts:
+            if len(rows):
+                one: Decoded = read(self.format, text, values.take(pa.array(rows)), columns, skipped)
+                decoded_parts.append((rows, one.rows))
+                failures |= {int(rows[row]): reason for row, reason in one.failures.items()}
+        return Decoded(put_back(decoded_parts, columns, len(values)), failures)
+
+    def _of_id(self, schema_id: int, values: pa.Array, columns: Schema) -> Decoded:
+        """The columns of values that one schema of the registry has written."""
+        assert self.registry is not None
+        if schema_id == wire.NO_ID:
+            return _all_fail(
+                values, columns, "it does not begin with a zero byte and a schema id, as the registry's wire format has it"
+            )
+        try:
+            found = self._checked(self.registry.schema(schema_id))
+            read = _READERS[self.format.name]
+            if self.format.name == "protobuf":
+                read = partial(read, imports=self._imports(found))
+            decoded: Decoded = read(self.format, found.text, values, columns, wire.HEADER_BYTES)
+        except SchemaError as error:
+            return _all_fail(values, columns, f"schema id {schema_id}: {error}")
+        return Decoded(decoded.rows, {row: f"schema id {schema_id}: {reason}" for row, reason in decoded.failures.items()})
+
+    def _checked(self, found: Registered) -> Registered:
+        expected = TYPES[self.format.name]
+        if found.type != expected:
+            raise SchemaError(f"the registry has {found.type} under the schema id {found.id}; expected {expected}")
+        return found
+
+    def _imports(self, found: Registered) -> tuple[tuple[str, str], ...]:
+        """The files that a schema imports, at any depth, by name."""
+        assert self.registry is not None
+        files: dict[str, str] = {}
+        waiting = list(found.references)
+        while waiting:
+            reference = waiting.pop()
+            if reference.name not in files:
+                imported = self.registry.version(reference.subject, reference.version)
+                files[reference.name] = imported.text
+                waiting += imported.references
+        return tuple(sorted(files.items()))
+
+    def _own_text(self) -> str | None:
+        if self.format.schema is None and self.format.name == "csv":
+            return self.columns.ddl()
+        return self.format.schema
+
+    def _text_of_values(self) -> str | None:
+        """The schema under which one value is written."""
+        if self.registry is not None and (self.format.schema is None or self._uses_latest):
+            return self._latest.text
+        return self.format.schema
+
+    @property
+    def _uses_latest(self) -> bool:
+        return self.format.setting(USE_LATEST) == "true"
+
+    @cached_property
+    def _latest(self) -> Registered:
+        """The newest schema of the subject, as it was when the codec first wrote a value."""
+        assert self.registry is not None
+        return self._checked(self.registry.latest(self.subject()))
+
+    def _text_to_write(self, rows: pa.RecordBatch) -> str | None:
+        """The schema under which rows are written: the format's, or one made of their columns, or the registry's newest."""
+        if self.registry is not None and self._uses_latest:
+            return self._latest.text
+        if self.format.schema is not None or self.format.name in ("string", "bytes"):
+            return self.format.schema
+        if self.format.name == "json" and self.registry is None:
+            return None
+        return _made(self.format.name, self.declared or Schema.parse(rows.schema))
+
+    def _prefix(self, text: str) -> Any:
+        is_latest = "_latest" in self.__dict__ and text == self._latest.text
+        found = wire.header(self._latest.id if is_latest else self._id_of(text))
+        return found + protobuf.message_index(self.format, text) if self.format.name == "protobuf" else found
+
+    def _id_of(self, text: str) -> int:
+        assert self.registry is not None
+        subject, type = self.subject(text), TYPES[self.format.name]
+        found = self.registry.id_of(subject, type, text, self.format.setting(AUTO_REGISTER, "true") == "true")
+        if mode := self.format.setting(COMPATIBILITY):
+            self.registry.keep_compatibility(subject, mode)
+        return found
+
+
+def altered(format: Format, schema: Schemas, topic: str) -> Format:
+    """
+    The format with another schema, if the topic may have it; SchemaError, with both schemas, if not.
+
+    A registry is asked, and has the schema then. Without one, Avro's rules decide by `schema.compatibility` (BACKWARD unless given);
+    ConfigError for other formats, unless that is NONE.
+    """
+    if format.name not in _CHECKS or format.name == "csv":
+        raise ConfigError(
+            f"topic {topic}: the format {format.name} has no schema that could change; expected avro, json or protobuf"
+        )
+    text = _CHECKS[format.name](schema)
+    if text == format.schema:
+        return format
+    if format.has_registry:
+        found = replace(format, schema=text)
+        Codec(found, topic=topic).register()
+        return found
+    mode = format.setting(COMPATIBILITY, "BACKWARD")
+    if format.name == "avro" and format.schema is not None:
+        earlier = (*format.earlier, format.schema)
+        if mode != "NONE":
+            check_compatible(topic, mode, earlier, text)
+        return replace(format, schema=text, earlier=earlier)
+    if mode != "NONE" and format.schema is not None:
+        raise ConfigError(
+            f"topic {topic}: changes of a schema of {format.name} are checked by a registry; expected schema.registry.url among the format's "
+            "settings, or schema.compatibility=NONE"
+        )
+    return replace(format, schema=text)
+
+
+def schema_made_of(name: str, columns: Schema) -> str | None:
+    """A schema of a format whose values hold these columns; None of a format without schemas."""
+    return _made(name, columns) if name in _MADE else None
+
+
+def _made(name: str, columns: Schema) -> str:
+    return _MADE[name](columns)
+
+
+def _columns(format: Format, text: str, imports: Any = ()) -> Schema:
+    if format.name == "protobuf":
+        return protobuf.columns_of(format, text, imports)
+    if format.name == "csv":
+        return Schema.from_ddl(text)
+    return columns_of_avro(text) if format.name == "avro" else columns_of_json_schema(text)
+
+
+def _all_fail(values: pa.Array, columns: Schema, reason: str) -> Decoded:
+    return Decoded(empty_rows(columns, len(values)), dict.fromkeys(range(len(values)), reason))
+
+
+def _record_name(format: Format, text: str) -> str:
+    if format.name == "avro":
+        return avro.record_name(text)
+    if format.name == "protobuf":
+        return str(compiled(text).named(format.setting("message")).full_name)
+    return title_of(text)
+
+
+def _with_marker(marker: Any, write: Callable[[Any], Any], value: Any) -> Any:
+    return marker + write(value)
+
+
+def _value_writer(format: Format, text: str | None) -> Any:
+    name = format.name
+    if name == "avro":
+        return avro.avro_codec(str(text))[0]
+    if name == "protobuf":
+        return protobuf.value_writer(format, str(text))
+    if name == "csv":
+        return csv.value_writer(format, str(text))
+    return {"json": json.value_to_json, "string": string.value_to_text, "bytes": bytes.value_to_bytes}[name]
+
+
+def _value_reader(format: Format, text: str | None) -> Any:
+    name = format.name
+    if name == "avro":
+        return avro.avro_codec(str(text))[1]
+    if name == "protobuf":
+        return protobuf.value_reader(format, str(text))
+    if name == "csv":
+        return csv.value_reader(format, str(text))
+    return {"json": json.value_from_json, "string": string.value_from_text, "bytes": bytes.value_from_bytes}[name]
+
+
+__all__ = ["REGISTRY_URL", "VALUE", "Codec", "declare_format", "schema_made_of"]

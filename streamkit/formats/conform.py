@@ -1,0 +1,73 @@
+"""Columns in other types: those that a reader wants, of values that were written in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Path: TypeAlias = tuple[str, ...]
+Defaults: TypeAlias = Mapping[Path, Any]  # by the names on the way; "" is an element
+
+
+class MissingFieldError(ValueError):
+    """A field has no value, and no default."""
+
+
+def conformed(values: pa.Array, wanted: pa.DataType, path: Path, defaults: Defaults | None) -> pa.Array:
+    """
+    The values in the wanted type, fields of structs by their names.
+
+    A field that is missing has its default; without `defaults` it is null. ArrowInvalid for a value that the type cannot hold,
+    ArrowNotImplementedError for types that do not go together, MissingFieldError for a field without a default.
+    """
+    if values.type == wanted:
+        return values
+    if pa.types.is_struct(wanted) and pa.types.is_struct(values.type):
+        arrays = [_field(values, field, (*path, field.name), defaults) for field in wanted]
+        return pa.StructArray.from_arrays(arrays, fields=list(wanted), mask=values.is_null())
+    if pa.types.is_list(wanted) and pa.types.is_list(values.type):
+        inner = conformed(values.values, wanted.value_type, (*path, ""), defaults)
+        return _with_nulls(pa.ListArray.from_arrays(values.offsets, inner, type=wanted), values)
+    if pa.types.is_map(wanted) and pa.types.is_map(values.type):
+        inner = conformed(values.items, wanted.item_type, (*path, ""), defaults)
+        keys = pc.cast(values.keys, wanted.key_type)
+        return _with_nulls(pa.MapArray.from_arrays(values.offsets, keys, inner, type=wanted), values)
+    return pc.cast(values, wanted)
+
+
+def default_values(count: int, wanted: pa.DataType, path: Path, defaults: Defaults | None) -> pa.Array:
+    """The default of a field that the values lack, so often."""
+    if defaults is None:
+        return pa.nulls(count, wanted)
+    if path not in defaults:
+        raise MissingFieldError(
+            f"the field {'.'.join(filter(None, path))} is missing, and the reader's schema has no default of it"
+        )
+    return pa.array([_value(defaults[path], wanted)] * count, wanted)
+
+
+def _field(values: pa.StructArray, field: pa.Field, path: Path, defaults: Defaults | None) -> pa.Array:
+    if values.type.get_field_index(field.name) < 0:
+        return default_values(len(values), field.type, path, defaults)
+    return conformed(pc.struct_field(values, field.name), field.type, path, defaults)
+
+
+def _with_nulls(array: pa.Array, like: pa.Array) -> pa.Array:
+    """The lists, null where the others are."""
+    return pc.if_else(like.is_valid(), array, pa.scalar(None, array.type)) if like.null_count else array
+
+
+def _value(value: Any, wanted: pa.DataType) -> Any:
+    """A default of JSON as a value of the type: bytes are texts whose characters are the bytes, as Avro has them."""
+    if isinstance(value, str) and pa.types.is_binary(wanted):
+        return value.encode("iso-8859-1")
+    if isinstance(value, Mapping) and pa.types.is_map(wanted):
+        return [(key, _value(item, wanted.item_type)) for key, item in value.items()]
+    if isinstance(value, Mapping) and pa.types.is_struct(wanted):
+        return {field.name: _value(value.get(field.name), field.type) for field in wanted}
+    if isinstance(value, list):
+        return [_value(item, wanted.value_type) for item in value]
+    return value

@@ -1,0 +1,138 @@
+"""CSV: a line of values as a row; a value that is nothing is null, a quoted one never is."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from streamkit.data_type import is_nested, to_arrow
+from streamkit.errors import SchemaError
+from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
+from streamkit.formats.format import DELIMITER, Format
+from streamkit.schema import Schema
+
+ROWS_NAMED = 100
+
+
+def check_csv_schema(schema: Any) -> str:
+    """The columns of CSV, as SQL text; SchemaError for columns of nested types, which a value of CSV cannot be."""
+    found = Schema.parse(schema)
+    for column in found:
+        if is_nested(column.type) or column.type == "void":
+            raise SchemaError(f"the column {column.name!r} is {column.type}, which CSV cannot hold; expected atomic types")
+    return found.ddl()
+
+
+def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
+    """The wanted columns of lines that have all columns of `text`."""
+    written = Schema.from_ddl(text)
+    wanted = Schema(tuple(column for column in columns if column.name in written))
+
+    def rows(part: pa.Array) -> pa.RecordBatch:
+        return _rows(part, written, wanted, columns, format.setting(DELIMITER, ","))
+
+    try:
+        return Decoded(rows(values))
+    except (pa.ArrowException, ValueError):
+        pass
+
+    def reads(start: int, end: int) -> str | None:
+        try:
+            rows(values.slice(start, end - start))
+        except (pa.ArrowException, ValueError) as error:
+            return f"found {values[start].as_py()[:80]!r}: {error}"
+        return None
+
+    failures = halved(len(values), reads, ROWS_NAMED)
+    good = np.array([row for row in range(len(values)) if row not in failures], np.int64)
+    try:
+        found = rows(values.take(pa.array(good)))
+    except (pa.ArrowException, ValueError):  # more fail than are named
+        return Decoded(empty_rows(columns, len(values)), failures)
+    return Decoded(put_back([(good, found)], columns, len(values)), failures)
+
+
+def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, delimiter: str) -> pa.RecordBatch:
+    if not len(values) or not len(columns):
+        return empty_rows(columns, len(values))
+    if pc.any(pc.not_equal(pc.bit_wise_and(pc.count_substring(values, b'"'), 1), 0)).as_py():
+        raise ValueError("a quote is not closed")
+    lines = b"\n".join(value.rstrip(b"\r\n") for value in values.to_pylist()) + b"\n"
+    types = {column.name: pa.string() if column.type == "binary" else column.arrow.type for column in written}
+    table = pa.csv.read_csv(
+        pa.BufferReader(lines),
+        pa.csv.ReadOptions(column_names=list(written.names), use_threads=False, block_size=max(1 << 20, len(lines) + 1)),
+        pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False),
+        pa.csv.ConvertOptions(
+            column_types=types, include_columns=list(wanted.names) or [written.names[0]], null_values=[""],
+            strings_can_be_null=True, quoted_strings_can_be_null=False,
+        ),
+    )  # fmt: skip
+    if table.num_rows != len(values):
+        raise ValueError("a value is not one line of CSV")
+    arrays = []
+    for column in columns:
+        found = table[column.name].combine_chunks() if column.name in wanted else pa.nulls(len(values), column.arrow.type)
+        found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+        if column.type == "binary" and column.name in wanted:
+            found = pa.array(
+                [None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary()
+            )
+        arrays.append(found.cast(to_arrow(column.type)))
+    return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
+
+
+def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
+    """The rows as lines, without their ends; the columns are those of `text`."""
+    names = Schema.from_ddl(text).names
+    encode = value_writer(format, text)
+    return pa.array([encode({name: row.get(name) for name in names}) for row in rows.to_pylist()], pa.binary())
+
+
+def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
+    """What writes a dict of columns as a line."""
+    names, delimiter = Schema.from_ddl(text).names, format.setting(DELIMITER, ",")
+
+    def encode(value: Any) -> bytes:
+        unknown = sorted(set(value) - set(names))
+        if unknown:
+            raise ValueError(f"there is no column {unknown[0]!r}; the format has {', '.join(names)}")
+        return delimiter.join(_cell(value.get(name), delimiter) for name in names).encode()
+
+    return encode
+
+
+def value_reader(format: Format, text: str) -> Callable[[bytes], Any]:
+    """What reads a line as a dict of columns."""
+    columns = Schema.from_ddl(text)
+
+    def decode(data: bytes) -> Any:
+        found = read(format, text, pa.array([data], pa.binary()), columns, 0)
+        if found.failures:
+            raise ValueError(found.failures[0])
+        return found.rows.to_pylist()[0]
+
+    return decode
+
+
+def _cell(value: Any, delimiter: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        text = base64.b64encode(value).decode()
+    elif isinstance(value, dt.datetime):
+        text = value.isoformat(" ").replace("+00:00", "Z")
+    elif isinstance(value, bool):
+        text = json.dumps(value)
+    else:
+        text = str(value)
+    is_plain = text and not any(character in text for character in f'{delimiter}"\r\n')
+    return text if is_plain else '"' + text.replace('"', '""') + '"'

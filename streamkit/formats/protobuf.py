@@ -1,0 +1,190 @@
+"""Protobuf: messages as rows of columns, and as dicts one by one. Each message is read by Protobuf's own library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.errors import SchemaError
+from streamkit.formats.conform import conformed
+from streamkit.formats.decoded import Decoded, empty_rows, put_back
+from streamkit.formats.format import MESSAGE, Format
+from streamkit.formats.protobuf_schema import (
+    IMPORTS,
+    TIMESTAMP,
+    WRAPPERS,
+    columns_of_message,
+    compiled,
+    field_type,
+    is_map,
+    is_repeated,
+    path_of,
+)
+from streamkit.formats.wire import read_message_index, write_message_index
+from streamkit.schema import Schema
+
+Getter = Callable[[Any], Any]
+
+
+def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: int, imports: Any = IMPORTS) -> Decoded:
+    """The columns of messages; behind a schema id stands which message of the file it is, else it is the one of the settings."""
+    from google.protobuf.message import DecodeError
+
+    file = compiled(text, imports)
+    main = file.class_of(file.named(format.setting(MESSAGE)))
+    by_path: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
+    failures: dict[int, str] = {}
+    for row, data in enumerate(values.to_pylist()):
+        try:
+            path, start = read_message_index(data, skipped) if skipped else ((), 0)
+            message = (file.class_of(file.at(path)) if path else main).FromString(data[start:] if start else data)
+        except (ValueError, DecodeError, SchemaError) as error:
+            failures[row] = f"its bytes are no message {main.DESCRIPTOR.full_name}: {' '.join(str(error).split())}"
+            continue
+        by_path.setdefault(path, []).append((row, message))
+    parts = []
+    for found in by_path.values():
+        rows = np.array([row for row, _ in found], np.int64)
+        try:
+            parts.append((rows, _rows([message for _, message in found], columns)))
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            failures |= {int(row): str(error) for row in rows}
+            parts.append((rows, empty_rows(columns, len(rows))))
+    return Decoded(put_back(parts, columns, len(values)), failures)
+
+
+def _rows(messages: list[Any], columns: Schema) -> pa.RecordBatch:
+    descriptor = messages[0].DESCRIPTOR
+    known = columns_of_message(descriptor)
+    arrays = []
+    for column in columns:
+        if column.name not in known:
+            arrays.append(pa.nulls(len(messages), column.arrow.type))
+            continue
+        field = descriptor.fields_by_name[column.name]
+        get = _getter(field)
+        natural = known[column.name].arrow.type
+        arrays.append(
+            conformed(pa.array([get(message) for message in messages], natural), column.arrow.type, (column.name,), None)
+        )
+    schema = pa.schema([column.arrow.with_nullable(True) for column in columns])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _getter(field: Any) -> Getter:
+    """What takes a field's value out of a message; None where the message does not have it."""
+    name = field.name
+    if is_map(field):
+        value = _value(field.message_type.fields_by_name["value"])
+        return lambda message: [(key, value(one)) for key, one in getattr(message, name).items()]
+    value = _value(field)
+    if is_repeated(field):
+        return lambda message: [value(one) for one in getattr(message, name)]
+    if field.has_presence:
+        return lambda message: value(getattr(message, name)) if message.HasField(name) else None
+    if value is _same:
+        return lambda message: getattr(message, name)
+    return lambda message: value(getattr(message, name))
+
+
+def _value(field: Any) -> Getter:
+    message = field.message_type
+    if message is None:
+        return _same if field.enum_type is None else _names_of(field.enum_type)
+    if message.full_name == TIMESTAMP:
+        return lambda found: found.seconds * 1_000_000 + found.nanos // 1_000
+    if message.full_name in WRAPPERS:
+        return lambda found: found.value
+    getters = [(one.name, _getter(one)) for one in message.fields]
+    return lambda found: {name: get(found) for name, get in getters}
+
+
+def _names_of(enum: Any) -> Getter:
+    names = {number: value.name for number, value in enum.values_by_number.items()}
+    return lambda number: names.get(number) or str(number)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
+    """The rows as messages; SchemaError names the first that does not fit."""
+    encode = value_writer(format, text)
+    written = []
+    for number, row in enumerate(rows.to_pylist(maps_as_pydicts="strict")):
+        try:
+            written.append(encode(row))
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            raise SchemaError(f"row {number}: it does not fit the Protobuf message: {error}", (number,)) from error
+    return pa.array(written, pa.binary())
+
+
+def message_index(format: Format, text: str) -> bytes:
+    """What the wire format has between the schema id and the message."""
+    return write_message_index(path_of(compiled(text).named(format.setting(MESSAGE))))
+
+
+def columns_of(format: Format, text: str, imports: Any = IMPORTS) -> Schema:
+    """The columns of the message that the settings name."""
+    return columns_of_message(compiled(text, imports).named(format.setting(MESSAGE)))
+
+
+def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
+    """What writes a dict of fields as a message."""
+    file = compiled(text)
+    message = file.named(format.setting(MESSAGE))
+    made = file.class_of(message)
+    return lambda value: made(**_fields(value, message)).SerializeToString(deterministic=True)
+
+
+def value_reader(format: Format, text: str) -> Callable[[bytes], Any]:
+    """What reads a message as a dict of its fields."""
+    from google.protobuf.message import DecodeError
+
+    file = compiled(text)
+    message = file.named(format.setting(MESSAGE))
+    made = file.class_of(message)
+    columns = columns_of_message(message)
+
+    def decode(data: bytes) -> Any:
+        try:
+            message = made.FromString(data)
+        except DecodeError as error:
+            raise ValueError(str(error)) from error
+        return _rows([message], columns).to_pylist(maps_as_pydicts="strict")[0]
+
+    return decode
+
+
+def _fields(value: Mapping[str, Any], message: Any) -> dict[str, Any]:
+    """A dict as the class of a message takes it: without what is None."""
+    found = {}
+    for name, one in value.items():
+        if name not in message.fields_by_name:
+            raise ValueError(f"the message {message.full_name} has no field {name!r}; it has {', '.join(message.fields_by_name)}")
+        if one is not None:
+            found[name] = _written(one, message.fields_by_name[name])
+    return found
+
+
+def _written(value: Any, field: Any) -> Any:
+    if is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        return {key: _one(one, inner) for key, one in dict(value).items()}
+    return [_one(one, field) for one in value] if is_repeated(field) else _one(value, field)
+
+
+def _one(value: Any, field: Any) -> Any:
+    message = field.message_type
+    if message is None:
+        return int(value) if field_type(field, ()) == "decimal(20,0)" and not isinstance(value, str) else value
+    if message.full_name == TIMESTAMP:
+        micros = pa.scalar(value, pa.timestamp("us", "UTC")).value
+        return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1_000}
+    if message.full_name in WRAPPERS:
+        return {"value": value}
+    return _fields(value, message)

@@ -1,0 +1,51 @@
+"""Strings: values are UTF-8 text, in one column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.formats.decoded import Decoded, halved, put_back
+from streamkit.formats.format import Format
+from streamkit.schema import Schema
+
+ROWS_NAMED = 100
+
+
+def read(format: Format, text: str | None, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
+    """The one column; of another type than string, what its text says."""
+    (column,) = columns
+
+    def cast(part: pa.Array) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([part.cast(pa.string()).cast(column.arrow.type)], names=[column.name])
+
+    def reads(start: int, end: int) -> str | None:
+        try:
+            cast(values.slice(start, end - start))
+        except pa.ArrowInvalid:
+            return f"found {values[start].as_py()[:80]!r}, expected {'UTF-8 text' if column.type == 'string' else column.type}"
+        return None
+
+    failures = halved(len(values), reads, len(values))
+    good = np.array([row for row in range(len(values)) if row not in failures], np.int64)
+    rows = cast(values if not failures else values.take(pa.array(good)))
+    return Decoded(put_back([(good, rows)], columns, len(values)), failures)
+
+
+def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
+    """The one column as text."""
+    return rows.column(0).cast(pa.string()).cast(pa.binary())
+
+
+def value_to_text(value: Any) -> bytes:
+    """A text as UTF-8."""
+    if not isinstance(value, str):
+        raise TypeError(f"it is a {type(value).__name__}, not text")
+    return value.encode()
+
+
+def value_from_text(data: bytes) -> str:
+    """The text of UTF-8."""
+    return data.decode()

@@ -1,0 +1,97 @@
+"""How the values and keys of an opaque topic are read as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from streamkit.errors import Location, TopologyError
+from streamkit.formats.codec import Codec
+from streamkit.formats.format import Format
+from streamkit.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from streamkit.plan.program import Input
+
+KEY = "key"
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The formats of values and keys; `columns` are those of both that are wanted, `key` names those of the key."""
+
+    value: Format
+    keys: Format
+    columns: Schema | None = None
+    key: tuple[str, ...] | None = None
+
+    @property
+    def topic_format(self) -> Format:
+        """The format of a topic whose values it reads; of CSV without columns of its own those that are wanted."""
+        if self.value.name == "csv" and self.value.schema is None and self.columns is not None:
+            return replace(self.value, schema=self.columns.ddl())
+        return self.value
+
+    def text(self) -> str:
+        """What it reads, in a line."""
+        return f"values of {self.value.name}"
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The columns of keys and those of values, and the format of values with the schema that readers go by."""
+
+    key: Schema
+    value: Schema
+    format: Format
+
+
+def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
+    """
+    The columns of a decoding; a registry is asked for the newest schema if nothing else says what they are.
+
+    What the decoding leaves out, the topic's own format says, if it is the same. TopologyError if nothing says how values are read, or if
+    the key's column is not named, and the value has one that is called `key`.
+    """
+    topic = source.topic
+    format = _format(decoding, source.format)
+    if format.schema is None and not format.has_registry and format.name in ("avro", "protobuf"):
+        raise TopologyError(
+            f"the values of {topic!r} are {format.name}, and nothing says under which schema they were written; expected value_schema=, or "
+            "schema.registry.url in format_settings=",
+            at,
+        )
+    codec = Codec(format, decoding.columns, topic)
+    columns = codec.columns
+    if decoding.key is None and KEY in columns:
+        raise TopologyError(
+            f'the values of {topic!r} have a column "key"; expected key=, which names the column that the key becomes', at
+        )
+    names = (KEY,) if decoding.key is None else decoding.key
+    keys = Schema(tuple(Column(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
+    values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
+    return Decoded(keys, values, replace(format, schema=codec.reader_schema))
+
+
+def _format(decoding: Decoding, own: Format | None) -> Format:
+    """The format by which values are read."""
+    value = decoding.topic_format
+    if own is None or own.name != value.name:
+        return value
+    if value.schema is None and not value.settings:
+        return own
+    return replace(value, earlier=own.earlier) if value.schema == own.schema else value
+
+
+def _key_type(decoding: Decoding) -> str:
+    return "binary" if decoding.keys.name == "bytes" else "string"
+
+
+def declared_decoding(value: Format, keys: Format, columns: Schema | None, key: tuple[str, ...] | None, at: Any) -> Decoding:
+    """A decoding, checked: several columns of a key need a format that has several."""
+    if key is not None and len(key) != 1 and keys.name in ("string", "bytes"):
+        raise TopologyError(
+            f'the key has the columns {list(key)}, and a key of format {keys.name} is one value; expected key_format=, such as "json"',
+            at,
+        )
+    return Decoding(value, keys, columns, key)

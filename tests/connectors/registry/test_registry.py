@@ -1,0 +1,328 @@
+"""Values in Confluent's wire format against Apicurio's registry: what confluent-kafka writes is read, and it reads what is written here."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.errors import ConfigError, EvaluationError, RegistryUnavailableError, SchemaError
+from streamkit.formats import registry as registry_client
+from streamkit.formats.codec import Codec, declare_format
+from streamkit.formats.protobuf_schema import compiled
+from streamkit.schema import Schema
+from streamkit.testing import TopologyTestDriver
+from tests.connectors.raw import RECORDS, WRITTEN, RawSink, RawSource
+
+pytestmark = pytest.mark.foreign("registry")
+NUMBERS = itertools.count()
+COLUMNS = Schema.parse("id bigint, user string, tags array<string>")
+ROWS: list[dict[str, Any]] = [{"id": 1, "user": "ä", "tags": ["x"]}, {"id": None, "user": None, "tags": []}]
+AVRO: dict[str, Any] = {
+    "type": "record",
+    "name": "shop.Order",
+    "fields": [
+        {"name": "id", "type": ["null", "long"], "default": None},
+        {"name": "user", "type": ["null", "string"], "default": None},
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+    ],
+}
+JSON = {
+    "title": "Order",
+    "type": "object",
+    "properties": {
+        "id": {"type": ["null", "integer"]},
+        "user": {"type": ["null", "string"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+}
+PROTO = """syntax = "proto3";
+package shop;
+message First { int32 n = 1; message Inner { int32 m = 1; } }
+message Order { optional int64 id = 1; optional string user = 2; repeated string tags = 3; }
+"""
+SCHEMAS = {"avro": json.dumps(AVRO), "json": json.dumps(JSON), "protobuf": PROTO}
+
+
+@pytest.fixture
+def topic():
+    """A topic whose subject no other test uses."""
+    return f"topic-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def client(registry):
+    """Confluent's own client."""
+    pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    return SchemaRegistryClient({"url": registry.url})
+
+
+def settings_of(registry, **more):
+    return {"schema.registry.url": registry.url, "schema.registry.retries": 0, **more}
+
+
+def serializers(name, client):
+    """Confluent's serializer of dicts and its deserializer."""
+    if name == "avro":
+        from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+
+        return AvroSerializer(client, SCHEMAS[name]), AvroDeserializer(client)
+    if name == "json":
+        from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+
+        return JSONSerializer(SCHEMAS[name], client), JSONDeserializer(SCHEMAS[name], schema_registry_client=client)
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+
+    file = compiled(PROTO)
+    made = file.class_of(file.named("Order"))
+    write = ProtobufSerializer(made, client, {"use.deprecated.format": False})
+    read = ProtobufDeserializer(made, {"use.deprecated.format": False}, client)
+
+    def from_message(data, context):
+        found = read(data, context)
+        return {
+            "id": found.id if found.HasField("id") else None,
+            "user": found.user if found.HasField("user") else None,
+            "tags": list(found.tags),
+        }
+
+    def to_message(row, context):
+        return write(made(**{name: value for name, value in row.items() if value is not None}), context)
+
+    return to_message, from_message
+
+
+@pytest.mark.parametrize("name", ["avro", "json", "protobuf"])
+def test_confluents_values_are_read_and_ours_are_read_by_it(registry, client, topic, name):
+    """Both sides read what the other has written, under schemas that either has registered; for Protobuf the second message of a file."""
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    context = SerializationContext(topic, MessageField.VALUE)
+    write, read = serializers(name, client)
+    more = (
+        {"message": "Order", "use.latest.version": True} if name == "protobuf" else {}
+    )  # it reads none but its own form of a file
+    theirs = pa.array([write(row, context) for row in ROWS], pa.binary())
+
+    ours = Codec(declare_format(name, SCHEMAS[name], settings_of(registry, **more)), COLUMNS, topic)
+
+    assert ours.decode(theirs).to_pylist() == ROWS
+    written = ours.encode(pa.RecordBatch.from_pylist(ROWS, schema=COLUMNS.arrow))
+    assert [read(value, context) for value in written.to_pylist()] == ROWS
+    if name != "json":  # whose blanks differ
+        assert written.to_pylist() == theirs.to_pylist()
+    found = Codec(declare_format(name, None, settings_of(registry, **more)), None, topic)
+    assert [(one.name, one.type) for one in found.columns] == [(one.name, one.type) for one in COLUMNS]
+
+
+def test_values_of_several_schemas_are_read_in_one_batch(registry, topic):
+    """Each value is read under its own id, and fields that its writer did not know have the reader's defaults."""
+    grown = {**AVRO, "fields": [*AVRO["fields"], {"name": "kind", "type": "string", "default": "book"}]}
+    old, new = (Codec(declare_format("avro", schema, settings_of(registry)), None, topic) for schema in (AVRO, grown))
+    first = old.encode(pa.RecordBatch.from_pylist(ROWS, schema=COLUMNS.arrow)).to_pylist()
+    columns = Schema((*COLUMNS, *Schema.parse("kind string")))
+    second = new.encode(pa.RecordBatch.from_pylist([ROWS[0] | {"kind": "map"}], schema=columns.arrow)).to_pylist()
+
+    found = new.decode(pa.array([first[0], second[0], first[1]], pa.binary()))
+
+    assert found.to_pylist() == [ROWS[0] | {"kind": "book"}, ROWS[0] | {"kind": "map"}, ROWS[1] | {"kind": "book"}]
+    assert old.decode(pa.array(second, pa.binary())).to_pylist() == ROWS[:1]
+
+
+@pytest.mark.parametrize("name", ["avro", "json", "protobuf"])
+def test_what_does_not_decode_is_named_with_its_schema(registry, topic, name):
+    """Bytes without a header, an unknown id and damaged values are failures of their rows; the reason has the schema's id."""
+    codec = Codec(declare_format(name, None, settings_of(registry)), COLUMNS, topic)
+    (good, _) = codec.encode(pa.RecordBatch.from_pylist(ROWS, schema=COLUMNS.arrow)).to_pylist()
+    unknown = b"\x00\x00\xff\xff\xff" + good[5:]
+
+    found = codec.attempt(pa.array([good, b"{}", None, unknown, good[:7], good], pa.binary()))
+
+    assert set(found.failures) == {1, 3, 4}
+    assert "zero byte and a schema id" in found.failures[1]
+    assert "schema id 16777215" in found.failures[3] and registry.url in found.failures[3]
+    assert f"schema id {int.from_bytes(good[1:5], 'big')}: " in found.failures[4]
+    with pytest.raises(SchemaError) as raised:
+        codec.decode(pa.array([good, unknown], pa.binary()))
+    assert raised.value.rows == (1,)
+
+
+def changed(name, kind):
+    """A change of a record: a field that is new without a default, one that goes, or one of another type."""
+    fields = [dict(field) for field in AVRO["fields"]]
+    if kind == "new":
+        fields.append({"name": "must", "type": "string"})
+    elif kind == "gone":
+        fields = fields[1:]
+    else:
+        fields[1] = {"name": "user", "type": "boolean"}
+    return json.dumps({**AVRO, "fields": fields})
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed"),
+    [("BACKWARD", {"gone"}), ("FORWARD", {"new", "gone"}), ("FULL", {"gone"}), ("NONE", {"new", "gone", "type"})],
+)
+@pytest.mark.parametrize("has_registry", [True, False])
+def test_a_topics_schema_changes_as_its_mode_says(registry, tmp_path, topic, mode, allowed, has_registry):
+    """The registry's judgement and our own are the same, and a refusal names both schemas and leaves the topic as it is."""
+    config = {"schema.compatibility": mode, **(settings_of(registry) if has_registry else {})}
+    with sk.open_log(tmp_path / "log") as log:
+        for kind in ("new", "gone", "type"):
+            name = f"{topic}-{kind}"
+            before = log.create_topic(name, format="avro", format_schema=AVRO, format_settings=config)
+            wanted = changed(name, kind)
+            if kind in allowed:
+                after = log.alter_topic(name, format_schema=wanted).format
+                assert after is not None
+                assert json.loads(str(after.schema)) == json.loads(wanted)
+                continue
+            with pytest.raises(SchemaError, match=mode) as raised:
+                log.alter_topic(name, format_schema=wanted)
+            shown = str(raised.value)
+            assert (
+                '"name": "shop.Order"' in shown.split("asked for", maxsplit=1)[0]
+                and '"name": "shop.Order"' in shown.split("asked for")[1]
+            )
+            assert log.topic(name) == before
+
+
+def test_a_stream_has_the_columns_of_the_registry(registry, topic):
+    """Without a schema the newest of the subject says the columns; records that do not decode name their id."""
+    format = declare_format("avro", AVRO, settings_of(registry))
+    Codec(format, topic=topic).register()
+    app = sk.Topology("app")
+    app.stream(topic, value_format="avro", format_settings=settings_of(registry)).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe(topic, [{"key": "k", "value": row} for row in ROWS])
+        assert driver.read("out", "key", *COLUMNS.names) == [{"key": "k", **row} for row in ROWS]
+        with pytest.raises(EvaluationError, match=rf"topic {topic}, partition \d, offset 2.*schema id 16777215"):
+            rows = pa.table({"key": pa.array([b"k"]), "value": pa.array([b"\x00\x00\xff\xff\xff\x02"])})
+            driver.pipe(topic, rows)
+
+
+def test_connectors_read_and_write_the_wire_format(registry, tmp_path, topic):
+    """A raw sink registers the topic's columns under its subject; a raw source makes a topic of the subject's columns."""
+    config = {"value.format": "avro", "schema.registry.url": registry.url, "schema.registry.retries": "0"}
+    with sk.open_log(tmp_path / "log") as log:
+        log.create_topic(topic, COLUMNS, partitions=1)
+        with log.producer() as producer:
+            producer.send_batch(topic, ROWS)
+        run([RawSink(f"out-{topic}", {"topics": topic, **config})], log, once=True)
+        RECORDS[f"in-{topic}"] = [(row["key"], row["value"]) for row in WRITTEN[f"out-{topic}"]]
+        client = registry_client.Registry({"schema.registry.url": registry.url})
+        client.id_of("foreign-value", "AVRO", client.latest(f"{topic}-value").text, register=True)
+
+        run([RawSource(f"in-{topic}", {"topic": f"{topic}-copy", **config})], log, once=True)
+
+        assert log.read(f"{topic}-copy").select(COLUMNS.names).to_pylist() == ROWS
+
+
+def test_subjects_have_the_names_of_their_strategy(registry, topic):
+    """By topic, by record, or by both."""
+    names = {
+        strategy: Codec(
+            declare_format("avro", AVRO, settings_of(registry, **{"subject.name.strategy": strategy})), topic=topic
+        ).subject()
+        for strategy in (
+            "TopicNameStrategy",
+            "io.confluent.kafka.serializers.subject.RecordNameStrategy",
+            "TopicRecordNameStrategy",
+        )
+    }
+
+    assert list(names.values()) == [f"{topic}-value", "shop.Order", f"{topic}-shop.Order"]
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Answers with what the test put into `said`, and remembers what it was asked."""
+
+    said: list[tuple[int, object]]
+    asked: list[tuple[str, str | None]]
+
+    def do_GET(self):
+        self.asked.append((self.path, self.headers["Authorization"]))
+        status, body = self.said.pop(0) if self.said else (200, {"schema": '"string"'})
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *arguments):
+        """Print nothing."""
+
+
+@pytest.fixture
+def answers():
+    handler = type("Handler", (_Answers,), {"said": [], "asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield handler, f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(registry_client, "_FIRST_WAIT_SECONDS", 0.001)
+
+
+def test_a_registry_that_stumbles_is_asked_again(answers, quick):
+    """Errors that may pass are tried again; what an id means is asked once."""
+    handler, url = answers
+    handler.said += [(503, {}), (500, {"message": "no"}), (200, {"schema": '"string"'})]
+    client = registry_client.Registry({"schema.registry.url": url})
+
+    assert client.schema(7).text == '"string"' and client.schema(7).id == 7
+    assert len(handler.asked) == 3
+
+
+def test_a_registry_that_is_gone_is_an_error_that_may_pass(answers, quick):
+    """After the last try; the message has the address and no secret, and a second address is tried beside the first."""
+    _, url = answers
+    client = registry_client.Registry({"schema.registry.url": "http://me:secret@127.0.0.1:1", "schema.registry.retries": "2"})
+
+    with pytest.raises(RegistryUnavailableError, match=r"http://127.0.0.1:1 does not answer .*, tried 3 times") as raised:
+        client.schema(7)
+
+    assert raised.value.is_retryable and "secret" not in str(raised.value)
+    assert registry_client.Registry({"schema.registry.url": f"http://127.0.0.1:1, {url}"}).schema(7).text == '"string"'
+
+
+def test_a_registry_knows_its_user(answers, quick, monkeypatch):
+    """Name and password go with each request, from the settings or the address; a refusal names the setting and not the password."""
+    handler, url = answers
+    monkeypatch.setenv("REGISTRY_USER", "me:secret")
+    format = declare_format(
+        "avro", None, {"schema.registry.url": url, "schema.registry.basic.auth.user.info": "${env:REGISTRY_USER}"}
+    )
+    handler.said += [(200, {"schema": '"string"'}), (401, {"message": "no"})]
+
+    registry_client.registry_of(format).schema(1)
+    with pytest.raises(ConfigError, match="refuses the user") as raised:
+        registry_client.Registry({"schema.registry.url": url.replace("//", "//me:secret@")}).schema(2)
+
+    assert [login for _, login in handler.asked] == ["Basic bWU6c2VjcmV0"] * 2
+    assert "secret" not in str(raised.value) + repr(format)
+
+
+def test_what_a_registry_said_is_bounded(answers, monkeypatch):
+    """No more schemas are kept than a thousand; the one that was not asked for longest goes first."""
+    handler, url = answers
+    monkeypatch.setattr(registry_client, "SCHEMAS_KEPT", 2)
+    client = registry_client.Registry({"schema.registry.url": url})
+
+    for schema_id in (1, 2, 1, 3, 1, 2):
+        client.schema(schema_id)
+
+    assert [path.rpartition("/")[2] for path, _ in handler.asked] == ["1", "2", "3", "2"]

@@ -1,0 +1,153 @@
+"""Bytes into columns and columns into bytes on the way between a topic and a connector, as `value.format` says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.errors import ConfigError, SchemaError
+from tests.connectors.raw import RECORDS, WRITTEN, ColumnSink, RawSink, RawSource
+
+ORDER = '{"type": "record", "name": "O", "fields": [{"name": "user", "type": "string"}, {"name": "amount", "type": "double"}]}'
+
+
+@pytest.fixture
+def log(tmp_path):
+    WRITTEN.clear()
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+def order(user, amount):
+    return user.encode(), json.dumps({"user": user, "amount": amount}).encode()
+
+
+def bring(log, records, **config):
+    RECORDS["in"] = list(records)
+    run([RawSource("in", {"topic": "orders", **config})], log, once=True)
+
+
+def rows(log, *names):
+    return log.read("orders").select(names).to_pylist()
+
+
+def test_a_topic_that_is_missing_gets_the_columns_of_the_schema(log):
+    """With value.schema the topic that is created has columns, keyed by `key`; a deletion has its key from the key's bytes."""
+    config = {
+        "value.format": "json",
+        "value.schema": "user string, amount double",
+        "key": "user",
+        "topic.config.cleanup.policy": "compact",
+    }
+
+    bring(log, [order("a", 1.5), (b"b", b'{"amount":2}'), (b"a", None)], **config)
+
+    assert str(log.topic("orders").schema) == "user string NOT NULL, amount double" and log.topic("orders").key == ("user",)
+    assert sorted(rows(log, "user", "amount"), key=str) == sorted(
+        [{"user": "a", "amount": 1.5}, {"user": "b", "amount": 2.0}, {"user": "a", "amount": None}], key=str
+    )
+
+
+def test_a_topic_that_is_there_says_its_columns(log):
+    """Without value.schema the columns and types are those of the topic."""
+    log.create_topic("orders", "user string, amount decimal(10,2)", key="user")
+
+    bring(log, [order("a", 1.5), (b"b", b'{"amount":"2.25"}')], **{"value.format": "json"})
+
+    assert [str(row["amount"]) for row in sorted(rows(log, "user", "amount"), key=str)] == ["1.50", "2.25"]
+
+
+def test_without_columns_the_topic_keeps_bytes_of_the_format(log):
+    """A format alone makes an opaque topic of that format."""
+    bring(log, [order("a", 1.5)], **{"value.format": "json"})
+
+    assert log.topic("orders").format.name == "json"
+    assert log.decode("orders", log.read("orders"))[0]["value"] == {"user": "a", "amount": 1.5}
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_records_that_do_not_decode_stop_or_are_dead_letters(log, format):
+    """The error names topic, partition and offset; with tolerance exactly those records are kept as they came."""
+    schema = ORDER if format == "avro" else "user string, amount double"
+    good = order("a", 1.5)[1] if format == "json" else b"\x02a" + bytes(8)
+    records = [(b"k", good), (b"k", b"junk"), (b"k", good), (b"k", b"")]
+    config = {"value.format": format, "value.schema": schema}
+
+    with pytest.raises(SchemaError, match="topic foreign, partition 0, offset 1, VALUE_CONVERTER: the value cannot be read"):
+        bring(log, records, **config)
+    bring(log, records, **config, **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
+
+    assert len(rows(log, "user")) == 2
+    assert sorted(log.read("dead")["value"].to_pylist()) == [b"", b"junk"]
+
+
+def test_rows_go_out_in_the_format(log):
+    """A raw sink gets values of value.format and keys of text, or of key.format; a deletion has no value."""
+    log.create_topic("orders", "user string NOT NULL, amount double", key="user", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("orders", [{"user": "a", "amount": 1.5}])
+        producer.delete("orders", {"user": "a"})
+
+    run([RawSink("avro", {"topics": "orders", "value.format": "avro", "value.schema": ORDER})], log, once=True)
+    run(
+        [RawSink("csv", {"topics": "orders", "value.format": "csv", "value.format.delimiter": ";", "key.format": "json"})],
+        log,
+        once=True,
+    )
+
+    assert [(row["key"], row["value"]) for row in WRITTEN["avro"]] == [
+        (b"a", b"\x02a\x00\x00\x00\x00\x00\x00\xf8?"),
+        (b"a", None),
+    ]
+    assert [(row["key"], row["value"]) for row in WRITTEN["csv"]] == [(b'{"user":"a"}', b"a;1.5"), (b'{"user":"a"}', None)]
+
+
+def test_rows_that_do_not_fit_the_schema_going_out_are_named(log):
+    """A row that the value's schema cannot hold stops the task with its place, or is a dead letter."""
+    log.create_topic("orders", "user string, amount double", key="user", partitions=1)
+    with log.producer() as producer:
+        producer.delete("orders", {"user": "z"})
+        producer.send_batch("orders", [{"user": "a", "amount": None}, {"user": "b", "amount": 2.5}])
+    config = {"topics": "orders", "value.format": "avro", "value.schema": ORDER}
+
+    with pytest.raises(SchemaError, match="topic orders, partition 0, offset 1, VALUE_CONVERTER"):
+        run([RawSink("out", config)], log, once=True)
+    run([RawSink("out", {**config, "errors.tolerance": "all"})], log, once=True)
+
+    assert [(row["key"], row["value"] and row["value"][:2]) for row in WRITTEN["out"]] == [(b"z", None), (b"b", b"\x02b")]
+
+
+def test_an_opaque_topic_goes_out_as_columns(log):
+    """A sink of columns hears of the columns of value.schema, and gets them; without a schema it gets bytes."""
+    ColumnSink.heard.clear()
+    log.create_topic("orders", format="json", partitions=1)
+    with log.producer() as producer:
+        producer.send("orders", {"key": "u", "value": {"user": "a", "amount": 1.5}})
+        producer.delete("orders", {"key": "u"})
+
+    run([ColumnSink("columns", {"topics": "orders", "value.schema": "user string, amount double", "key": "id"})], log, once=True)
+    run([ColumnSink("bytes", {"topics": "orders"})], log, once=True)
+
+    assert str(ColumnSink.heard[0].schema) == "id string, user string, amount double" and ColumnSink.heard[0].key == ("id",)
+    found = [[row[name] for name in ("id", "user", "amount", "_deleted")] for row in WRITTEN["columns"]]
+    assert found == [["u", "a", 1.5, False], ["u", None, None, True]]
+    assert WRITTEN["bytes"][0]["value"] == b'{"user":"a","amount":1.5}'
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"value.format": "xml"}, "there is no format 'xml'"),
+        ({"value.format": "avro"}, "value.format=avro was given no schema; expected schema.registry.url, or value.schema"),
+        ({"value.schema": "a int"}, "without value.format"),
+        ({"value.format": "json", "value.colour": "red"}, "a format has no setting 'colour'"),
+        ({"value.format": "json", "schema.registry.basic.auth.user.info": "a:b"}, "without schema.registry.url"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(log, config, message):
+    """Each message names the setting, and what is expected."""
+    with pytest.raises(ConfigError, match=message):
+        bring(log, [order("a", 1.0)], **config)
