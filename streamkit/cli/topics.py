@@ -34,6 +34,30 @@ ConfigOption = Annotated[
     ),
 ]
 
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="In place of a schema: json, avro, protobuf, csv, string or bytes.",
+        autocompletion=completion.formats,
+    ),
+]
+FormatSchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format-schema",
+        metavar="FILE",
+        help="The file with the schema of the values: Avro, JSON, .proto, or columns for csv.",
+    ),
+]
+FormatConfigOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format-config", metavar="NAME=VALUE", help="A setting of the format, such as schema.registry.url, as often as needed."
+    ),
+]
+
 
 @program.command("list")
 def list_topics(
@@ -90,31 +114,9 @@ def create_topic(
         int | None, typer.Option("--partitions", metavar="N", help="How many; else the setting topic_partitions.")
     ] = None,
     config: ConfigOption = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="In place of a schema: json, avro, protobuf, csv, string or bytes.",
-            autocompletion=completion.formats,
-        ),
-    ] = None,
-    format_schema: Annotated[
-        str | None,
-        typer.Option(
-            "--format-schema",
-            metavar="FILE",
-            help="The file with the schema of the values: Avro, JSON, .proto, or columns for csv.",
-        ),
-    ] = None,
-    format_config: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--format-config",
-            metavar="NAME=VALUE",
-            help="A setting of the format, such as schema.registry.url, as often as needed.",
-        ),
-    ] = None,
+    form: FormatOption = None,
+    format_schema: FormatSchemaOption = None,
+    format_config: FormatConfigOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:

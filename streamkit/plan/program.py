@@ -33,7 +33,8 @@ class Input:
     A topic that is read; its position in `Program.inputs` is its place in the canonical order.
 
     With `bootstrap` it is read up to its end of the first start before all streams. A record that is more than `jump_ms` ahead of its
-    partition's time does not move stream time. `format` is an opaque topic's, if its bytes are decoded.
+    partition's time does not move stream time. `format` is an opaque topic's, if its bytes are
+    decoded; only the compiler needs it.
     """
 
     topic: str
@@ -42,7 +43,11 @@ class Input:
     key: tuple[str, ...]
     bootstrap: bool = False
     jump_ms: int | None = None
-    format: Format | None = None
+    format: Format | None = field(default=None, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The input as plain values; its format is in the step that decodes it."""
+        return {name: value for name, value in to_plain(self).items() if name != "format"}
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from streamkit.errors import ConfigError, FormatVersionError
+from streamkit.formats.format import Format
 from streamkit.plan import program as p
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator import KINDS
@@ -17,6 +18,7 @@ from streamkit.plan.operators.bounded_final_table import BoundedFinalTable
 from streamkit.plan.operators.changes_by_key import ChangesByKey
 from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.dead_letters import DeadLetters
+from streamkit.plan.operators.decode import Decode
 from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
@@ -151,6 +153,17 @@ OTHERS = (
     Check("k", 1, ("x",), (AMOUNT,), ("k",)),
     DeadLetters("d", 1, ("x#dead-letters",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
+    Decode(
+        "d",
+        0,
+        ("x",),
+        "t",
+        Format("avro", '"int"', (("schema.registry.url", "http://x"),), "t", ('"long"',)),
+        Format("string"),
+        Schema.parse("key string"),
+        Schema.parse("a int"),
+        ("a",),
+    ),
     Peek("l", 0, ("x",), CALL),
     Foreach("e", 1, ("x",), CALL),
     Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
