@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text
-from streamkit.connectors.postgres.pgoutput import UNCHANGED, Delete, Insert, Relation, Update
+from streamkit.connectors.postgres.pgoutput import UNCHANGED, Delete, Insert, Update, lsn_text
 from streamkit.connectors.postgres.source_type import SourceType
 from streamkit.errors import SchemaError
 from streamkit.names import DELETED, OFFSET, TIMESTAMP
@@ -28,7 +28,6 @@ class Layout:
     names: tuple[str, ...]
     types: tuple[SourceType, ...]
     key: tuple[str, ...]
-    relation: Relation | None = None
 
     def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The values of the key columns."""
@@ -77,7 +76,7 @@ class Changes:
             if not bad:
                 break
             for row in sorted(bad):
-                error = SchemaError(f"table {self.layout.table}, LSN {self.lsns[row]:X}, {bad[row]}")
+                error = SchemaError(f"table {self.layout.table}, LSN {lsn_text(self.lsns[row])}, {bad[row]}")
                 self.refuse(self.layout.topic, self.layout.shown(self.values[row]), error)
             self._drop(bad)
         deleted = pa.array(self.deleted, pa.bool_())
@@ -121,7 +120,7 @@ class Changes:
 
     def _refuse(self, change: Update | Delete, lsn: int, error: SchemaError) -> None:
         record = self.layout.shown(change.new if isinstance(change, Update) else change.old)
-        self.refuse(self.layout.topic, record, SchemaError(f"table {self.layout.table}, LSN {lsn:X}: {error}"))
+        self.refuse(self.layout.topic, record, SchemaError(f"table {self.layout.table}, LSN {lsn_text(lsn)}: {error}"))
 
 
 def completed(change: Update) -> Sequence[Any]:

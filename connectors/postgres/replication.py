@@ -21,8 +21,10 @@ from streamkit.connectors.postgres.pgoutput import (
 from streamkit.connectors.postgres.source_table import quoted_name
 from streamkit.errors import ConfigError
 
+PLUGIN = "pgoutput"
 RELEASE_SECONDS = 10.0  # until a slot whose reader was ended is free
 STATUS_SECONDS = 5.0  # between two words to the server, which gives up after wal_sender_timeout (a minute)
+SILENCE_SECONDS = 300.0  # after which a server that does not answer is taken as gone
 PAGE_BYTES = 8192
 PAGE_HEADER_BYTES = 40
 
@@ -55,6 +57,7 @@ class Replication:
         self._connection = connect(url, replication="database")
         self._socket = self._connection.fileno()
         self._said = time.monotonic()
+        self._asked: float | None = None  # since when an answer is waited for
         self._confirmed = 0
 
     def system(self) -> str:
@@ -65,7 +68,7 @@ class Replication:
         """Make the slot, or one for a snapshot alone, to be dropped; the snapshot is there until this connection's next statement."""
         name = f"{self._slot[:40]}_{uuid.uuid4().hex[:12]}" if is_temporary else self._slot
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
-        found = self._connection.execute(f"CREATE_REPLICATION_SLOT {quoted_name(name)} {kind} pgoutput").fetchone()
+        found = self._connection.execute(f"CREATE_REPLICATION_SLOT {quoted_name(name)} {kind} {PLUGIN}").fetchone()
         return Snapshot(found[2], lsn_of(found[1]), name)
 
     def drop(self, slot: str) -> None:
@@ -88,15 +91,17 @@ class Replication:
         while True:
             length, frame = server.get_copy_data(1)
             if length > 0:
+                self._asked = None
                 return frame_of(bytes(frame))
             if length < 0:
                 raise self._ended()
-            self._speak_up()
             deadline = deadline or time.monotonic() + timeout
             wait = max(0.0, deadline - time.monotonic())
             if select.select([self._socket], [], [], min(wait, STATUS_SECONDS))[0]:
                 server.consume_input()
-            elif wait <= STATUS_SECONDS:
+                continue
+            self._speak_up()
+            if wait <= STATUS_SECONDS:
                 return None
 
     def confirm(self, lsn: int) -> None:
@@ -115,8 +120,13 @@ class Replication:
         self._connection.close()
 
     def _speak_up(self) -> None:
-        if time.monotonic() - self._said > STATUS_SECONDS:
-            self.say()
+        """Say now and then that somebody listens, and ask for an answer: a network that is cut says nothing."""
+        now = time.monotonic()
+        if self._asked is not None and now - self._asked > SILENCE_SECONDS:
+            raise ConnectionError(f"PostgreSQL has not answered on slot {self._slot} for {SILENCE_SECONDS:.0f} s")
+        if now - self._said > STATUS_SECONDS:
+            self._asked = self._asked or now
+            self.say(wants_reply=True)
 
     def _ended(self) -> Exception:
         """Why the server ended the stream."""

@@ -29,6 +29,7 @@ from streamkit.connectors.postgres.pgoutput import (
 )
 from streamkit.connectors.postgres.replication import (
     PAGE_HEADER_BYTES,
+    PLUGIN,
     Replication,
     drop_slot,
     find_slot,
@@ -201,6 +202,11 @@ class PostgresSource(Source):
         assert self._stream is not None
         found = find_slot(self._connection, self._slot)
         if found is not None:
+            if (found.plugin, found.database) != (PLUGIN, self._connection.info.dbname):
+                raise ConfigError(
+                    f"the replication slot {self._slot} is that of the plugin {found.plugin or 'none'} in database {found.database or 'none'}, and the "
+                    f"connector {self.name} has no position for it; expected a slot of its own: set slot.name"
+                )
             if found.reader is not None:
                 raise ConfigError(
                     f"the replication slot {self._slot} is in use by the process {found.reader} of PostgreSQL, and the connector {self.name} "
@@ -422,7 +428,7 @@ class PostgresSource(Source):
             return
         if relation.identity == "f" and {column.name for column in relation.columns} != set(table.names):
             table = self._tables[table.written] = read_table(self._connection, table.written)
-        layout = self._layout(table.written, relation.columns, key_then(table, relation), relation)
+        layout = self._layout(table.written, relation.columns, key_then(table, relation))
         self._say_what_changed(self._layouts.get(relation.oid), layout)
         self._layouts[relation.oid] = layout
 
@@ -483,11 +489,9 @@ class PostgresSource(Source):
             }
         }
 
-    def _layout(
-        self, table: str, columns: Sequence[RelationColumn], key: tuple[str, ...], relation: Relation | None = None
-    ) -> Layout:
+    def _layout(self, table: str, columns: Sequence[RelationColumn], key: tuple[str, ...]) -> Layout:
         types = tuple(self._type(column) for column in columns)
-        return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key, relation)
+        return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key)
 
     def _type(self, column: RelationColumn) -> SourceType:
         return source_type(column.type_oid, column.type_modifier, self._described)

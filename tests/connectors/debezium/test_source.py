@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.debezium import DebeziumSource
-from streamkit.errors import ConfigError, SchemaError
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from tests.connectors.contract import SourceContract
 from tests.connectors.debezium.recording import FILE, MODES, TABLES, record
 
@@ -230,6 +230,15 @@ def test_records_that_are_refused(log, value, message):
     run([source(errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
     assert by_key(log) == {7: [(), ()]}
     assert len(log.read("bad").to_pylist()) == 1
+
+
+def test_records_that_retention_has_removed(log):
+    """A position whose records are gone is an error, not a gap."""
+    bring(log, [envelope("c", after={"id": 1}, key={"id": 1})])
+    fill(log, "raw", [envelope("c", after={"id": n}, key={"id": n}) for n in (2, 3)])
+    log.delete_records("raw", before=2)
+    with pytest.raises(OffsetOutOfRangeError, match="raw"):
+        run([source()], log, once=True)
 
 
 def test_settings_that_do_not_go_together():
