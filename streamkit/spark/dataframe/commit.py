@@ -47,27 +47,26 @@ def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan
 
 
 def commit_write(
-    log: Log, topic: Topic, producer: str | None, owner: str | None, sequence: int | None, slabs: Sequence[SlabReference]
+    log: Log, topic: Topic, producer: str | None, owner: str, sequence: int | None, slabs: Sequence[SlabReference]
 ) -> bool:
     """
     Make what the tasks wrote visible, all at once; False if that sequence was committed before.
 
-    With a sequence, `owner` is who counts: ConfigError if the producer's sequences are another's. FencedError if another
-    write of the producer was committed, or it was opened, since this one began.
+    `owner` is who writes: ConfigError if the producer's name is another's; a write with a sequence takes one that is nobody's.
+    FencedError if another write of the producer was committed, or it was opened, since this one began.
     """
     is_new = False
-    if producer is not None and sequence is not None:
-        state = log.catalog.find_producer(producer)
-        last = None if state is None else log.catalog.last_sequence(state.id, topic.id)
-        is_new = _check_owner(log, producer, str(owner), last)
-        if last is not None and sequence <= last:
+    if producer is not None:
+        last = None if sequence is None else _last_sequence(log, producer, topic)
+        is_new = _check_owner(log, producer, owner, last) and sequence is not None
+        if sequence is not None and last is not None and sequence <= last:
             return False
     if not slabs:
         return True
     for slab in slabs:
         verify_slab(log.storage_now(), slab)
     name = slabs[0].name
-    written = [*slabs, _owner_slab(log, name, str(producer), str(owner))] if is_new else list(slabs)
+    written = [*slabs, _owner_slab(log, name, str(producer), owner)] if is_new else list(slabs)
     sequences = () if sequence is None else (SequencedBatch(topic.id, sequence, _parts(topic, slabs)),)
     reach("dataframe.staged")
     try:
@@ -87,6 +86,12 @@ def _check_columns(topic: Topic, schema: StructType, now_ms: int) -> None:
     """SchemaError unless rows of this schema can be the topic's: no row is needed to see that."""
     form = to_arrow_schema(schema, timezone="UTC")
     records_of(topic, without_places(pa.RecordBatch.from_pylist([], schema=form)), now_ms)
+
+
+def _last_sequence(log: Log, producer: str, topic: Topic) -> int | None:
+    """The newest sequence that a producer committed to a topic, if any."""
+    state = log.catalog.find_producer(producer)
+    return None if state is None else log.catalog.last_sequence(state.id, topic.id)
 
 
 def _check_owner(log: Log, producer: str, owner: str, last: int | None) -> bool:

@@ -83,10 +83,11 @@ def test_two_new_queries(log, query, source):
 
 
 def test_batch_writes_under_the_same_name(log, query, source):
-    """A batch write that counts has its own name, and a query cannot take it."""
+    """A batch write cannot take the name of a query, whether it counts or not."""
     query.run(0, [batch(1)])
-    with pytest.raises(ConfigError, match="belongs to the streaming query a1, and this is batch writes"):
-        write(source("copy", id="totals", sequence="5"), [batch(5)])
+    for options in ({}, {"sequence": "5"}):
+        with pytest.raises(ConfigError, match="belongs to the streaming query a1, and this is batch writes"):
+            write(source("copy", id="totals", **options), [batch(5)])
     assert amounts(log) == [1]
 
 
