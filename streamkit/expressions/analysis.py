@@ -279,6 +279,11 @@ class _Reading:
         return expression_text(self.whole)
 
 
+def is_function(name: str) -> bool:
+    """Whether a name can be called of a row's columns."""
+    return name.lower() in FUNCTIONS or name.lower() in _NAMING
+
+
 def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
     """Why a name cannot be called, with the nearest that can."""
     name = function.lower()
