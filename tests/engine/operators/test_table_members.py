@@ -14,6 +14,7 @@ from streamkit.engine import members
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError
 from streamkit.state.task_state import TaskState
+from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, values, written
 from tests.engine.operators.test_table_groups import Row, Users, by_city, changes, outputs, users_of
 
@@ -40,7 +41,9 @@ def by_hand(city: str, rows: list[Row]) -> tuple[Any, ...]:
     ages = sorted(row["age"] for row in known)
     falling = sorted(known, key=lambda row: (-row["age"], row["user"]))
     rising = sorted(known, key=lambda row: (row["age"], row["user"]))
-    most = sorted(((row["age"] is not None, row["age"] or 0), row["user"], {"age": row["age"], "user": row["user"]}) for row in rows)
+    most = sorted(
+        ((row["age"] is not None, row["age"] or 0), row["user"], {"age": row["age"], "user": row["user"]}) for row in rows
+    )
     shares = [ages[math.ceil(share * len(ages)) - 1] for share in (0.5, 0.9)] if ages else None
     return (
         city, min(ages, default=None), max(ages, default=None), max((row["user"] for row in rows), default=None),
@@ -94,6 +97,18 @@ def test_a_restart_goes_on_with_the_members() -> None:
         kept = [row["count"] for row in stored(log, "members", "cities-members") if row["aggregate"] == "ages"]
         assert sum(kept) == sum(by_hand(city, group)[14] for city, group in users.groups.items())
         assert min(kept) > 0
+
+
+def test_a_member_is_found_by_its_key() -> None:
+    """The store of members answers for each of its keys how often the member is there."""
+    with TopologyTestDriver(app_of(), tasks=3) as driver:
+        driver.pipe("users", [{"user": str(number), "city": "abc"[number % 3], "age": number % 7} for number in range(21)])
+        members = driver.store("cities-members")
+        rows = members.to_arrow().to_pylist()
+        assert len({row["city"] for row in rows}) == 3
+        for row in rows[::7]:
+            assert members.get(row["city"], row["aggregate"], row["member"]) == row
+        assert members.get(rows[0]["city"], rows[0]["aggregate"], b"") is None
 
 
 def test_of_a_large_group_little_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
