@@ -20,7 +20,13 @@ from streamkit.expressions.aggregates.function import (
     by_column,
     register,
 )
-from streamkit.expressions.aggregates.ordered_bytes import decode_first, encode_ordered, last_extreme, order_complaint, where_there
+from streamkit.expressions.aggregates.ordered_bytes import (
+    decode_first,
+    encode_ordered,
+    last_extreme,
+    order_complaint,
+    where_there,
+)
 from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column

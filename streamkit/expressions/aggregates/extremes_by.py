@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from streamkit.data_type import fields_of, to_arrow
 from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Merge, Result, States, argument_type, register
-from streamkit.expressions.aggregates.ordered_bytes import decode_first, encode_ordered, last_extreme, order_complaint, where_there
+from streamkit.expressions.aggregates.ordered_bytes import (
+    decode_first,
+    encode_ordered,
+    last_extreme,
+    order_complaint,
+    where_there,
+)
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
@@ -25,7 +31,9 @@ def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     """Value and order in a struct, null where the order is."""
     value, by = call.values
     if complaint := order_complaint(by.type):
-        raise NoTranslationError(f"{call.name}() by {by.type} has no incremental state: {complaint}; expected values without arrays and maps")
+        raise NoTranslationError(
+            f"{call.name}() by {by.type} has no incremental state: {complaint}; expected values without arrays and maps"
+        )
     both = call.of("named_struct", literal(VALUE, "string"), value, literal(BY, "string"), by)
     return call.of("if", call.of("isnotnull", by), both, literal(None, "void")), value.type
 

@@ -45,7 +45,9 @@ def by_hand(rows):
     texts = [row["s"] for row in rows]
     known = [text for text in texts if text is not None]
     numbered = [(row["i"], place, row["s"]) for place, row in enumerate(rows) if row["i"] is not None]
-    paired = [(tuple((row[name] is not None, row[name]) for name in ("i", "s")), place, row["v"]) for place, row in enumerate(rows)]
+    paired = [
+        (tuple((row[name] is not None, row[name]) for name in ("i", "s")), place, row["v"]) for place, row in enumerate(rows)
+    ]
     values = [row["v"] for row in rows if row["v"] is not None]
     variances = {
         "var_samp": statistics.variance(values), "var_pop": statistics.pvariance(values),
@@ -104,7 +106,8 @@ def test_nothing_to_aggregate_gives_null_or_nothing():
     found, _ = results([alone], "latest")
 
     assert found["a"] == {
-        "k": "a", "first": None, "first_known": None, "last": None, "last_known": None, "any": None, "most": None, "least": None, "of_most": 2.0, "of_least": 2.0,
+        "k": "a", "first": None, "first_known": None, "last": None, "last_known": None, "any": None, "most": None, "least": None,
+        "of_most": 2.0, "of_least": 2.0,
         "texts": [], "distinct": [], "kinds": 0, "pairs": 0, "var_samp": None, "var_pop": 0.0, "std_samp": None, "std_pop": 0.0,
     }  # fmt: skip
 
@@ -136,8 +139,14 @@ def test_a_collection_has_an_end(monkeypatch):
     ("aggregate", "message"),
     [
         (F.first_value("s", F.col("i") > 1), "constant boolean"),
-        (F.max(F.struct("i", F.array("s"))), "max.* of struct<.*> has no incremental state: values of array<string> have no order"),
-        (F.min_by("s", F.struct(F.array("s"))), "min_by.* by struct<.*> has no incremental state: values of array<string> have no order"),
+        (
+            F.max(F.struct("i", F.array("s"))),
+            "max.* of struct<.*> has no incremental state: values of array<string> have no order",
+        ),
+        (
+            F.min_by("s", F.struct(F.array("s"))),
+            "min_by.* by struct<.*> has no incremental state: values of array<string> have no order",
+        ),
         (F.collect_set(F.array("s")), "has no incremental state"),
         (F.count_distinct(F.array("s")), "has no incremental state"),
     ],

@@ -1,4 +1,8 @@
-"""top_k, bottom_k, extremes of structs and percentiles of streams: those of the records that a group or a window has, under every window, cut and number of tasks."""
+"""
+top_k, bottom_k, extremes of structs and percentiles of streams.
+
+They are those of the records that a group or a window has, under every window, cut and number of tasks.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,7 @@ def ranked(rows: list[Row]) -> Row:
     texts = [None, "", "x", "y\0", "yé"]
     numbers = sorted(row["i"] for row in rows if row["i"] is not None)
     by = sorted((row for row in rows if row["i"] is not None), key=lambda row: (-row["i"], texts.index(row["s"])))
-    few = [row["s"] for row in sorted(reversed(by), key=lambda row: (row["i"], texts.index(row["s"])))]
+    few = [row["s"] for row in sorted(by, key=lambda row: (row["i"], texts.index(row["s"])))]
     pair = sorted(((row["i"] or 0, texts.index(row["s"]), row["i"], row["s"]) for row in rows), key=lambda one: one[:2])
     pairs = sorted(rows, key=lambda row: (-(row["i"] or 0), *_falling(row["v"]), texts.index(row["s"])))
     return {
