@@ -133,9 +133,11 @@ def _unknown(name: str) -> AttributeError:
     message = f"module 'streamkit' has no attribute {name!r}"
     if name.startswith("_"):
         return AttributeError(message)
-    difflib, errors, location = map(importlib.import_module, ("difflib", "streamkit.errors", "streamkit.plan.location"))
-    close = difflib.get_close_matches(name, __all__, 3)
+    homes = ("difflib", "streamkit.errors", "streamkit.plan.location", "streamkit.dsl.foreign_names")
+    difflib, errors, location, foreign_names = map(importlib.import_module, homes)
+    close, ours = difflib.get_close_matches(name, __all__, 3), foreign_names.FOREIGN_CLASSES.get(name)
     hint = f"did you mean {', '.join(close)}?" if close else f"it has {', '.join(__all__)}"
+    hint = f"expected {ours}" if ours else hint
     unknown: AttributeError = errors.UnknownVerbError(f"{message}; {hint}", location.user_location())
     return unknown
 

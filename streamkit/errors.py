@@ -77,7 +77,11 @@ class UnknownVerbError(TopologyError, AttributeError):
 
 
 class ConfigError(StreamKitError):
-    """A setting, an option or an argument is unknown or out of range."""
+    """A setting, an option or an argument is unknown or out of range; `at` is the user's own line, if one gave it."""
+
+    def __init__(self, message: str, at: Location | None = None) -> None:
+        super().__init__(f"{message}\n  at {at}" if at else message)
+        self.at = at
 
 
 class SchemaError(StreamKitError):

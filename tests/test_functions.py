@@ -105,7 +105,7 @@ def test_the_names_alone_load_no_operations():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-OUR_OWN = {"top_k"}
+OUR_OWN = {"top_k", "bottom_k"}
 OTHER_SHAPES = {
     "make_timestamp": "a call with date= and time= needs Spark's type TIME",
     "make_timestamp_ntz": "as make_timestamp",

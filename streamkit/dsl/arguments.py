@@ -76,6 +76,11 @@ def told_apart(on_error: OnError | Column | None, named: Mapping[str, Any]) -> t
     return (None, {**named, "on_error": on_error}) if isinstance(on_error, Column) else (on_error, dict(named))
 
 
+def store_told_apart(store: str | Column | None, named: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """The name of a store, and the named columns, one of which may be called `store`."""
+    return (None, {**named, "store": store}) if isinstance(store, Column) else (store, dict(named))
+
+
 def exploded(column: Any, names: str | Iterable[str] | None) -> tuple[str, Expression, tuple[str, ...]]:
     """The function of a flat_map, what it takes, and the names it gives; TopologyError if it is not one that gives rows."""
     expression = to_expression(column)

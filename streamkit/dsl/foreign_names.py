@@ -12,6 +12,20 @@ from streamkit.plan.location import user_location
 _FILTER, _COLUMNS, _TO = "filter(condition)", "with_columns(name=expression)", 'to("topic")'
 _LATEST = 'emit("latest"), or emit("every") for a row of every change'
 _COMMAND = 'to("topic"), and then: streamkit consume topic'
+_ONLY_STREAMS = (
+    "map",
+    "flat_map",
+    "flat_map_values",
+    "process",
+    "process_values",
+    "merge",
+    "peek",
+    "foreach",
+    "select_key",
+    "split",
+    "repartition",
+    "map_batches",
+)
 _OF_BOTH = {
     "where": _FILTER, "filter_expr": _FILTER, "with_column": _COLUMNS, "assign": _COLUMNS, "select_expr": "select(…)",
     "with_column_renamed": 'rename(old="new")', "with_columns_renamed": 'rename(old="new")', "to_df": 'rename(old="new")',
@@ -35,6 +49,9 @@ FOREIGN: dict[str, dict[str, str]] = {
         **dict.fromkeys(("interval_join", "window_join"), 'join(stream, within=sk.within("5 s", grace="0 s"))'),
     },
     "Table": _OF_BOTH | {
+        **{verb: f"to_stream().{verb}(…)" for verb in _ONLY_STREAMS}, "windowed_by": 'to_stream().group_by("column").windowed_by(…)',
+        "reduce": 'group_by("column").reduce(adder, subtractor)',
+        "aggregate": 'group_by("column").aggregate(initial, adder, subtractor, schema)',
         "to_changelog_stream": "to_stream()", "changes": "to_stream()", "until_window_closes": "suppress(until=sk.window_closes())",
         "until_time_limit": 'suppress(until=sk.time_limit("5 minutes"))',
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
@@ -44,6 +61,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "default_branch": 'default("name")', "no_default_branch": "no_default()", "otherwise": 'default("name")', "when": 'branch(condition, "name")',
     },
     "Grouped": {
+        "emit_strategy": 'count() or agg(…), and then emit("final")',
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
         **dict.fromkeys(("session", "session_window"), "windowed_by(sk.session(…))"), "sliding": "windowed_by(sk.sliding(…))",
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
@@ -70,6 +88,19 @@ FOREIGN: dict[str, dict[str, str]] = {
 FOREIGN_MODES = {
     "changes": _LATEST, "update": _LATEST, "append": 'emit("final")', "on_window_close": 'emit("final")', "on_window_update": _LATEST,
     "complete": _LATEST, "eager": 'emit("every")',
+}  # fmt: skip
+FOREIGN_CLASSES = {
+    "StreamsBuilder": 'sk.Topology("name")', "KafkaStreams": "sk.run(topology)", "SparkSession": "sk.run(topology)",
+    **dict.fromkeys(("KStream", "KTable", "GlobalKTable"), 'stream("topic"), table("topic") and global_table("topic") of sk.Topology("name")'),
+    "KGroupedStream": "sk.Grouped", "KGroupedTable": "sk.GroupedTable", "CogroupedKStream": "sk.Cogrouped",
+    "TimeWindows": 'sk.tumbling("1 hour", grace="0 s"), or sk.hopping("1 hour", "5 minutes", grace="0 s")',
+    "SessionWindows": 'sk.session("30 minutes", grace="0 s")', "SlidingWindows": 'sk.sliding("10 minutes", grace="0 s")',
+    "UnlimitedWindows": "a group without windowed_by(…)", "JoinWindows": 'sk.within("5 seconds", grace="0 s")',
+    "Suppressed": "suppress(until=sk.window_closes()), or until=sk.time_limit(…)", "EmitStrategy": 'emit("final"), or emit("every")',
+    "Materialized": 'store="name" of a verb', "Stores": "sk.key_value_store(…), window_store, session_store or versioned_store",
+    **dict.fromkeys(("Serdes", "Serde", "Consumed", "Produced"), "columns with types: a topic's, or schema= of stream(…) and table(…)"),
+    **dict.fromkeys(("Named", "Joined", "StreamJoined", "TableJoined", "Repartitioned", "Branched"), "name= of a verb"),
+    "KeyValue": "a dict of columns", "Punctuator": "context.schedule(interval, clock, function)", "WindowedSerdes": "columns window_start and window_end",
 }  # fmt: skip
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {},

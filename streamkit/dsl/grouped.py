@@ -64,7 +64,9 @@ class Grouped(ForeignNames):
             )
         return replace(self, window=arguments.windowed(window, self.window), late_to=late_to)
 
-    def agg(self, *columns: Column, store: str | None = None, on_error: OnError | Column | None = None, **named: Column) -> Table:
+    def agg(
+        self, *columns: Column, store: str | Column | None = None, on_error: OnError | Column | None = None, **named: Column
+    ) -> Table:
         """
         Compute aggregates of each group, as a table with the group's columns (and `window_start`, `window_end`) and these.
 
@@ -74,6 +76,7 @@ class Grouped(ForeignNames):
             flights.group_by("origin").agg(flights=F.count("*"), mean_delay=F.avg("dep_delay"), store="delays")
         """
         policy, named = arguments.told_apart(on_error, named)
+        store, named = arguments.store_told_apart(store, named)
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
         node = AggregateNode(self.node, self.key, aggregates, self.window, store, at=user_location())
         return self._table(arguments.with_on_error(node, policy), store)

@@ -41,7 +41,7 @@ class GroupedTable(ForeignNames):
     def _text(self) -> str:
         return f"group by {named_text(self.key) if self.key else 'key'}"
 
-    def agg(self, *columns: Column, store: str | None = None, **named: Column) -> Table:
+    def agg(self, *columns: Column, store: str | Column | None = None, **named: Column) -> Table:
         """
         Compute aggregates of the rows that are in each group now, as a table with the group's columns and these.
 
@@ -50,6 +50,7 @@ class GroupedTable(ForeignNames):
 
             users.group_by("city").agg(users=F.count("*"), oldest=F.max("age"), store="cities")
         """
+        store, named = arguments.store_told_apart(store, named)
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
         node = TableAggregateNode(self.node, self.key, aggregates, None, store, at=user_location())
         return self.topology._table(node, store)

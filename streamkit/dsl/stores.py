@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from streamkit.dsl.length import length_ms
 from streamkit.errors import ConfigError, SchemaError, TopologyError
-from streamkit.plan.duration import duration_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.store_definition import KEY_VALUE, SESSION, VERSIONED, WINDOW, StoreDefinition
 from streamkit.schema import Schema, check_user_schema
@@ -39,7 +39,7 @@ def window_store(
     `size` tells when a window ends. A window is gone when stream time has reached its start plus `retention`, which is at
     least the size. With `retain_duplicates` every value that is put is kept, and none can be deleted.
     """
-    size_ms, retention_ms = duration_ms(size, "window size"), duration_ms(retention, "retention")
+    size_ms, retention_ms = length_ms(size, "window size"), length_ms(retention, "retention")
     if size_ms <= 0 or retention_ms < size_ms:
         raise TopologyError(
             f"the store {name!r} keeps windows of {size} for {retention}; expected a positive size and at least as long a retention",
@@ -54,7 +54,7 @@ def session_store(name: str, *, key: str | Schema, value: str | Schema, retentio
 
     A session is gone when stream time has reached its end plus `retention`.
     """
-    return _definition(name, SESSION, key, value, duration_ms(retention, "retention"))
+    return _definition(name, SESSION, key, value, length_ms(retention, "retention"))
 
 
 def versioned_store(name: str, *, key: str | Schema, value: str | Schema, history_retention: Duration) -> StoreDefinition:
@@ -64,7 +64,7 @@ def versioned_store(name: str, *, key: str | Schema, value: str | Schema, histor
     Versions that stopped being valid more than `history_retention` before stream time are gone, and older ones are not taken;
     the newest of a key stays.
     """
-    return _definition(name, VERSIONED, key, value, duration_ms(history_retention, "history retention"))
+    return _definition(name, VERSIONED, key, value, length_ms(history_retention, "history retention"))
 
 
 def _definition(

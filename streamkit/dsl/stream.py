@@ -11,10 +11,10 @@ from streamkit.dsl.column import Column, to_predicate
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
+from streamkit.dsl.length import length_ms
 from streamkit.dsl.split import Split
 from streamkit.dsl.windows import Duration
 from streamkit.errors import TopologyError
-from streamkit.plan.duration import duration_ms
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, words
@@ -299,7 +299,7 @@ class Stream(ForeignNames):
                 "expected no within=, or a stream",
                 user_location(),
             )
-        grace_ms = None if grace is None else duration_ms(grace, "grace of the join")
+        grace_ms = None if grace is None else length_ms(grace, "grace of the join")
         return self._step(Join(self.node, right, how, arguments.joined(on), suffix, grace_ms, name=name, at=user_location()))
 
     def merge(self, *streams: Stream, name: str | None = None) -> Stream:
@@ -343,7 +343,7 @@ class Stream(ForeignNames):
 
             orders.select_key("customer").to_table(store="last_orders")
         """
-        history_ms = None if versioned is None else duration_ms(versioned, "history of a versioned table")
+        history_ms = None if versioned is None else length_ms(versioned, "history of a versioned table")
         return self.topology._table(ToTable(self.node, store, history_ms, name=name, at=user_location()), store)
 
     def process(

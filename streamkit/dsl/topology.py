@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
 from streamkit.dsl.foreign_names import ForeignNames
+from streamkit.dsl.length import length_ms
 from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
@@ -18,7 +19,6 @@ from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.names import check_name
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
-from streamkit.plan.duration import duration_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
@@ -93,7 +93,7 @@ class Topology(ForeignNames):
 
             app.stream("orders", value_format="json", schema="user string, amount double", key="user")
         """
-        jump_ms = None if max_jump is None else duration_ms(max_jump, "max_jump of a stream")
+        jump_ms = None if max_jump is None else length_ms(max_jump, "max_jump of a stream")
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
         node = StreamSource(topic, _schema(schema), _key(key), jump_ms, name=name, at=user_location(), decoding=decoding)
         return Stream(node, self)
@@ -128,7 +128,7 @@ class Topology(ForeignNames):
             rates = app.table("rates", versioned="1 day")
             payments.join(rates, on="currency", grace="10 minutes")
         """
-        history_ms = None if versioned is None else duration_ms(versioned, "history of a versioned table")
+        history_ms = None if versioned is None else length_ms(versioned, "history of a versioned table")
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
         node = TableSource(
             topic, _schema(schema), _key(key), bootstrap, store, history_ms, name=name, at=user_location(), decoding=decoding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from streamkit.plan.duration import duration_ms
+from streamkit.dsl.length import length_ms
 from streamkit.plan.operators.suppress import TimeLimit, WindowCloses
 
 
@@ -14,7 +14,7 @@ def time_limit(limit: dt.timedelta | str) -> TimeLimit:
 
     The limit is a timedelta or text ("5 minutes"); ConfigError if it is not a length of time. With 0 nothing is held back.
     """
-    return TimeLimit(duration_ms(limit, "time limit"))
+    return TimeLimit(length_ms(limit, "time limit"))
 
 
 def window_closes() -> WindowCloses:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from streamkit.dsl.length import length_ms, signed_length_ms
 from streamkit.errors import TopologyError
-from streamkit.plan.duration import duration_ms, signed_duration_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow
 
@@ -19,13 +19,16 @@ AnyWindow = TypeVar("AnyWindow")
 
 
 def _asking_for_grace(window: Callable[Lengths, AnyWindow]) -> Callable[Lengths, AnyWindow]:
-    """The same function; TopologyError, with the correct call, if `grace` is not given by name."""
+    """The same function; a TopologyError names the user's line, and the correct call if `grace` is not given by name."""
 
     @wraps(window)
     def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> AnyWindow:
         if "grace" not in named:
             raise TopologyError(_without_grace(window, lengths, named), user_location())
-        return window(*lengths, **named)
+        try:
+            return window(*lengths, **named)
+        except TopologyError as error:
+            raise TopologyError(error.message, error.at or user_location()) from None
 
     return asking
 
@@ -99,7 +102,7 @@ def session(
 
         session("30 minutes", grace="5 minutes")
     """
-    gap_ms, grace_ms = duration_ms(gap, "session gap"), duration_ms(grace, "grace")
+    gap_ms, grace_ms = length_ms(gap, "session gap"), length_ms(grace, "grace")
     return SessionWindow(gap_ms, grace_ms, _retention_ms(retention, gap_ms + grace_ms), _idle_ms(close_after_idle))
 
 
@@ -117,7 +120,7 @@ def sliding(
 
         sliding("10 minutes", grace="1 minute")
     """
-    difference_ms, grace_ms = duration_ms(difference, "time difference"), duration_ms(grace, "grace")
+    difference_ms, grace_ms = length_ms(difference, "time difference"), length_ms(grace, "grace")
     return SlidingWindow(
         difference_ms, grace_ms, _retention_ms(retention, 2 * difference_ms + grace_ms), _idle_ms(close_after_idle)
     )
@@ -145,30 +148,27 @@ def within(
             user_location(),
         )
     if around is not None:
-        before_ms = after_ms = duration_ms(around, "length of the join window")
+        before_ms = after_ms = length_ms(around, "length of the join window")
     else:
         before_ms, after_ms = (
-            0 if length is None else signed_duration_ms(length, f"{what} of the join window")
+            0 if length is None else signed_length_ms(length, f"{what} of the join window")
             for length, what in ((before, "before"), (after, "after"))
         )
-    try:
-        return JoinWindow(before_ms, after_ms, duration_ms(grace, "grace"))
-    except TopologyError as error:
-        raise TopologyError(str(error), user_location()) from None
+    return JoinWindow(before_ms, after_ms, length_ms(grace, "grace"))
 
 
 def _window(
     size: Duration, advance: Duration, grace: Duration, retention: Duration | None, close_after_idle: Duration | None
 ) -> TimeWindow:
-    size_ms = duration_ms(size, "window size")
-    grace_ms = duration_ms(grace, "grace")
+    size_ms = length_ms(size, "window size")
+    grace_ms = length_ms(grace, "grace")
     retention_ms = _retention_ms(retention, size_ms + grace_ms)
-    return TimeWindow(size_ms, duration_ms(advance, "window advance"), grace_ms, retention_ms, _idle_ms(close_after_idle))
+    return TimeWindow(size_ms, length_ms(advance, "window advance"), grace_ms, retention_ms, _idle_ms(close_after_idle))
 
 
 def _retention_ms(retention: Duration | None, unless_given_ms: int) -> int:
-    return unless_given_ms if retention is None else duration_ms(retention, "retention")
+    return unless_given_ms if retention is None else length_ms(retention, "retention")
 
 
 def _idle_ms(close_after_idle: Duration | None) -> int | None:
-    return None if close_after_idle is None else duration_ms(close_after_idle, "close_after_idle")
+    return None if close_after_idle is None else length_ms(close_after_idle, "close_after_idle")

@@ -70,7 +70,7 @@ class Continuation:
     def refusals(self) -> Iterator[OrphanedStateError]:
         """Why the program cannot go on, an error for each reason."""
         if self.orphaned:
-            yield _orphans(self.program, self.orphaned)
+            yield _orphans(self.program, self.before, self.orphaned)
         for name, different in self.differing.items():
             yield _other_store(self.program, name, different)
 
@@ -128,12 +128,19 @@ def _is_needless(before: Program, program: Program, store: str) -> bool:
     return original is not None and any(one.name == original for one in program.stores)
 
 
-def _orphans(program: Program, left: Sequence[str]) -> OrphanedStateError:
+def _orphans(program: Program, before: Program | None, left: Sequence[str]) -> OrphanedStateError:
     return OrphanedStateError(
         f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
         f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
         f"with `streamkit apps reset {program.application}`"
+        + (_line_of(before, left[0], "they were declared at" if len(left) > 1 else "it was declared at") if before else "")
     )
+
+
+def _line_of(program: Program, store: str, words: str) -> str:
+    """The user's line that declares a store, behind a message."""
+    lines = [program.lines[one.id] for one in program.operators if store in one.stores and one.id in program.lines]
+    return f"\n  {words} {lines[0]}" if lines else ""
 
 
 def _other_store(program: Program, name: str, different: Sequence[Difference]) -> OrphanedStateError:
@@ -142,4 +149,5 @@ def _other_store(program: Program, name: str, different: Sequence[Difference]) -
         f"{'; '.join(map(str, different))}. Declare it as before, with columns of the types as before; or run the changed "
         "topology under another application name; or start from scratch with "
         f"`streamkit apps reset {program.application}`"
+        f"{_line_of(program, name, 'at')}"
     )

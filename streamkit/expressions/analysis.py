@@ -181,7 +181,7 @@ class _Reading:
         if not isinstance(call, Call) or (function := aggregate_named(call.function)) is None:
             if isinstance(call, Call) and call.function.lower() in names.AGGREGATE_NAMES:
                 raise UnsupportedExpressionError(
-                    f"the aggregate {text!r} has no incremental state; expected one of {', '.join(AGGREGATES)}", self.at
+                    f"the aggregate {text!r} has no incremental state; expected one of {_aggregates()}", self.at
                 )
             raise TopologyError(_no_aggregate(text), self.at)
         arguments = tuple(map(self._argument, call.arguments))
@@ -277,6 +277,11 @@ class _Reading:
 
     def _text(self) -> str:
         return expression_text(self.whole)
+
+
+def is_function(name: str) -> bool:
+    """Whether a name can be called of a row's columns."""
+    return name.lower() in FUNCTIONS or name.lower() in _NAMING
 
 
 def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
@@ -389,8 +394,12 @@ _CONSTANTS: dict[type, Callable[..., TypedExpression]] = {  # bool before int, d
 }
 
 
+def _aggregates() -> str:
+    return ", ".join(name for name, one in AGGREGATES.items() if one.is_called)
+
+
 def _no_aggregate(text: str) -> str:
-    return f"expected one aggregate ({', '.join(AGGREGATES)}) as such; found {text}: compute with its result in a later select"
+    return f"expected one aggregate ({_aggregates()}) as such; found {text}: compute with its result in a later select"
 
 
 def _types(arguments: Sequence[Argument]) -> str:

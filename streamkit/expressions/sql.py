@@ -487,6 +487,8 @@ class _Reader:
         arguments = tuple(self._listed(argument))
         if name in CASTS and len(arguments) == 1:
             return _cast(arguments[0], CASTS[name])
+        if name in ("max_by", "min_by") and len(arguments) == 3:
+            return Call("top_k" if name == "max_by" else "bottom_k", (arguments[0], arguments[2], arguments[1]))
         if name in ("trim", "ltrim", "rtrim") and len(arguments) == 2:
             arguments = arguments[::-1]  # SQL has the characters first, Python last
         return Call(name, arguments)

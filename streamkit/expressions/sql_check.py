@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.aggregates import aggregate_named
-from streamkit.expressions.analysis import unknown_function
-from streamkit.expressions.operation import FUNCTIONS
+from streamkit.expressions.analysis import is_function, unknown_function
 from streamkit.expressions.sql import parse_sql
 from streamkit.plan import function_names as names
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
@@ -21,7 +20,7 @@ def check_sql(text: str, at: Location | None) -> None:
     except RecursionError:
         raise TopologyError(f"{TOO_DEEP}; found {text[:200]} …", at) from None
     for function in functions:
-        if function.lower() not in FUNCTIONS and not _is_aggregate(function):
+        if not is_function(function) and not _is_aggregate(function):
             raise unknown_function(function, text, at)
 
 

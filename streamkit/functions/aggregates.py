@@ -14,6 +14,7 @@ __all__ = [
     "approx_percentile",
     "array_agg",
     "avg",
+    "bottom_k",
     "collect_list",
     "collect_set",
     "count",
@@ -74,13 +75,21 @@ def max(column: Column | str) -> Column:
 
 
 def max_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
-    """The value of `col` where `ord` is largest; of several such records that of the last. `k` is refused: there is one value."""
-    return recorded("max_by", col, ord, *given_constant(k))
+    """
+    The value of `col` where `ord` is largest; of several such records that of the last.
+
+    With `k` the values of the `k` records in which `ord` is largest, as `top_k` gives them.
+    """
+    return recorded("max_by", col, ord) if k is None else top_k(col, k, by=ord)
 
 
 def min_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
-    """The value of `col` where `ord` is smallest; of several such records that of the last. `k` is refused: there is one value."""
-    return recorded("min_by", col, ord, *given_constant(k))
+    """
+    The value of `col` where `ord` is smallest; of several such records that of the last.
+
+    With `k` the values of the `k` records in which `ord` is smallest, as `bottom_k` gives them.
+    """
+    return recorded("min_by", col, ord) if k is None else bottom_k(col, k, by=ord)
 
 
 def first(col: Column | str, ignorenulls: bool = False) -> Column:
@@ -158,6 +167,11 @@ def top_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
         views.group_by("site").agg(top=F.top_k(F.struct("page", "views"), 3, by="views"))
     """
     return recorded("top_k", col, constant(k), *given(by))
+
+
+def bottom_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
+    """The `k` smallest values in rising order as an array; with `by` those of the records in which `by` is smallest. Else as `top_k`."""
+    return recorded("bottom_k", col, constant(k), *given(by))
 
 
 def percentile_approx(col: Column | str, percentage: Column | float | Sequence[float], accuracy: Column | int = 10000) -> Column:

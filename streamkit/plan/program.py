@@ -61,7 +61,7 @@ class Store:
     State behind an operator: rows of `key` (and window) columns to `value` columns, with a changelog topic.
 
     `layout` names how its keys are made (see `streamkit.state.layout`), by which operators, views and commands read and write it.
-    `is_spread`: an entry lies in the key group of the record that wrote it, whatever its own key is.
+    `is_spread`: an entry lies in the key group of the record or group that it is of, whatever its own key is.
     """
 
     name: str

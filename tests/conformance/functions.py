@@ -34,7 +34,7 @@ def predicate(name: str) -> Function:
     word, argument = called(name)
     known: dict[str, Function] = {
         "value_even": lambda key, value: value % 2 == 0,
-        "value_equals_ignore_case": lambda key, value: value is not None and value.lower() == argument.lower(),
+        "value_equals_ignore_case": lambda key, value: value is not None and _is_equal_in_any_case(value, argument),
         "key_mod0": lambda key, value: key % int(argument) == 0,
         "key_negative": lambda key, value: key < 0,
     }
@@ -68,8 +68,8 @@ def foreign_key(name: str) -> Function:
 def value_function(name: str) -> Function:
     """A number, made of key and value."""
     known: dict[str, Function] = {
-        "len": lambda key, value: len(value),
-        "len_plus_key": lambda key, value: len(value) + key,
+        "len": lambda key, value: _length(value),
+        "len_plus_key": lambda key, value: _length(value) + key,
         "int_of": lambda key, value: int(value),
         "digit_of_first_char": lambda key, value: int(value[0]),
     }
@@ -156,6 +156,21 @@ def _agg_repartition(key: Any, value: Any) -> Any:
     if key == "NULL":
         return None
     return (None, value) if key == "null" else (value, value)
+
+
+def _length(value: str) -> int:
+    """How long a text is in Java: in units of 16 bits."""
+    return len(value.encode("utf-16-le")) // 2
+
+
+def _is_equal_in_any_case(first: str, second: str) -> bool:
+    """As Java compares, character by character: ß is not SS, and σ is ς."""
+    return list(map(_folded, first)) == list(map(_folded, second))
+
+
+def _folded(character: str) -> str:
+    upper = character.upper()
+    return (upper if len(upper) == 1 else character).lower()[0]
 
 
 def _token(value: str, separator: str) -> str | None:

@@ -80,7 +80,7 @@ class _Steps(sk.Processor):
 
 class _SessionSteps(_Steps):
     def put(self, step: Json) -> None:
-        self.store.put(step["key"], *step["window"], {"value": step["value"]})
+        self.store.put(step["key"], *step["window"], None if step["value"] is None else {"value": step["value"]})
 
     def remove(self, step: Json) -> None:
         self.store.remove(step["key"], *step["window"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import functions
 from tests.conformance.__main__ import cases_in
 from tests.conformance.builder import Json
 from tests.conformance.kinds import deviation, difference
@@ -47,6 +48,26 @@ def test_random_topologies_give_what_kafka_streams_gave(part: int) -> None:
     assert len(cases) > 10
     found = {case["name"]: difference(case) for case in cases}
     assert {name: text for name, text in found.items() if text is not None} == {}
+
+
+def test_functions_take_texts_as_java_does() -> None:
+    """Lengths count units of 16 bits, and texts are equal in any case character by character, as Kafka Streams gave for such values."""
+    assert [functions.value_function("len")("k", value) for value in ("", "é", "😀")] == [0, 1, 2]
+    assert functions.value_function("len_plus_key")(1, "é😀") == 4
+    pairs = [("i", "İ"), ("σ", "ς"), ("k", "\u212a"), ("ß", "SS"), ("", "x")]
+    found = [functions.predicate(f"value_equals_ignore_case({one})")("k", other) for one, other in pairs]
+    assert found == [True, True, True, False, False]
+
+
+def test_a_session_without_a_value_is_deleted() -> None:
+    """A case may put null into a session store, which deletes the session, as it does in a window store."""
+    steps = [
+        {"op": "put", "key": "é", "window": [1, 5], "value": -1},
+        {"op": "put", "key": "é", "window": [1, 5], "value": None},
+        {"op": "fetch", "key": "é", "expect": []},
+    ]
+    store = {"retention_ms": 10_000, "key": "string", "value": "long"}
+    assert difference({"name": "made", "kind": "session_store", "store": store, "steps": steps}) is None
 
 
 def test_what_is_missing_is_listed() -> None:

@@ -102,3 +102,12 @@ def test_windows_over_newest_rows_are_refused() -> None:
     closed = counts.suppress(until=sk.window_closes()).emit("latest")
     closed.group_by("k").windowed_by(sk.tumbling("1 day", grace="0 s")).agg(n=F.sum("count")).to("days")
     assert "aggregate" in final.explain()
+
+
+def test_a_column_may_be_called_store():
+    """Aggregates from a dictionary are columns, whatever their names: one that is called `store` names no store."""
+    aggregates = {"store": F.count("*"), "n": F.sum("v")}
+    of_table = app.table("planes", schema="k string, v int", key="k").group_by("v")
+    for group in (flights.group_by("origin"), of_table):
+        node: Any = group.agg(**aggregates).node
+        assert {name for name, _ in node.aggregates} == {"store", "n"} and node.store is None

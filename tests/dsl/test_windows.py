@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from streamkit.dsl import windows
+from streamkit.dsl.topology import Topology
+from streamkit.dsl.until import time_limit
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.plan.windows import TimeWindow
 
 HOUR_MS = 3_600_000
 tumbling: Any = windows.tumbling  # tests also pass what its types forbid
 hopping: Any = windows.hopping
+within: Any = windows.within
 
 
 def test_tumbling_windows_stand_side_by_side():
@@ -56,12 +59,16 @@ def test_grace_is_asked_for_by_name(build, call):
         (lambda: tumbling("200 years", grace="0 s"), "calendar unit"),
         (lambda: tumbling("40000 days", grace="0 s"), "100 years or more"),
         (lambda: tumbling(3600, grace="0 s"), "has no unit"),
+        (lambda: within(before="5 seconds ago", grace="0 s"), "the before of the join window"),
+        (lambda: time_limit("-1 s"), "the time limit '-1 s' is negative"),
+        (lambda: Topology("t").table("rates", versioned="-1 day"), "the history of a versioned table"),
     ],
 )
 def test_absurd_lengths_are_refused(build, message):
-    """Anything but a length of time is refused, and named."""
-    with pytest.raises(ConfigError, match=message):
+    """Anything but a length of time is refused, and named, with the user's line."""
+    with pytest.raises(ConfigError, match=message) as refused:
         build()
+    assert refused.value.at is not None and refused.value.at.file == __file__
 
 
 @pytest.mark.parametrize(
@@ -74,9 +81,10 @@ def test_absurd_lengths_are_refused(build, message):
     ],
 )
 def test_lengths_must_fit_each_other(build):
-    """A size of nothing, an advance beyond the size and a retention below size and grace are refused."""
-    with pytest.raises(TopologyError):
+    """A size of nothing, an advance beyond the size and a retention below size and grace are refused, with the user's line."""
+    with pytest.raises(TopologyError) as refused:
         build()
+    assert refused.value.at is not None and refused.value.at.file == __file__
 
 
 def test_windows_per_record_are_bounded():

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from streamkit.data_type import has_map, is_nested, to_arrow
+from streamkit.data_type import has_map, to_arrow
+from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates.function import (
     AggregateFunction,
     Members,
+    Merge,
     Result,
     States,
     argument_type,
     by_column,
     register,
 )
-from streamkit.expressions.aggregates.ordered_bytes import decode_first, encode_ordered, where_there
+from streamkit.expressions.aggregates.ordered_bytes import (
+    decode_first,
+    encode_ordered,
+    last_extreme,
+    order_complaint,
+    where_there,
+)
 from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
@@ -29,8 +37,10 @@ def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     (value,) = fitted(call, "any")
     if has_map(value.type):
         raise RuleError(f"{call.name}() takes values that have an order; found {value.type}")
-    if is_nested(value.type):
-        raise NoTranslationError(f"{call.name}() of {value.type} has no incremental state; expected a value that holds no others")
+    if complaint := order_complaint(value.type):
+        raise NoTranslationError(
+            f"{call.name}() of {value.type} has no incremental state: {complaint}; expected values without arrays and maps"
+        )
     return value, value.type
 
 
@@ -40,6 +50,18 @@ def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
     return [argument]
+
+
+def _merge(is_largest: bool) -> Merge:
+    plain = by_column("max" if is_largest else "min")
+
+    def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
+        (column,) = states
+        if pa.types.is_struct(column.type):
+            return [last_extreme(column, column, is_largest, accumulate)]
+        return plain(states, accumulate)
+
+    return merge
 
 
 def _result(aggregate: TypedAggregate, states: States) -> Result:
@@ -58,5 +80,5 @@ def _members(is_falling: bool) -> Members:
     return Members(lift, states, lambda _: 1, is_set=True)
 
 
-MIN = register(AggregateFunction("min", _typed, _state_columns, _lift, by_column("min"), _result, members=_members(False)))
-MAX = register(AggregateFunction("max", _typed, _state_columns, _lift, by_column("max"), _result, members=_members(True)))
+MIN = register(AggregateFunction("min", _typed, _state_columns, _lift, _merge(False), _result, members=_members(False)))
+MAX = register(AggregateFunction("max", _typed, _state_columns, _lift, _merge(True), _result, members=_members(True)))

@@ -6,16 +6,19 @@ Of several such rows of a stream it is that of the last. The rows of a table hav
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import fields_of, is_nested, to_arrow
-from streamkit.expressions.accumulation import Accumulator, chosen
+from streamkit.data_type import fields_of, to_arrow
+from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Merge, Result, States, argument_type, register
-from streamkit.expressions.aggregates.ordered_bytes import decode_first, encode_ordered, order_complaint, where_there
-from streamkit.expressions.groups import one_zero
+from streamkit.expressions.aggregates.ordered_bytes import (
+    decode_first,
+    encode_ordered,
+    last_extreme,
+    order_complaint,
+    where_there,
+)
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
@@ -27,8 +30,10 @@ VALUE, BY = "value", "by"
 def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     """Value and order in a struct, null where the order is."""
     value, by = call.values
-    if is_nested(by.type):
-        raise NoTranslationError(f"{call.name}() by {by.type} has no incremental state; expected a value that holds no others")
+    if complaint := order_complaint(by.type):
+        raise NoTranslationError(
+            f"{call.name}() by {by.type} has no incremental state: {complaint}; expected values without arrays and maps"
+        )
     both = call.of("named_struct", literal(VALUE, "string"), value, literal(BY, "string"), by)
     return call.of("if", call.of("isnotnull", by), both, literal(None, "void")), value.type
 
@@ -43,25 +48,9 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.A
 
 def _merge(is_largest: bool) -> Merge:
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
-        (column,) = states
-        by, rows = pc.struct_field(column, BY), len(column)
-        ranks = _ranks(by)
-        numbers = (ranks if is_largest else rows - ranks) * (rows + 1) + np.arange(rows)
-        numbers[~by.is_valid().to_numpy(zero_copy_only=False)] = -1
-        best = accumulate(np.maximum, numbers, -1)
-        return [chosen(column, np.where(best < 0, -1, best % (rows + 1)))]
+        return [last_extreme(states[0], pc.struct_field(states[0], BY), is_largest, accumulate)]
 
     return merge
-
-
-def _ranks(by: pa.Array) -> npt.NDArray[np.int64]:
-    """A number for each value, equal for equal ones and growing with them; NaN is the greatest."""
-    encoded = (one_zero(by) if pa.types.is_floating(by.type) else by).dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
-    ranks = np.zeros(len(order) + 1, np.int64)
-    ranks[order] = np.arange(len(order))
-    of_rows: npt.NDArray[np.int64] = ranks[encoded.indices.fill_null(len(order)).to_numpy()]
-    return of_rows
 
 
 def _result(_: TypedAggregate, states: States) -> Result:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
+from streamkit.expressions.accumulation import Accumulator, chosen
+from streamkit.expressions.groups import one_zero
 from streamkit.log.values.keys import decode_leading, encode_keys
 from streamkit.log.values.slices import Slices
 
@@ -29,6 +32,27 @@ def encode_ordered(column: pa.Array, is_falling: bool = False) -> pa.BinaryArray
     """The bytes of values, null ones too."""
     encoded = encode_keys(_flat(column))
     return _turned(encoded) if is_falling else encoded
+
+
+def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
+    """A number for each value, equal for equal ones and growing with them; NaN is the greatest, and null of anything."""
+    if pa.types.is_struct(values.type):
+        values = where_there(encode_ordered(values), values)
+    encoded = (one_zero(values) if pa.types.is_floating(values.type) else values).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+    places = np.zeros(len(order) + 1, np.int64)
+    places[order] = np.arange(len(order))
+    of_rows: npt.NDArray[np.int64] = places[encoded.indices.fill_null(len(order)).to_numpy()]
+    return of_rows
+
+
+def last_extreme(rows: pa.Array, by: pa.Array, is_largest: bool, accumulate: Accumulator) -> pa.Array:
+    """The rows in which `by` is largest, or smallest, and of several of a group the last; null of a group whose `by` is null throughout."""
+    places, count = ranks(by), len(by)
+    numbers = (places if is_largest else count - places) * (count + 1) + np.arange(count)
+    numbers[~by.is_valid().to_numpy(zero_copy_only=False)] = -1
+    best = accumulate(np.maximum, numbers, -1)
+    return chosen(rows, np.where(best < 0, -1, best % (count + 1)))
 
 
 def where_there(encoded: pa.BinaryArray, argument: pa.Array) -> pa.BinaryArray:

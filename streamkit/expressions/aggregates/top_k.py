@@ -1,8 +1,8 @@
 """
-top_k: the values of the rows in which another is largest, or the largest values, in falling order.
+top_k: the values of the rows in which another is largest, or the largest values, in falling order; bottom_k: the smallest, in rising order.
 
-A state has the first rows as bytes in their order (`ordered_bytes`), at most `k`: by what they are ordered, the largest first, then
-by value, the smallest first. So equal ones have an order too, and a state depends on its rows alone, not on their order.
+A state has the first rows as bytes in their order (`ordered_bytes`), at most `k`: by what they are ordered, the largest (or smallest)
+first, then by value, the smallest first. So equal ones have an order too, and a state depends on its rows alone, not on their order.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
     return (Column(f"{aggregate.name}.first", array_of("binary")), Column(f"{aggregate.name}.k", "int"))
 
 
-def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
+def _lift(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
     assert argument is not None, "a ranking is of something"
-    encoded = _encoded(argument)
+    encoded = _encoded(aggregate, argument)
     offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(argument.is_valid().to_numpy(zero_copy_only=False))])
     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), encoded.drop_null(), type=pa.list_(pa.binary()))
     return [lists, pc.struct_field(argument, NUMBER)]
 
 
-def _encoded(argument: pa.Array) -> pa.BinaryArray:
+def _encoded(aggregate: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
     """The rows as bytes in their order, null where a row does not count."""
     value, names = pc.struct_field(argument, VALUE), argument.type.names
-    found = encode_ordered(value, is_falling=True)
+    found = encode_ordered(value, _is_falling(aggregate))
     if BY in names:
-        by = encode_ordered(pc.struct_field(argument, BY), is_falling=True)
+        by = encode_ordered(pc.struct_field(argument, BY), _is_falling(aggregate))
         found = pc.binary_join_element_wise(by, encode_ordered(value), b"")
     return where_there(found, argument)
 
@@ -119,7 +119,7 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
     lists = states[0]
     fields = dict(fields_of(argument_type(aggregate)) or ())
     types = [fields[name] for name in (BY, VALUE) if name in fields]
-    values = decode_ordered(lists.flatten(), types, [True, False][: len(types)])[-1]
+    values = decode_ordered(lists.flatten(), types, [_is_falling(aggregate), False][: len(types)])[-1]
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return Result(pa.ListArray.from_arrays(pa.array(offsets), values, type=to_arrow(aggregate.type)))
@@ -135,9 +135,18 @@ def _of_members(aggregate: TypedAggregate, lists: pa.Array) -> list[pa.Array]:
     return [lists, pa.array(np.full(len(lists), _number(aggregate)), pa.int32())]
 
 
-TOP_K = register(
-    AggregateFunction(
-        "top_k", _typed, _state_columns, _lift, _merge, _result,
-        arity=2, arity_max=3, is_nullable=False, members=Members(lambda _, argument: _encoded(argument), _of_members, _number),
-    )
-)  # fmt: skip
+def _is_falling(aggregate: TypedAggregate) -> bool:
+    return aggregate.function == "top_k"
+
+
+def _entered(name: str) -> AggregateFunction:
+    return register(
+        AggregateFunction(
+            name, _typed, _state_columns, _lift, _merge, _result,
+            arity=2, arity_max=3, is_nullable=False, members=Members(_encoded, _of_members, _number),
+        )
+    )  # fmt: skip
+
+
+TOP_K = _entered("top_k")
+BOTTOM_K = _entered("bottom_k")

@@ -46,7 +46,8 @@ class TableAggregateNode(AggregateNode):
         if members is not None:
             of_group = (Column(AGGREGATE, "string", False), Column(MEMBER, "binary", False))
             member = make_schema([*rows.schema.select(key), *of_group], self.at)
-            building.add_store(Store(members, 0, UNSTAGED, member, Schema((Column(COUNT, "bigint", False),))))
+            count = Schema((Column(COUNT, "bigint", False),))
+            building.add_store(Store(members, 0, UNSTAGED, member, count, is_spread=True))
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, None))
         results = [Column(one.name, one.type, one.nullable) for one in asked]

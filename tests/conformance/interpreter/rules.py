@@ -39,6 +39,8 @@ class Rules:
     """The old value of a join of tables is what it gave last; in Kafka Streams it is the old value of one side with the other as it is now."""
     partners_are_kept_by_stream_time: bool = False
     """A join of streams keeps records by its stream time, as long as one in time may meet them; Kafka Streams by that of their side."""
+    windows_begin_before_1970: bool = False
+    """The window of a join may lie before 1970; Kafka Streams moves its bounds to that moment, so records of it meet what they should not."""
     self_joins_are_joins: bool = False
     """A self-join is never optimised, so a left or outer one gives rows without a match."""
 

@@ -94,9 +94,8 @@ class StreamStreamJoin(Node):
             return
         if not self.rules.finals_when_time_passes and self.waiting is not None and record.timestamp == self.clock.now:
             self._send_due(self.waiting, side)
-        matches = other.store.fetch(
-            record.key, max(0, record.timestamp - side.before_ms), max(0, record.timestamp + side.after_ms)
-        )
+        first_ms, last_ms = self._bound(record.timestamp - side.before_ms), self._bound(record.timestamp + side.after_ms)
+        matches = other.store.fetch(record.key, first_ms, last_ms)
         for match in matches:
             if self.waiting is not None:
                 self.waiting.remove(other.is_left, match)
@@ -104,9 +103,12 @@ class StreamStreamJoin(Node):
         if not matches and side.is_outer and self.waiting is not None:
             self._wait(side, self.waiting, record)
 
+    def _bound(self, time_ms: int) -> int:
+        return time_ms if self.rules.windows_begin_before_1970 else max(0, time_ms)
+
     def _wait(self, side: Side, waiting: Waiting, record: Record) -> None:
         """A record whose window has ended is sent at once, although the grace period may not be over."""
-        if max(0, record.timestamp + side.after_ms) < self.clock.now:
+        if self._bound(record.timestamp + side.after_ms) < self.clock.now:
             self._send(side.is_left, record, None, record.timestamp)
         else:
             waiting.add(side, record)

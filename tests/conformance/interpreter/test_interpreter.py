@@ -194,6 +194,14 @@ def test_a_left_self_join_gives_records_without_a_match() -> None:
     assert results(case, replace(KAFKA, self_joins_are_joins=True)) == [[{"key": None, "value": "a+null", "ts": 5}]]
 
 
+def test_the_window_of_a_join_may_lie_before_1970() -> None:
+    """A record whose window ended before 1970 meets nothing; Kafka Streams lets it meet a record of 1970-01-01T00:00Z itself."""
+    join = {**LEFT_JOIN, "type": "inner", "after_ms": -5, "grace_ms": 20}
+    case = case_of([LEFT, RIGHT, join], [("right", "k", "r", 0), ("left", "k", "l", 3)])
+    assert results(case, KAFKA) == [[], [{"key": "k", "value": "l+r", "ts": 3}]]
+    assert results(case, replace(KAFKA, windows_begin_before_1970=True)) == [[], []]
+
+
 def test_final_results_do_not_wait_for_wall_clock_time() -> None:
     """With Kafka Streams' interval between emissions the second result comes a second later; here it does not wait."""
     steps = [("in", "a", "x", 0), ("in", "a", "x", 10), ("in", "a", "x", 20)]
@@ -224,9 +232,9 @@ def test_a_wrong_expectation_is_not_explained() -> None:
 
 
 def test_every_switch_changes_the_result_of_some_recorded_case() -> None:
-    """No switch is without effect on random topologies, but for the one that needs wall-clock time."""
+    """No switch is without effect on random topologies, but for those that need wall-clock time, or a window that looks back only."""
     unseen = set(Rules.names())
     for case in recorded():
         every = results(case, STREAMKIT)
         unseen -= {name for name in unseen if results(case, STREAMKIT.without(name)) != every}
-    assert unseen == {"finals_at_once"}
+    assert unseen == {"finals_at_once", "windows_begin_before_1970"}

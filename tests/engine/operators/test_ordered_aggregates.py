@@ -18,6 +18,7 @@ SCHEMA = "k string, v double, i int, s string"
 AGGREGATES = {
     "first": F.first("s"), "first_known": F.first("s", ignorenulls=True), "last": F.last("s"), "last_known": F.last("s", True),
     "any": F.any_value("i"), "most": F.max_by("s", "i"), "least": F.min_by("s", "i"),
+    "of_most": F.max_by("v", F.struct("i", "s")), "of_least": F.min_by("v", F.struct("i", "s")),
     "texts": F.collect_list("s"), "distinct": F.collect_set("s"), "kinds": F.count_distinct("s"), "pairs": F.count_distinct("s", "i"),
     "var_samp": F.variance("v"), "var_pop": F.var_pop("v"), "std_samp": F.stddev("v"), "std_pop": F.stddev_pop("v"),
 }  # fmt: skip
@@ -44,6 +45,9 @@ def by_hand(rows):
     texts = [row["s"] for row in rows]
     known = [text for text in texts if text is not None]
     numbered = [(row["i"], place, row["s"]) for place, row in enumerate(rows) if row["i"] is not None]
+    paired = [
+        (tuple((row[name] is not None, row[name]) for name in ("i", "s")), place, row["v"]) for place, row in enumerate(rows)
+    ]
     values = [row["v"] for row in rows if row["v"] is not None]
     variances = {
         "var_samp": statistics.variance(values), "var_pop": statistics.pvariance(values),
@@ -52,6 +56,7 @@ def by_hand(rows):
     return variances, {
         "first": texts[0], "first_known": known[0], "last": texts[-1], "last_known": known[-1], "any": rows[0]["i"],
         "most": max(numbered)[2], "least": min(numbered, key=lambda one: (one[0], -one[1]))[2],
+        "of_most": max(paired)[2], "of_least": min(paired, key=lambda one: (one[0], -one[1]))[2],
         "texts": known, "distinct": list(dict.fromkeys(known)), "kinds": len(set(known)),
         "pairs": len({(row["s"], row["i"]) for row in rows if row["s"] is not None and row["i"] is not None}),
     }  # fmt: skip
@@ -102,6 +107,7 @@ def test_nothing_to_aggregate_gives_null_or_nothing():
 
     assert found["a"] == {
         "k": "a", "first": None, "first_known": None, "last": None, "last_known": None, "any": None, "most": None, "least": None,
+        "of_most": 2.0, "of_least": 2.0,
         "texts": [], "distinct": [], "kinds": 0, "pairs": 0, "var_samp": None, "var_pop": 0.0, "std_samp": None, "std_pop": 0.0,
     }  # fmt: skip
 
@@ -133,7 +139,14 @@ def test_a_collection_has_an_end(monkeypatch):
     ("aggregate", "message"),
     [
         (F.first_value("s", F.col("i") > 1), "constant boolean"),
-        (F.max_by("s", "i", 2), "has 3 arguments; expected 2"),
+        (
+            F.max(F.struct("i", F.array("s"))),
+            "max.* of struct<.*> has no incremental state: values of array<string> have no order",
+        ),
+        (
+            F.min_by("s", F.struct(F.array("s"))),
+            "min_by.* by struct<.*> has no incremental state: values of array<string> have no order",
+        ),
         (F.collect_set(F.array("s")), "has no incremental state"),
         (F.count_distinct(F.array("s")), "has no incremental state"),
     ],

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 import pytest
 
 import streamkit as sk
+from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.conformance.stores import difference
-from tests.engine.engine_run import moment
+from tests.engine.engine_run import Run, append, execute, fresh_log, moment, written
 from tests.sampling import first
 
 CASES = [
@@ -530,3 +531,29 @@ def test_records_without_a_key_have_a_key_group_too():
     """A null key passes to the processor, in a key group that depends on where the record is from."""
     rows = given(counted(lambda record, context: context.forward({"n": record["v"]})), {"k": None, "v": 5}, tasks=3)
     assert [(row["k"], row["n"]) for row in rows] == [(None, 5)]
+
+
+def test_a_schedule_that_is_added_later_waits_for_its_next_point():
+    """Where an application had a stream time before, a new schedule is not called by the next record but by one that passes a point."""
+
+    class Tick(sk.Processor):
+        def init(self, context: Any) -> None:
+            context.schedule("10 ms", "stream_time", lambda time: context.forward({"k": "a", "n": time}))
+
+        def process(self, record: Any) -> None:
+            """Only time matters."""
+
+    def app(has_schedule: bool) -> sk.Topology:
+        app = sk.Topology("later")
+        rows = app.stream("in")
+        rows.group_by_key().windowed_by(sk.tumbling("1 ms", grace="0 s")).count(store="counts")
+        if has_schedule:
+            rows.process(Tick, "n bigint", name="tick").to("ticks")
+        return app
+
+    with fresh_log() as log:
+        log.create_topic("in", "k string, v int", key="k", partitions=1)
+        for has_schedule, times in ((False, (1, 12)), (True, (14, 21, 35))):
+            append(log, "in", [{"k": "a", "v": 1, "ts": time} for time in times])
+            execute(log, compile(app(has_schedule), log), Run(1, drain=False))
+        assert [emitted.row["n"] for emitted in written(log, "ticks")] == [21, 35]

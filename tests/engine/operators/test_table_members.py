@@ -14,13 +14,15 @@ from streamkit.engine import members
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError
 from streamkit.state.task_state import TaskState
+from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, values, written
 from tests.engine.operators.test_table_groups import Row, Users, by_city, changes, outputs, users_of
 
 AGGREGATES = {
     "lowest": F.min("age"), "highest": F.max("age"), "last": F.max("user"), "oldest": F.max_by("user", "age"),
     "youngest": F.min_by("user", "age"), "top": F.top_k("age", 2), "elders": F.top_k(F.struct("age", "user"), 20, by="age"),
-    "ages": F.collect_list("age"), "kinds": F.collect_set("age"), "distinct": F.count_distinct("age"), "n": F.count("age"),
+    "ages": F.collect_list("age"), "kinds": F.collect_set("age"), "distinct": F.count_distinct("age"), "most": F.max(F.struct("age", "user")),
+    "first_by": F.min_by("user", F.struct("age", "user")), "young": F.min_by("user", "age", 3), "n": F.count("age"),
     "spread": F.variance("age"), "middle": F.median("age"), "shares": F.percentile_approx("age", [0.5, 0.9]),
 }  # fmt: skip
 
@@ -39,11 +41,15 @@ def by_hand(city: str, rows: list[Row]) -> tuple[Any, ...]:
     ages = sorted(row["age"] for row in known)
     falling = sorted(known, key=lambda row: (-row["age"], row["user"]))
     rising = sorted(known, key=lambda row: (row["age"], row["user"]))
+    most = sorted(
+        ((row["age"] is not None, row["age"] or 0), row["user"], {"age": row["age"], "user": row["user"]}) for row in rows
+    )
     shares = [ages[math.ceil(share * len(ages)) - 1] for share in (0.5, 0.9)] if ages else None
     return (
         city, min(ages, default=None), max(ages, default=None), max((row["user"] for row in rows), default=None),
         falling[0]["user"] if known else None, rising[0]["user"] if known else None, ages[::-1][:2],
-        [{"age": row["age"], "user": row["user"]} for row in falling], ages, sorted(set(ages)), len(set(ages)), len(ages),
+        [{"age": row["age"], "user": row["user"]} for row in falling], ages, sorted(set(ages)), len(set(ages)),
+        most[-1][2] if most else None, most[0][2]["user"] if most else None, [row["user"] for row in rising][:3], len(ages),
         round(statistics.variance(ages), 6) if len(ages) > 1 else None, statistics.median(ages) if ages else None, shares,
     )  # fmt: skip
 
@@ -89,8 +95,20 @@ def test_a_restart_goes_on_with_the_members() -> None:
         newest = {emitted.row["city"]: rounded(tuple(emitted.row.values())) for emitted in written(log, "latest")}
         assert newest == {city: by_hand(city, group) for city, group in users.groups.items()}
         kept = [row["count"] for row in stored(log, "members", "cities-members") if row["aggregate"] == "ages"]
-        assert sum(kept) == sum(by_hand(city, group)[11] for city, group in users.groups.items())
+        assert sum(kept) == sum(by_hand(city, group)[14] for city, group in users.groups.items())
         assert min(kept) > 0
+
+
+def test_a_member_is_found_by_its_key() -> None:
+    """The store of members answers for each of its keys how often the member is there."""
+    with TopologyTestDriver(app_of(), tasks=3) as driver:
+        driver.pipe("users", [{"user": str(number), "city": "abc"[number % 3], "age": number % 7} for number in range(21)])
+        members = driver.store("cities-members")
+        rows = members.to_arrow().to_pylist()
+        assert len({row["city"] for row in rows}) == 3
+        for row in rows[::7]:
+            assert members.get(row["city"], row["aggregate"], row["member"]) == row
+        assert members.get(rows[0]["city"], rows[0]["aggregate"], b"") is None
 
 
 def test_of_a_large_group_little_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,8 @@
-"""top_k and percentiles of streams: those of the records that a group or a window has, under every window, cut and number of tasks."""
+"""
+top_k, bottom_k, extremes of structs and percentiles of streams.
+
+They are those of the records that a group or a window has, under every window, cut and number of tasks.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,11 @@ RANKED = {
     "top": F.top_k("v", 3),
     "by": F.top_k("s", 2, by="i"),
     "pairs": F.expr("top_k(named_struct('i', i, 's', s), 4, named_struct('i', i, 'v', v))"),
+    "few": F.min_by("s", "i", 2),
+    "fewest": F.expr("min_by(s, i, 1)"),
+    "low": F.bottom_k("v", 3),
+    "largest": F.max(F.struct("i", "s")),
+    "smallest": F.min(F.struct("i", "s")),
     "share": F.percentile_approx("i", [0.2, 0.9]),
     "middle": F.median("i"),
 }
@@ -67,11 +76,18 @@ def ranked(rows: list[Row]) -> Row:
     texts = [None, "", "x", "y\0", "yé"]
     numbers = sorted(row["i"] for row in rows if row["i"] is not None)
     by = sorted((row for row in rows if row["i"] is not None), key=lambda row: (-row["i"], texts.index(row["s"])))
+    few = [row["s"] for row in sorted(by, key=lambda row: (row["i"], texts.index(row["s"])))]
+    pair = sorted(((row["i"] or 0, texts.index(row["s"]), row["i"], row["s"]) for row in rows), key=lambda one: one[:2])
     pairs = sorted(rows, key=lambda row: (-(row["i"] or 0), *_falling(row["v"]), texts.index(row["s"])))
     return {
         "top": sorted((row["v"] for row in rows if row["v"] is not None), reverse=True)[:3],
         "by": [row["s"] for row in by[:2]],
         "pairs": [{"i": row["i"], "s": row["s"]} for row in pairs[:4]],
+        "few": few[:2],
+        "fewest": few[:1],
+        "low": sorted(row["v"] for row in rows if row["v"] is not None)[:3],
+        "largest": dict(zip("is", pair[-1][2:])),
+        "smallest": dict(zip("is", pair[0][2:])),
         "share": [numbers[max(math.ceil(share * len(numbers)), 1) - 1] for share in (0.2, 0.9)] if numbers else None,
         "middle": (numbers[(len(numbers) - 1) // 2] + numbers[len(numbers) // 2]) / 2 if numbers else None,
     }
