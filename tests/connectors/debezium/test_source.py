@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from decimal import Decimal
 
 import confluent_kafka as kafka
@@ -17,6 +16,7 @@ from streamkit.connectors.debezium import DebeziumSource
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from tests.connectors.contract import SourceContract
 from tests.connectors.debezium.recording import FILE, MODES, TABLES, record
+from tests.sampling import TAKES_ALL
 
 UTC = dt.timezone.utc
 INT8 = {"fields": [{"field": "after", "type": "struct", "fields": [{"field": "id", "type": "int8"}]}]}
@@ -158,9 +158,7 @@ def test_messages_are_no_rows(log, recorded, caplog):
     assert "topic raw has a message of an application" in caplog.text
 
 
-@pytest.mark.skipif(
-    not os.environ.get("STREAMKIT_TORTURE"), reason="starts a broker, PostgreSQL and Kafka Connect; STREAMKIT_TORTURE=1"
-)
+@pytest.mark.skipif(not TAKES_ALL, reason="starts a broker, PostgreSQL and Kafka Connect: make torture")
 def test_debezium_itself(tmp_path):
     """A Debezium that runs now writes what the recorded one wrote."""
     now = record()

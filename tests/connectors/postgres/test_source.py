@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import decimal
 import json
-import os
 import random
 import time
 from itertools import pairwise
@@ -23,6 +22,7 @@ from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import SourceContract, dies
+from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
@@ -400,7 +400,7 @@ CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON items FOR EACH ROW EXECU
 """
 
 
-@pytest.mark.parametrize("seed", range(40 if os.environ.get("STREAMKIT_TORTURE") else 2))
+@pytest.mark.parametrize("seed", range(40 if TAKES_ALL else 2))
 def test_any_deaths(log, url, database, seed):
     """Whatever changes, and dies when: the history of each key is an end of what a trigger saw, and ends with what the table has."""
     chance = random.Random(seed)
@@ -433,9 +433,7 @@ def test_any_deaths(log, url, database, seed):
     assert [key for key, history in seen.items() if history != audit[key][-len(history) :]] == []
 
 
-@pytest.mark.skipif(
-    not os.environ.get("STREAMKIT_TORTURE"), reason="ends the server of all tests three times; STREAMKIT_TORTURE=1"
-)
+@pytest.mark.skipif(not TAKES_ALL, reason="ends the server of all tests three times: make torture")
 def test_a_server_that_crashes(log, url, database, postgres):
     """A server that crashes while it sends, and is gone for a while, is waited for; each change comes once."""
     database.execute("CREATE TABLE people (id int PRIMARY KEY)")

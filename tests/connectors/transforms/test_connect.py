@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.connectors.servers.transforms import answers_of_connect
 from tests.connectors.transforms.cases import all_cases, chains
 from tests.connectors.transforms.comparison import agree, connects, ours
+from tests.sampling import TAKES_ALL
 
 RECORDED = Path(__file__).parent / "data" / "connect.json.gz"
 
@@ -36,7 +36,7 @@ def test_as_connect_did():
     assert not found, f"{len(found)} of {len(cases)} differ, such as {found[0]}"
 
 
-@pytest.mark.skipif(not os.environ.get("STREAMKIT_TORTURE"), reason="only under STREAMKIT_TORTURE: it starts a JVM")
+@pytest.mark.skipif(not TAKES_ALL, reason="starts a JVM: make torture")
 def test_as_connect_does(tmp_path):
     """Connect itself gives what is recorded, and the same as we do for many more chains."""
     more = chains(1_000, 2)
