@@ -118,6 +118,14 @@ class Worker:
             raise failure
         return True
 
+    def check(self) -> None:
+        """Raise the error of a task of this worker that has failed, if one has."""
+        failed = next((run.error for run in list(self._runs.values()) if run.state == status.FAILED and run.error), None)
+        if failed is not None:
+            raise failed
+        if self._failure is not None:
+            raise self._failure
+
     def status(self) -> list[TaskStatus]:
         """The tasks of this worker, by connector and task."""
         return [run.status(self.name) for _, run in sorted(self._runs.items())]

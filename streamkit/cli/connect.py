@@ -30,6 +30,7 @@ program.add_typer(offsets, name="offsets")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The connectors, as JSON or properties.")]
 Name = Annotated[str, typer.Argument(metavar="CONNECTOR", help="The connector's name.")]
+TopologyFile = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A Python file with one topology at module level.")]
 WAIT_SECONDS = 0.2
 
 
@@ -58,6 +59,19 @@ def run_connectors(
         _show(worker.status(), as_json)
     if failure is not None:
         raise failure
+
+
+@program.command("export")
+def export(file: TopologyFile) -> None:
+    """
+    Print the connectors that the topology in a file asks for, as `connect run` takes them.
+
+    For topologies that run with --connectors external. Placeholders such as ${env:X} stay; a secret that is written out is refused.
+    """
+    from streamkit.cli.topology_file import load_topology
+    from streamkit.launch.connections import exported
+
+    show_json(exported(load_topology(file)))
 
 
 @program.command("validate")
