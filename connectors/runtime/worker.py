@@ -114,6 +114,12 @@ class Worker:
         """The tasks of this worker, by connector and task."""
         return [run.status(self.name) for _, run in sorted(self._runs.items())]
 
+    def redacted(self, text: str) -> str:
+        """A text without the secrets of the connectors."""
+        for connector in self._connectors.values():
+            text = connector.redacted(text)
+        return text
+
     def _check_wanted(self, connector: Connector) -> None:
         asked = self._asked(connector.name)
         if self._is_once and (asked.is_paused or asked.is_stopped):

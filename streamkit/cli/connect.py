@@ -26,7 +26,7 @@ from streamkit.connectors.runtime.rest import serve_rest
 from streamkit.connectors.runtime.sink_task import group_name
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log, open_log
 
@@ -74,7 +74,15 @@ def run_connectors(
                 failure = error
         _show(worker.status(), as_json)
     if failure is not None:
-        raise failure
+        raise _for_users(failure, worker)
+
+
+def _for_users(error: BaseException, worker: Worker) -> BaseException:
+    """An error as it may be shown: without secrets, and in place of a foreign library's traceback what it says."""
+    text = worker.redacted(str(error))
+    if isinstance(error, StreamKitError) and text == str(error):
+        return error
+    return StreamKitError(f"{type(error).__name__}: {text}; `streamkit connect status` shows where it was raised")
 
 
 def _follow(worker: Worker, interrupted: Event) -> None:
