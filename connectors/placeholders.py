@@ -18,6 +18,11 @@ def filled(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _value(name, written) if isinstance(written, str) else written for name, written in config.items()}
 
 
+def has_placeholder(written: Any) -> bool:
+    """Whether a value, or a part of it, is kept elsewhere."""
+    return isinstance(written, str) and _PLACEHOLDER.search(written) is not None
+
+
 def _value(setting: str, written: str) -> str:
     return _PLACEHOLDER.sub(lambda match: _found(setting, match[1], match[2]), written)
 

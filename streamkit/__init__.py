@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamkit import errors, functions
     from streamkit.dsl.cogrouped import Cogrouped
     from streamkit.dsl.column import Column
+    from streamkit.dsl.endpoint import connector, delta, files, http, kafka, postgres
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.grouped_table import GroupedTable
     from streamkit.dsl.processor import Processor
@@ -59,14 +60,20 @@ _HOMES = {
     "Table": "streamkit.dsl.table",
     "Topology": "streamkit.dsl.topology",
     "compile": "streamkit.engine.compile",
+    "connector": "streamkit.dsl.endpoint",
     "dead_letter": "streamkit.plan.on_error",
+    "delta": "streamkit.dsl.endpoint",
     "errors": "",
     "explain": "streamkit.engine.compile",
+    "files": "streamkit.dsl.endpoint",
     "functions": "",
     "hopping": "streamkit.dsl.windows",
+    "http": "streamkit.dsl.endpoint",
+    "kafka": "streamkit.dsl.endpoint",
     "key_value_store": "streamkit.dsl.stores",
     "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
+    "postgres": "streamkit.dsl.endpoint",
     "run": "streamkit.launch.run",
     "session": "streamkit.dsl.windows",
     "session_store": "streamkit.dsl.stores",
@@ -96,14 +103,20 @@ __all__ = [
     "Table",
     "Topology",
     "compile",
+    "connector",
     "dead_letter",
+    "delta",
     "errors",
     "explain",
+    "files",
     "functions",
     "hopping",
+    "http",
+    "kafka",
     "key_value_store",
     "main",
     "open_log",
+    "postgres",
     "run",
     "session",
     "session_store",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import partitions_of
 from streamkit.connectors.runtime.source_task import producer_name
 from streamkit.connectors.runtime.steps import steps_of_sink
-from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, origin_of, refuse
+from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, close, origin_of, refuse
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
@@ -30,6 +30,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS, OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
 Ends = dict[TopicPartition, int]
+PARTITIONS_SECONDS = 2.0  # between two looks for new partitions
 
 
 def group_name(connector: str) -> str:
@@ -40,13 +41,16 @@ def group_name(connector: str) -> str:
 class SinkTask:
     """Runs a sink from the positions that it finds in the foreign system."""
 
-    def __init__(self, sink: Sink, task: int, tasks: int, log: Log, *, is_once: bool = False) -> None:
+    def __init__(
+        self, sink: Sink, task: int, tasks: int, log: Log, *, is_once: bool = False, check: Callable[[], None] = lambda: None
+    ) -> None:
         self.progress = Progress()
         self._sink = sink
         self._task = task
         self._tasks = tasks
         self._log = log
         self._is_once = is_once
+        self._check = check
         self._steps: dict[str, Sequence[Step]] = {}
         self._retry: Retry | None = None
         self._dead_letters: str = sink.settings["errors.deadletterqueue.topic.name"]
@@ -58,12 +62,13 @@ class SinkTask:
     def run(self, orders: Orders) -> None:
         """Work until the orders say stop, or `--once` has reached the end; raises what the sink or the log raises."""
         sink = self._sink
-        mine = partitions_of(self._task, self._tasks, sink.settings["topics"], self._log)
-        self._prepare_dead_letters()
+        mine = self._partitions()
         self._retry = Retry.of(sink.settings, sink.is_retryable, orders.stop)
         with ExitStack() as stack:
+            self._prepare_dead_letters(stack)
             generation = self._log.catalog.open_producer(group_name(sink.name)).epoch
-            stack.callback(sink.close)
+            self._check()
+            stack.callback(close, sink)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
             for target in targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics]):
                 sink.topic(target)
@@ -71,7 +76,7 @@ class SinkTask:
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
             for consumer in consumers:
                 self._seek(consumer, kept)
-            self._follow(consumers, self._ends(mine) if self._is_once else None, orders)
+            self._follow(consumers, mine, self._ends(mine) if self._is_once else None, orders)
 
     def _consumer(self, topic: Topic, mine: Sequence[TopicPartition]) -> Consumer:
         consumer = self._log.consumer(
@@ -82,11 +87,14 @@ class SinkTask:
         consumer.assign([place for place in mine if place.topic == topic.name])
         return consumer
 
-    def _prepare_dead_letters(self) -> None:
+    def _partitions(self) -> list[TopicPartition]:
+        return partitions_of(self._task, self._tasks, self._sink.settings["topics"], self._log)
+
+    def _prepare_dead_letters(self, stack: ExitStack) -> None:
         if self._dead_letters:
             positions.declare_positions(self._log)
             declare_dead_letters(self._log, self._dead_letters)
-            self._producer = self._log.producer(producer_name(self._sink.name, self._task))
+            self._producer = stack.enter_context(self._log.producer(producer_name(self._sink.name, self._task)))
             known = positions.read_positions(self._log, self._sink.name)
             self._lettered = {split: set(position["offsets"]) for split, position in known.items()}
 
@@ -114,8 +122,14 @@ class SinkTask:
         ends = {name: self._log.end_offsets(name) for name in {place.topic for place in places}}
         return {place: ends[place.topic][place.partition] for place in places}
 
-    def _follow(self, consumers: Sequence[Consumer], until: Ends | None, orders: Orders) -> None:
+    def _follow(self, consumers: Sequence[Consumer], mine: Sequence[TopicPartition], until: Ends | None, orders: Orders) -> None:
+        """Put what comes; returns at the end, or when the task's partitions are others now: then it is opened again."""
+        look = time.monotonic() + PARTITIONS_SECONDS
         while not orders.stop.is_set():
+            if until is None and time.monotonic() > look:
+                if self._partitions() != mine:
+                    return
+                look = time.monotonic() + PARTITIONS_SECONDS
             if orders.wait_if_paused():
                 continue
             if until is not None and all(_has_reached(consumer, until) for consumer in consumers):
@@ -157,7 +171,7 @@ class SinkTask:
         failpoints.reach("connect.target_committed")
         consumer.commit()
         self.progress.rows += rows.num_rows
-        self.progress.commits += 1
+        self.progress.commit(self._log.clock.now_ms())
         self.progress.lag = sum(consumer.lag().values())
 
     def _written(self, topic: str, rows: pa.Table, ready: Sequence[pa.Table], ends: Ends) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from streamkit.connectors.runtime.pipeline import Failure, Passed, Step, pass_th
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
-from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, origin_of, refuse
+from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, close, origin_of, refuse
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import OutcomeUnknownError
 from streamkit.log.log import Log
@@ -37,13 +37,16 @@ def producer_name(connector: str, task: int) -> str:
 class SourceTask:
     """Runs a source from its committed positions on."""
 
-    def __init__(self, source: Source, task: int, tasks: int, log: Log, *, is_once: bool = False) -> None:
+    def __init__(
+        self, source: Source, task: int, tasks: int, log: Log, *, is_once: bool = False, check: Callable[[], None] = lambda: None
+    ) -> None:
         self.progress = Progress()
         self._source = source
         self._task = task
         self._tasks = tasks
         self._log = log
         self._is_once = is_once
+        self._check = check  # after the older instance is fenced, before anything is read
         self._destination = Destination(log, source)
         self._steps: Sequence[Step] = ()
         self._retry: Retry | None = None
@@ -57,8 +60,9 @@ class SourceTask:
             declare_dead_letters(self._log, self._dead_letters)
         self._retry = Retry.of(self._source.settings, self._source.is_retryable, orders.stop)
         with ExitStack() as stack:
-            producer = self._log.producer(producer_name(self._source.name, self._task))  # before positions are read: it fences
-            stack.callback(self._source.close)
+            producer = stack.enter_context(self._log.producer(producer_name(self._source.name, self._task)))  # it fences
+            self._check()
+            stack.callback(close, self._source)
             known = positions.read_positions(self._log, self._source.name)
             self._source.use(self._log)
             mine = splits_of(self._task, self._tasks, self._source.splits())
@@ -105,7 +109,7 @@ class SourceTask:
             self._commit(producer, sends, letters, polled)
         self._positions.update(polled.positions)
         self._source.committed(polled.positions)
-        self.progress.commits += 1
+        self.progress.commit(self._log.clock.now_ms())
 
     def _passed(self, topic: str, rows: pa.Table) -> Passed:
         """The rows by topic as the topics take them; those that fail apart."""

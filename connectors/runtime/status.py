@@ -20,7 +20,7 @@ _STATUS_SCHEMA = (
     "connector string NOT NULL, task int NOT NULL, state string, worker string, class_name string, trace string, "
     "progress string, at_ms bigint"
 )
-_REQUESTS_SCHEMA = "connector string NOT NULL, is_paused boolean, restarts bigint"
+_REQUESTS_SCHEMA = "connector string NOT NULL, is_paused boolean, is_stopped boolean, restarts bigint"
 ALIVE_MS = 15_000  # a worker says every few seconds how its tasks are
 
 
@@ -46,10 +46,11 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked of a connector last: to be paused or not, and how often its tasks were told to restart."""
+    """What was asked of a connector last: to be paused or stopped or neither, and how often its tasks were told to restart."""
 
     connector: str
     is_paused: bool = False
+    is_stopped: bool = False
     restarts: int = 0
 
 
@@ -68,27 +69,42 @@ def write_status(log: Log, found: Iterable[TaskStatus]) -> None:
 
 
 def read_status(log: Log) -> list[TaskStatus]:
-    """The newest state of every task, by connector and task."""
+    """The newest state of every task, by connector and task; one whose worker is silent is UNASSIGNED."""
     newest = {(row["connector"], row["task"]): row for row in _rows(log, STATUS)}
     names = TaskStatus.__dataclass_fields__
-    return [TaskStatus(**{name: row[name] for name in names}) for _, row in sorted(newest.items()) if not row.get("_deleted")]
+    now_ms = log.clock.now_ms()
+    return [_of_living(TaskStatus(**{name: row[name] for name in names}), now_ms) for _, row in sorted(newest.items())]
+
+
+def _of_living(found: TaskStatus, now_ms: int) -> TaskStatus:
+    """A task that runs, says its worker; if that worker has not been heard of for long, nobody knows."""
+    is_silent = found.state in (RUNNING, PAUSED, RESTARTING) and now_ms - found.at_ms >= ALIVE_MS
+    return replace(found, state=UNASSIGNED) if is_silent else found
 
 
 def read_requests(log: Log) -> dict[str, Request]:
     """What was asked of each connector."""
     names = Request.__dataclass_fields__
-    return {
-        row["connector"]: Request(**{name: row[name] for name in names})
-        for row in _rows(log, REQUESTS)
-        if not row.get("_deleted")
-    }
+    return {row["connector"]: Request(**{name: row[name] for name in names}) for row in _rows(log, REQUESTS)}
 
 
-def ask(log: Log, connector: str, *, pause: bool | None = None, restart: bool = False) -> Request:
-    """Ask the workers of a connector for something; they look every moment."""
+def ask(log: Log, connector: str, *, is_paused: bool = False, is_stopped: bool = False) -> Request:
+    """Ask the workers of a connector to run, pause or stop it; they look every moment. Who is paused keeps open what it has, who is stopped nothing."""
+    return _change(log, replace(_asked(log, connector), is_paused=is_paused, is_stopped=is_stopped))
+
+
+def ask_restart(log: Log, connector: str) -> Request:
+    """Ask the workers of a connector to start its tasks again."""
+    known = _asked(log, connector)
+    return _change(log, replace(known, restarts=known.restarts + 1))
+
+
+def _asked(log: Log, connector: str) -> Request:
     declare_status(log)
-    known = read_requests(log).get(connector, Request(connector))
-    asked = replace(known, is_paused=known.is_paused if pause is None else pause, restarts=known.restarts + restart)
+    return read_requests(log).get(connector, Request(connector))
+
+
+def _change(log: Log, asked: Request) -> Request:
     with log.producer() as producer:
         producer.send(REQUESTS, vars(asked))
     return asked

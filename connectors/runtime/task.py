@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,11 @@ from typing import Protocol
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime.dead_letters import Origin
 from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.sink import Sink
+from streamkit.connectors.source import Source
 from streamkit.errors import SchemaError
+
+_LOGGER = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 IDLE_SECONDS = 0.05  # between two looks at topics that had nothing new
@@ -24,9 +29,21 @@ class Progress:
     failed_rows: int = 0
     commits: int = 0
     lag: int | None = None
+    committed_at_ms: int | None = None
 
     def to_json(self) -> dict[str, int | None]:
-        return {"rows": self.rows, "failed_rows": self.failed_rows, "commits": self.commits, "lag": self.lag}
+        return {
+            "rows": self.rows,
+            "failed_rows": self.failed_rows,
+            "commits": self.commits,
+            "lag": self.lag,
+            "committed_at_ms": self.committed_at_ms,
+        }
+
+    def commit(self, now_ms: int) -> None:
+        """Note a commit."""
+        self.commits += 1
+        self.committed_at_ms = now_ms
 
 
 @dataclass
@@ -38,7 +55,10 @@ class Orders:
 
     def wait_if_paused(self) -> bool:
         """Whether the task is paused; waits a moment if it is."""
-        return self.pause.is_set() and not self.stop.wait(POLL_SECONDS / 5)
+        if self.pause.is_set():
+            self.stop.wait(POLL_SECONDS / 5)  # a stop ends the pause, not what it holds back
+            return True
+        return False
 
 
 class Task(Protocol):
@@ -47,6 +67,16 @@ class Task(Protocol):
     progress: Progress
 
     def run(self, orders: Orders) -> None: ...
+
+
+def close(connector: Source | Sink) -> None:
+    """Let a connector go. An error of that is logged: what a task has committed stands, and why it ended is said by another error."""
+    try:
+        connector.close()
+    except Exception as error:  # noqa: BLE001  of any connector
+        _LOGGER.warning(
+            "connector %s: closing it failed: %s", connector.name, connector.redacted(f"{type(error).__name__}: {error}")
+        )
 
 
 def origin_of(connector: Connector, task: int) -> Origin:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import typer
 
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_json, show_line
+from streamkit.cli.terminal.rendering import JsonOption, show_json, show_line, show_note
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.positions import change_positions, read_positions
+from streamkit.connectors.runtime.rest import serve_rest
 from streamkit.connectors.runtime.sink_task import group_name
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log, open_log
 
@@ -30,13 +36,23 @@ program.add_typer(offsets, name="offsets")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The connectors, as JSON or properties.")]
 Name = Annotated[str, typer.Argument(metavar="CONNECTOR", help="The connector's name.")]
+TopologyFile = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A Python file with one topology at module level.")]
 WAIT_SECONDS = 0.2
+LINE_SECONDS = 10.0
 
 
 @program.command("run")
 def run_connectors(
     file: File,
     once: Annotated[bool, typer.Option("--once", help="Move what is there now, then stop.")] = False,
+    rest: Annotated[
+        str | None,
+        typer.Option(
+            "--rest",
+            metavar="[HOST:]PORT",
+            help="Also answer a part of Kafka Connect's REST interface; HOST is 127.0.0.1 unless given.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -47,17 +63,61 @@ def run_connectors(
     """
     connectors = _read(file)
     with open_log(log) as opened, interruption() as interrupted:
-        worker = Worker(connectors, opened, is_once=once).start()
+        worker = Worker(connectors, opened, is_once=once)
         failure: BaseException | None = None
-        try:
-            while not interrupted.is_set() and not worker.wait(WAIT_SECONDS):
-                pass
-            worker.stop()
-        except Exception as error:  # noqa: BLE001  said after the table
-            failure = error
+        with nullcontext() if rest is None else serve_rest(rest, opened, worker):
+            try:
+                worker.start()
+                _follow(worker, interrupted)
+                worker.stop()
+            except Exception as error:  # noqa: BLE001  said after the table
+                failure = error
         _show(worker.status(), as_json)
     if failure is not None:
-        raise failure
+        raise _for_users(failure, worker)
+
+
+def _for_users(error: BaseException, worker: Worker) -> BaseException:
+    """An error as it may be shown: without secrets, and in place of a foreign library's traceback what it says."""
+    text = worker.redacted(str(error))
+    if isinstance(error, StreamKitError) and text == str(error):
+        return error
+    return StreamKitError(f"{type(error).__name__}: {text}; `streamkit connect status` shows where it was raised")
+
+
+def _follow(worker: Worker, interrupted: Event) -> None:
+    """Wait for the end of a worker, or an interrupt; on a terminal, say now and then how far it is."""
+    said = time.monotonic()
+    while not interrupted.is_set() and not worker.wait(WAIT_SECONDS):
+        if sys.stderr.isatty() and time.monotonic() - said >= LINE_SECONDS:
+            show_note(progress_line(worker.status()))
+            said = time.monotonic()
+
+
+def progress_line(found: list[TaskStatus]) -> str:
+    """Where the tasks of a worker stand, in one line: each connector with its states, rows, rate and lag."""
+    parts = []
+    for name in dict.fromkeys(one.connector for one in found):
+        tasks = [one.to_json() for one in found if one.connector == name]
+        rows, rate = (sum(task.get(key, 0) for task in tasks) for key in ("rows", "rows_per_s"))
+        lags = [task["lag"] for task in tasks if task.get("lag") is not None]
+        lag = f", lag {sum(lags):,}" if lags else ""
+        states = "/".join(sorted({task["state"].lower() for task in tasks}))
+        parts.append(f"{name} {states}, {rows:,} rows, {rate:,.0f} rows/s{lag}")
+    return "; ".join(parts) or "no tasks here: other workers have them"
+
+
+@program.command("export")
+def export(file: TopologyFile) -> None:
+    """
+    Print the connectors that the topology in a file asks for, as `connect run` takes them.
+
+    For topologies that run with --connectors external. Placeholders such as ${env:X} stay; a secret that is written out is refused.
+    """
+    from streamkit.cli.topology_file import load_topology
+    from streamkit.launch.connections import exported
+
+    show_json(exported(load_topology(file)))
 
 
 @program.command("validate")
@@ -110,19 +170,33 @@ def show_status(
 @program.command("pause")
 def pause(connector: Name, log: LogOption = None) -> None:
     """Ask the workers to pause a connector; tasks keep what they have open."""
-    _ask(log, connector, "is asked to pause", pause=True)
+    with _known(log, connector) as opened:
+        status.ask(opened, connector, is_paused=True)
+    show_line(f"{connector} is asked to pause")
+
+
+@program.command("stop")
+def stop(connector: Name, log: LogOption = None) -> None:
+    """Ask the workers to stop a connector; tasks let go of all, and `offsets` may move it."""
+    with _known(log, connector) as opened:
+        status.ask(opened, connector, is_stopped=True)
+    show_line(f"{connector} is asked to stop")
 
 
 @program.command("resume")
 def resume(connector: Name, log: LogOption = None) -> None:
-    """Ask the workers to go on with a connector."""
-    _ask(log, connector, "is asked to go on", pause=False)
+    """Ask the workers to go on with a connector that is paused or stopped."""
+    with _known(log, connector) as opened:
+        status.ask(opened, connector)
+    show_line(f"{connector} is asked to go on")
 
 
 @program.command("restart")
 def restart(connector: Name, log: LogOption = None) -> None:
     """Ask the workers to start a connector's tasks again."""
-    _ask(log, connector, "is asked to start its tasks again", restart=True)
+    with _known(log, connector) as opened:
+        status.ask_restart(opened, connector)
+    show_line(f"{connector} is asked to start its tasks again")
 
 
 @offsets.command("show")
@@ -148,12 +222,21 @@ def set_offsets(
         value = json.loads(position)
     except json.JSONDecodeError as error:
         raise ConfigError(f"the position {position!r} is not JSON: {error}; expected such as '{{\"offset\": 17}}'") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"the position {position} is no object; expected such as '{{\"offset\": 17}}'")
     with open_existing_log(log) as opened:
         _check_stopped(opened, connector)
-        if not isinstance(value, dict):
-            raise ConfigError(f"the position {position} is no object; expected such as '{{\"offset\": 17}}'")
+        _check_split(opened, connector, split)
         change_positions(opened, connector, {split: value})
     show_line(f"{connector}: {split} is at {json.dumps(value)}")
+
+
+def _check_split(log: Log, connector: str, split: str) -> None:
+    if group_name(connector) in log.groups():
+        raise ConfigError(f"{connector} is a sink, whose positions are in its target; expected a source")
+    known = read_positions(log, connector)
+    if known and split not in known:
+        raise ConfigError(f"{connector} has no split {split!r}; it has {', '.join(sorted(known))}")
 
 
 @offsets.command("reset")
@@ -193,8 +276,17 @@ def _show(found: list[TaskStatus], as_json: bool) -> None:
     if as_json:
         show_json(plain)
         return
-    names = ("connector", "task", "state", "rows", "failed_rows", "lag", "worker")
-    show_table([name.replace("_", " ") for name in names], [tuple(one.get(name) for name in names) for one in plain])
+    columns = {
+        "connector": "connector", "task": "task", "state": "state", "rows": "rows", "failed_rows": "failed rows",
+        "rows_per_s": "rows/s", "lag": "lag", "committed": "last commit", "worker": "worker",
+    }  # fmt: skip
+    rows = [one | {"committed": _moment(one.get("committed_at_ms"))} for one in plain]
+    show_table(list(columns.values()), [tuple(one.get(name) for name in columns) for one in rows])
+
+
+def _moment(time_ms: int | None) -> str | None:
+    """A moment as tables show it, in UTC."""
+    return None if time_ms is None else f"{dt.datetime.fromtimestamp(time_ms // 1000, dt.timezone.utc):%Y-%m-%d %H:%M:%S}"
 
 
 def _of(found: list[TaskStatus], connector: str) -> list[TaskStatus]:
@@ -205,11 +297,12 @@ def _of(found: list[TaskStatus], connector: str) -> list[TaskStatus]:
     return tasks
 
 
-def _ask(log: str | None, connector: str, said: str, *, pause: bool | None = None, restart: bool = False) -> None:
+@contextmanager
+def _known(log: str | None, connector: str) -> Iterator[Log]:
+    """The log, on which the connector has run."""
     with open_existing_log(log) as opened:
         _of(status.read_status(opened), connector)
-        status.ask(opened, connector, pause=pause, restart=restart)
-    show_line(f"{connector} {said}")
+        yield opened
 
 
 def _positions(log: Log, connector: str) -> dict[str, Any]:
@@ -224,6 +317,7 @@ def _check_stopped(log: Log, connector: str) -> None:
     running = [
         one for one in _of(status.read_status(log), connector) if one.state in (status.RUNNING, status.PAUSED, status.RESTARTING)
     ]
-    alive = [one for one in running if log.clock.now_ms() - one.at_ms < status.ALIVE_MS]
-    if alive:
-        raise ConfigError(f"the connector {connector} runs on the worker {alive[0].worker}; stop it first")
+    if running:
+        raise ConfigError(
+            f"the connector {connector} runs on the worker {running[0].worker}; first: streamkit connect stop {connector}"
+        )

@@ -34,6 +34,10 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="Process everything available, then close all windows and stop.")
     ] = False,
+    connectors: Annotated[
+        str | None,
+        typer.Option("--connectors", metavar="here|external", help="Where the connectors run that the topology asks for."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> None:
     """
@@ -50,6 +54,7 @@ def run(
         "--max-records-per-epoch": max_records_per_epoch,
         "--once": once,
         "--drain": drain,
+        "--connectors": connectors,
         "--verbose": verbose,
     }
     streamkit.main(topology, _arguments(given))

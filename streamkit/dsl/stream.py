@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
@@ -433,14 +434,19 @@ class Stream(ForeignNames):
         """Give the last step a name of its own."""
         return self._step(replace(self.node, name=name))
 
-    def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
+    def to(self, topic: str | Endpoint, *, partitions: int | None = None, name: str | None = None) -> None:
         """
         Append the records to a topic, which is created when the application starts unless it exists.
 
         A new topic has the stream's columns and key, and as many partitions as the widest input unless `partitions` says so.
         Calling it twice in the same way is calling it once.
+
+        In place of a name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.delta(…)` and their like write a foreign system: a connector, which
+        `sk.run` starts, takes the rows there from a topic.
         """
-        self.topology._add_sink(To(self.node, topic, partitions, name=name, at=user_location()))
+        if isinstance(topic, Endpoint):
+            self.topology._connect(topic.written())
+        self.topology._add_sink(To(self.node, topic_of(topic), partitions, name=name, at=user_location()))
 
     def _step(self, node: Node, on_error: OnError | None = None) -> Stream:
         return Stream(arguments.with_on_error(node, on_error), self.topology)

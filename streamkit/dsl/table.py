@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.endpoint import Endpoint
 from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
 from streamkit.dsl.grouped_table import GroupedTable
 from streamkit.dsl.handle_text import handle_line, handle_table
@@ -183,7 +184,7 @@ class Table(_StatelessVerbs):
             )
         return BoundedFinalTableNode(final, EmitNode(self.node, "every", at=at), max_rows, name=name, at=at)
 
-    def to(self, topic: str, *, partitions: int | None = None, name: str | None = None) -> None:
+    def to(self, topic: str | Endpoint, *, partitions: int | None = None, name: str | None = None) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""
         self.emit("latest").to(topic, partitions=partitions, name=name)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
+from streamkit.dsl.endpoint import Endpoint, merged, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.length import length_ms
 from streamkit.dsl.processed import Processed
@@ -17,6 +18,7 @@ from streamkit.errors import TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.names import check_name
+from streamkit.plan.connection import Connection
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
 from streamkit.plan.location import user_location
@@ -61,10 +63,11 @@ class Topology(ForeignNames):
         self._stores: dict[str, Node] = {}
         self._keepers: dict[str, Node] = {}
         self._definitions: dict[str, StoreDefinition] = {}
+        self._connections: dict[str, Connection] = {}
 
     def stream(
         self,
-        topic: str,
+        topic: str | Endpoint,
         *,
         schema: str | Schema | None = None,
         key: str | Iterable[str] | None = None,
@@ -92,15 +95,27 @@ class Topology(ForeignNames):
         A record that does not decode is one that makes the step fail (`on_error`).
 
             app.stream("orders", value_format="json", schema="user string, amount double", key="user")
+
+        In place of a topic's name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.files(…)` and their like read a foreign system: a connector, which
+        `sk.run` starts, brings its rows into a topic. `schema` and `key` are then those of the topic if it is created, unless it is
+        one of bytes that `value_format` reads.
         """
         jump_ms = None if max_jump is None else length_ms(max_jump, "max_jump of a stream")
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
-        node = StreamSource(topic, _schema(schema), _key(key), jump_ms, name=name, at=user_location(), decoding=decoding)
+        node = StreamSource(
+            self._read(topic, schema, key, decoding),
+            _schema(schema),
+            _key(key),
+            jump_ms,
+            name=name,
+            at=user_location(),
+            decoding=decoding,
+        )
         return Stream(node, self)
 
     def table(
         self,
-        topic: str,
+        topic: str | Endpoint,
         *,
         schema: str | Schema | None = None,
         key: str | Iterable[str] | None = None,
@@ -131,13 +146,21 @@ class Topology(ForeignNames):
         history_ms = None if versioned is None else length_ms(versioned, "history of a versioned table")
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
         node = TableSource(
-            topic, _schema(schema), _key(key), bootstrap, store, history_ms, name=name, at=user_location(), decoding=decoding
+            self._read(topic, schema, key, decoding),
+            _schema(schema),
+            _key(key),
+            bootstrap,
+            store,
+            history_ms,
+            name=name,
+            at=user_location(),
+            decoding=decoding,
         )
         return self._table(node, store)
 
     def global_table(
         self,
-        topic: str,
+        topic: str | Endpoint,
         *,
         schema: str | Schema | None = None,
         key: str | Iterable[str] | None = None,
@@ -149,7 +172,9 @@ class Topology(ForeignNames):
     ) -> GlobalTable:
         """Read a topic whole, as a table that every task has; `schema`, `key` and the formats are as in `stream`."""
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
-        node = GlobalTableSource(topic, _schema(schema), _key(key), name=name, at=user_location(), decoding=decoding)
+        node = GlobalTableSource(
+            self._read(topic, schema, key, decoding), _schema(schema), _key(key), name=name, at=user_location(), decoding=decoding
+        )
         return GlobalTable(node, self)
 
     def add_store(self, store: StoreDefinition) -> StoreDefinition:
@@ -190,7 +215,7 @@ class Topology(ForeignNames):
 
     def describe(self) -> str:
         """The topology as a tree of text, from its sources to its sinks; needs neither a log nor Spark."""
-        return describe(self.name, self.roots, self.time_zone)
+        return describe(self.name, self.roots, self.time_zone, self.connections)
 
     def explain(self, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
         """
@@ -204,10 +229,10 @@ class Topology(ForeignNames):
 
     def to_mermaid(self) -> str:
         """The topology as a flowchart in the language of Mermaid."""
-        return mermaid(self.roots)
+        return mermaid(self.roots, self.connections)
 
     def _repr_html_(self) -> str:
-        return picture(self.name, self.roots)
+        return picture(self.name, self.roots, self.connections)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows: a picture where it can, else the tree of `describe`."""
@@ -223,12 +248,13 @@ class Topology(ForeignNames):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return (self.name, self.time_zone, self.on_error, self._sinks, self._stores) == (
+        return (self.name, self.time_zone, self.on_error, self._sinks, self._stores, self._connections) == (
             other.name,
             other.time_zone,
             other.on_error,
             other._sinks,
             other._stores,
+            other._connections,
         )
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
@@ -238,6 +264,27 @@ class Topology(ForeignNames):
         found = copy.copy(self)
         found.on_error = checked_on_error(on_error, user_location()) or self.on_error
         return found
+
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """The connectors that the topology asks for, sources first."""
+        return tuple(sorted(self._connections.values(), key=lambda one: not one.is_source))
+
+    def _connect(self, connection: Connection) -> None:
+        self._connections = merged(self._connections, connection)
+
+    def _read(
+        self,
+        topic: str | Endpoint,
+        schema: str | Schema | None,
+        key: str | Iterable[str] | None,
+        decoding: Decoding | None,
+    ) -> str:
+        """The name of a topic that is read; a foreign system gets the connector that fills it."""
+        if isinstance(topic, Endpoint):
+            has_columns = decoding is None
+            self._connect(topic.read(_schema(schema) if has_columns else None, _key(key) if has_columns else None))
+        return topic_of(topic)
 
     def _add_sink(self, sink: Node) -> None:
         self._sinks.setdefault(sink)

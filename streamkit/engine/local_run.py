@@ -55,12 +55,7 @@ class LocalRun(Run):
         atexit.register(self.stop)  # a thread that the interpreter leaves in the middle of a library could crash it
         self._thread.start()
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """
-        Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
-
-        Raises what ended it, as on Spark. An interrupt of the wait stops the run.
-        """
+    def _wait_for_query(self, timeout: float | None) -> bool:
         try:
             ended = self._ended_within(timeout)
         except KeyboardInterrupt:
@@ -82,8 +77,7 @@ class LocalRun(Run):
                 break
         return ended
 
-    def stop(self) -> None:
-        """Stop now: the epoch under way is finished."""
+    def _stop_query(self) -> None:
         self._is_stopping.set()
         if threading.current_thread() is not self._thread:
             self._has_ended.wait()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +27,26 @@ if TYPE_CHECKING:
     from streamkit.state.view import StoreView
 
 ATTEMPTS_PER_EPOCH = 4
+CHECK_SECONDS = 0.5  # between two looks at what runs beside the query
+
+
+class Companion(Protocol):
+    """What runs beside a query and ends with it: connectors, as `launch` starts them."""
+
+    def follow(self) -> None:
+        """The query has begun: its outputs are there."""
+
+    def check(self) -> None:
+        """Raise what ended one of them, if anything did."""
+
+    def finish(self) -> None:
+        """The query has ended by itself: do what is left, and end."""
+
+    def stop_sources(self) -> None:
+        """End what brings rows; the query goes on."""
+
+    def stop(self) -> None:
+        """End all."""
 
 
 class Run(ABC):
@@ -44,19 +66,57 @@ class Run(ABC):
         self._failed_at: list[int] = []
         self._backlog = 0
         self._records_before: int | None = None
+        self._companion: Companion | None = None
 
-    @abstractmethod
     def wait(self, timeout: float | None = None) -> bool:
         """
         Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
 
         Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
         An epoch whose attempts did not agree is run again, a few times. An interrupt of the wait stops the run.
+        The error of a connector that the topology asks for ends it too. Sinks of a bounded run take what it made before this returns.
         """
+        if self._companion is None:
+            return self._wait_for_query(timeout)
+        try:
+            if not self._wait_with(self._companion, timeout):
+                return False
+            self._companion.finish()
+        except BaseException:
+            self.stop()
+            raise
+        return True
+
+    def _wait_with(self, companion: Companion, timeout: float | None) -> bool:
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._wait_for_query(max(0.0, min(CHECK_SECONDS, until - time.monotonic()))):
+            companion.check()
+            if time.monotonic() >= until:
+                return False
+        return True
+
+    def stop(self) -> None:
+        """Stop now: the epoch under way is finished or leaves no trace; so do the connectors that the topology asks for."""
+        if self._companion is not None:
+            self._companion.stop_sources()
+        try:
+            self._stop_query()
+        finally:
+            if self._companion is not None:
+                self._companion.stop()
+
+    def accompany(self, companion: Companion) -> None:
+        """Take what runs beside the query, and ends with it."""
+        self._companion = companion
+        companion.follow()
 
     @abstractmethod
-    def stop(self) -> None:
-        """Stop now: the epoch under way is finished or leaves no trace."""
+    def _wait_for_query(self, timeout: float | None) -> bool:
+        """Wait for the query alone, as `wait`."""
+
+    @abstractmethod
+    def _stop_query(self) -> None:
+        """Stop the query alone, as `stop`."""
 
     @property
     @abstractmethod

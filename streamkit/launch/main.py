@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,27 @@ def _exit_code(topology: Topology, words: Sequence[str] | None) -> int:
 
 @contextmanager
 def _started(
+    topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None
+) -> Iterator[Run | None]:
+    """The run with its connectors; None if a signal came before it."""
+    if not topology.connections:
+        with _query(topology, arguments, log, stopped, spark_log) as running:
+            yield running
+        return
+    from streamkit.launch.connections import begin_connections
+
+    begun = begin_connections(topology, log, arguments.options, arguments.connectors, lambda: bool(stopped.arrived))
+    with ExitStack() as stack:
+        if begun is not None:
+            stack.callback(begun.stop)
+        running = None if stopped.arrived else stack.enter_context(_query(topology, arguments, log, stopped, spark_log))
+        if running is not None and begun is not None:
+            running.accompany(begun)
+        yield running
+
+
+@contextmanager
+def _query(
     topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None
 ) -> Iterator[Run | None]:
     """The run; None if a signal came before it."""

@@ -31,6 +31,7 @@ def run(
     *,
     drain: bool = False,
     on_error: OnError | None = None,
+    connectors: Literal["here", "external"] = "here",
     engine: Literal["spark"] = "spark",
 ) -> SparkRun: ...
 
@@ -46,6 +47,7 @@ def run(
     *,
     drain: bool = False,
     on_error: OnError | None = None,
+    connectors: Literal["here", "external"] = "here",
     engine: Literal["local"],
 ) -> LocalRun: ...
 
@@ -60,6 +62,7 @@ def run(
     *,
     drain: bool = False,
     on_error: OnError | None = None,
+    connectors: Literal["here", "external"] = "here",
     engine: Literal["spark", "local"] = "spark",
 ) -> SparkRun | LocalRun:
     """
@@ -75,6 +78,9 @@ def run(
         drain: process what is there, then close all windows and stop.
         on_error: what becomes of records that make a step fail which does not say so itself: "fail", "skip" or
             `sk.dead_letter("topic")`; what the topology says if None.
+        connectors: where those run that the topology asks for (`stream(sk.kafka(…))`): "here" in threads of this process, which end with
+            the run; "external" elsewhere, by `streamkit connect run` of what `streamkit connect export` writes. Sources of a bounded run
+            come to their end before its query begins, and its sinks take what it made before `wait` returns.
         engine: "spark" for one Structured Streaming query; "local" for threads of this process, without Spark.
 
     Raises:
@@ -89,12 +95,49 @@ def run(
     options = Options(tasks, trigger, max_records_per_epoch, drain)
     if engine not in ENGINES:
         raise ConfigError(f"engine={engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
+    if engine == "local" and spark is not None:
+        raise ConfigError("engine='local' runs without Spark, and a session was given: leave one of the two out")
+    if not isinstance(topology, Program) and topology.connections:
+        return _run_connected(topology, spark, log, options, connectors, engine)
+    return _started(topology, spark, log, options, engine)
+
+
+def _run_connected(
+    topology: Topology,
+    spark: SparkSession | None,
+    log: Log | str | None,
+    options: Options,
+    connectors: Literal["here", "external"],
+    engine: Literal["spark", "local"],
+) -> SparkRun | LocalRun:
+    """Start a topology and the connectors that it asks for."""
+    from streamkit.launch.connections import begin_connections
+    from streamkit.log.opening import open_existing_log
+
+    opened = log if isinstance(log, Log) else open_existing_log(log)
+    begun = begin_connections(topology, opened, options, connectors)
+    try:
+        running = _started(topology, spark, opened, options, engine)
+        if begun is not None:
+            running.accompany(begun)
+    except BaseException:
+        if begun is not None:
+            begun.stop()
+        raise
+    return running
+
+
+def _started(
+    topology: Topology | Program,
+    spark: SparkSession | None,
+    log: Log | str | None,
+    options: Options,
+    engine: Literal["spark", "local"],
+) -> SparkRun | LocalRun:
     if engine == "spark":
         from streamkit.spark.run import run_on_spark  # it loads pyspark
 
         return run_on_spark(topology, spark, log, options)
-    if spark is not None:
-        raise ConfigError("engine='local' runs without Spark, and a session was given: leave one of the two out")
     from streamkit.engine.local_run import run_locally
 
     return run_locally(topology, log, options)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from streamkit.plan.connection import Connection, describe_connections
 from streamkit.plan.node import Node
 from streamkit.plan.tree import walk
 
 
-def describe(name: str, roots: Iterable[Node], time_zone: str = "UTC") -> str:
+def describe(name: str, roots: Iterable[Node], time_zone: str = "UTC", connections: Iterable[Connection] = ()) -> str:
     """
     The topology as a tree of text: below each source the steps that take its rows, down to the sinks and stores.
 
     A time zone is named if it is not UTC. A join is drawn below its first input; below its other inputs stands a reference to it.
+    Connectors stand at the end.
     """
     every = list(walk(roots))
     consumers = {node: [other for other in every if node in other.children] for node in every}
@@ -22,7 +24,7 @@ def describe(name: str, roots: Iterable[Node], time_zone: str = "UTC") -> str:
             lines += _branch(node, None, consumers, "", "")
     if not every:
         lines.append("(nothing yet: no stream or table goes to a topic or a named store)")
-    return "\n".join(lines)
+    return "\n".join([*lines, *describe_connections(connections)])
 
 
 def _branch(node: Node, parent: Node | None, consumers: dict[Node, list[Node]], indent: str, mark: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streamkit.errors import TopologyError
+from streamkit.plan.connection import Connection
 from streamkit.plan.naming import name_steps
 from streamkit.plan.node import Node
 from streamkit.plan.tree import walk
@@ -48,17 +49,18 @@ class Box:
         return self.left + BOX_WIDTH // 2
 
 
-def picture(name: str, roots: Iterable[Node]) -> str:
-    """The topology as HTML with one SVG picture in it; every box shows what its step does, its store and its key."""
+def picture(name: str, roots: Iterable[Node], connections: Iterable[Connection] = ()) -> str:
+    """The topology as HTML with one SVG picture in it; every box shows what its step does, its store and its key. Connectors are lines below."""
     boxes = _placed(list(walk(roots)))
     width = max((box.left for box in boxes.values()), default=0) + BOX_WIDTH + MARGIN
     height = max((box.bottom for box in boxes.values()), default=0) + MARGIN
     arrows = "".join(_arrow(boxes[child], box) for node, box in boxes.items() for child in node.children)
     drawn = "".join(_drawn(node, box) for node, box in boxes.items())
+    below = "".join(f"<br/>{html.escape(one.text())}" for one in connections)
     style = 'font-family="sans-serif" font-size="12"'
     return (
         f"<div><b>{html.escape(name)}</b><br/>"
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {style}>{arrows}{drawn}</svg></div>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {style}>{arrows}{drawn}</svg>{below}</div>'
     )
 
 

@@ -54,13 +54,7 @@ class SparkRun(Run):
         except (Py4JError, OSError):
             return "ended with Spark's JVM"
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """
-        Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
-
-        Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
-        An epoch whose attempts did not agree is run again, a few times. An interrupt of the wait stops the run.
-        """
+    def _wait_for_query(self, timeout: float | None) -> bool:
         while True:
             try:
                 ended = self._ended(timeout)
@@ -78,8 +72,7 @@ class SparkRun(Run):
                 self._clean_up()
             return ended
 
-    def stop(self) -> None:
-        """Stop now: the epoch under way is finished or leaves no trace."""
+    def _stop_query(self) -> None:
         self._query.stop()
         self._clean_up()
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -11,8 +15,11 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import Polled, Setting, Source, run
 from streamkit.connectors.runtime import status
+from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
+from streamkit.errors import ConfigError
 from tests.waiting import wait_until
+from topologies.connectors.sqlite_connector import SqliteSink
 
 
 class Foreign:
@@ -22,6 +29,8 @@ class Foreign:
         self.rows = {"numbers-0": 0, "numbers-1": 0}
         self.errors = []
         self.opened = []
+        self.before_poll = lambda: None
+        self.close_error = None
 
 
 FOREIGN = Foreign()
@@ -40,6 +49,7 @@ class Numbers(Source):
         FOREIGN.opened.append(sorted(positions))
 
     def poll(self, timeout: float) -> Polled | None:
+        FOREIGN.before_poll()
         if FOREIGN.errors:
             raise FOREIGN.errors.pop()
         for split, position in self.positions.items():
@@ -49,6 +59,10 @@ class Numbers(Source):
                 rows = pa.table({"split": [split] * (end - position), "n": range(position, end)})
                 return Polled({"numbers": rows}, {split: {"n": end}})
         return None
+
+    def close(self) -> None:
+        if FOREIGN.close_error:
+            raise FOREIGN.close_error
 
 
 @pytest.fixture(autouse=True)
@@ -140,15 +154,15 @@ def test_pause_and_restart(log, foreign):
     """A paused connector brings nothing until it goes on; a failed one works again after a restart."""
     with Worker([Numbers("in")], log).start() as worker:
         wait_until(lambda: tasks_of([worker]))
-        status.ask(log, "in", pause=True)
+        status.ask(log, "in", is_paused=True)
         wait_until(lambda: [one.state for one in worker.status()] == [status.PAUSED])
         foreign.rows["numbers-0"] = 10
-        status.ask(log, "in", pause=False)
+        status.ask(log, "in")
         arrive(log, foreign)
         foreign.errors = [ValueError("no such thing")]
         wait_until(lambda: [one.state for one in worker.status()] == [status.FAILED])
         foreign.rows["numbers-0"] = 20
-        status.ask(log, "in", restart=True)
+        status.ask_restart(log, "in")
         arrive(log, foreign)
 
 
@@ -157,3 +171,124 @@ def test_states_are_published(log, foreign):
     with Worker([Numbers("in", tasks_max=2)], log).start():
         wait_until(lambda: [one.state for one in status.read_status(log)] == [status.RUNNING] * 2)
     assert [one.state for one in status.read_status(log)] == [status.STOPPED] * 2
+
+
+def test_other_tasks_max_fences_the_old_tasks(log, foreign):
+    """A worker with another number of tasks takes over: what the old tasks read at that moment comes once, and the old worker says why it ended."""
+    old = Worker([Numbers("in", tasks_max=2)], log, session_timeout_ms=2_000).start()
+    wait_until(lambda: len(tasks_of([old])) == 2)
+    with Worker([Numbers("in", tasks_max=1)], log, session_timeout_ms=2_000).start():
+        foreign.rows = {"numbers-0": 10, "numbers-1": 20}
+        arrive(log, foreign)
+        foreign.rows = {"numbers-0": 30, "numbers-1": 40}
+        arrive(log, foreign)
+        with pytest.raises(ConfigError, match=r"with another configuration, which is newer; other settings: tasks\.max"):
+            old.wait(60)
+
+
+def test_a_changed_file_is_said(log, foreign, caplog):
+    """A worker whose file says something else than before names the settings; secrets count as unchanged."""
+    run([Numbers("in", password="hunter2")], log, once=True)
+    run([Numbers("in", password="hunter3")], log, once=True)
+    assert "others than before" not in caplog.text
+    run([Numbers("in", topic="numbers")], log, once=True)
+    assert "connector in: these settings are others than before: password, topic" in caplog.text
+
+
+def test_paused_and_stopped_before_the_start(log, foreign):
+    """What was asked for before a worker starts holds from its first moment; to run it once is refused."""
+    run([Numbers("in")], log, once=True)
+    foreign.rows["numbers-0"] = 10
+    for asked, state in (({"is_paused": True}, status.PAUSED), ({"is_stopped": True}, status.STOPPED)):
+        status.ask(log, "in", **asked)
+        opened = len(foreign.opened)
+        with Worker([Numbers("in")], log).start() as worker:
+            wait_until(partial(is_in_state, worker, state))
+            assert numbers(log) == []
+            assert (len(foreign.opened) > opened) <= (state == status.PAUSED)
+            status.ask(log, "in", **asked)
+        with pytest.raises(ConfigError, match="first: streamkit connect resume in"):
+            run([Numbers("in")], log, once=True)
+    with Worker([Numbers("in")], log).start() as worker:
+        status.ask(log, "in")
+        arrive(log, foreign)
+
+
+def test_a_task_that_hangs_is_left_behind(log, foreign, monkeypatch):
+    """A worker that stops does not wait for ever for a foreign call; what comes back from it is not committed any more."""
+    monkeypatch.setattr("streamkit.connectors.runtime.worker.STOP_SECONDS", 0.1)
+    entered, released = threading.Event(), threading.Event()
+    foreign.rows["numbers-0"] = 10
+
+    def hang():
+        entered.set()
+        released.wait(60)
+
+    foreign.before_poll = hang
+    worker = Worker([Numbers("in")], log).start()
+    assert entered.wait(60)
+    worker.stop()
+    foreign.before_poll = lambda: None
+    run([Numbers("in")], log, once=True)
+    left = worker._runs["in", 0].thread
+    assert left is not None
+    released.set()
+    left.join(60)
+    assert numbers(log) == expected(foreign)
+
+
+def test_an_error_of_closing(log, foreign, caplog):
+    """An error while a connector is closed hides neither success nor the error before it."""
+    foreign.rows["numbers-0"] = 10
+    foreign.close_error = OSError("cannot close")
+    run([Numbers("in")], log, once=True)
+    assert numbers(log) == expected(foreign)
+    assert "closing it failed: OSError: cannot close" in caplog.text
+    foreign.errors = [ValueError("no such thing")]
+    with pytest.raises(ValueError, match="no such thing"):
+        run([Numbers("in")], log, once=True)
+
+
+def test_tasks_of_a_dead_worker(log, foreign):
+    """Nobody knows how the tasks of a silent worker are: they are shown as unassigned; one that failed stays failed."""
+    run([Numbers("in")], log, once=True)
+    found = [TaskStatus("in", task, state, "w", "c") for task, state in enumerate((status.RUNNING, status.PAUSED, status.FAILED))]
+    status.write_status(log, found)
+    assert [one.state for one in status.read_status(log)] == [status.RUNNING, status.PAUSED, status.FAILED]
+    later = log.clock.now_ms() + status.ALIVE_MS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(log.clock), "now_ms", lambda _: later)
+        assert [one.state for one in status.read_status(log)] == [status.UNASSIGNED, status.UNASSIGNED, status.FAILED]
+
+
+def test_progress_is_published(log, foreign):
+    """The status of a task has its rows, their rate, and when it committed last."""
+    foreign.rows["numbers-0"] = 10
+    before = log.clock.now_ms()
+    run([Numbers("in")], log, once=True)
+    found = status.read_status(log)[0].to_json()
+    assert found["rows"] == 10
+    assert found["rows_per_s"] > 0
+    assert before <= found["committed_at_ms"] <= log.clock.now_ms()
+
+
+def test_new_partitions_of_a_sink(log, tmp_path, monkeypatch):
+    """A topic that gets more partitions goes out whole, without a restart by hand."""
+    monkeypatch.setattr("streamkit.connectors.runtime.sink_task.PARTITIONS_SECONDS", 0.1)
+    log.create_topic("numbers", "n int", key="n", partitions=1)
+    with Worker([SqliteSink("out", {"path": str(tmp_path / "out.db"), "topics": "numbers"})], log).start() as worker:
+        wait_until(lambda: tasks_of([worker]))
+        log.alter_topic("numbers", partitions=4)
+        with log.producer() as producer:
+            producer.send_batch("numbers", [{"n": n} for n in range(20)])
+        wait_until(lambda: out_of(tmp_path / "out.db") == list(range(20)))
+
+
+def is_in_state(worker, state):
+    return [one.state for one in worker.status()] == [state]
+
+
+def out_of(path):
+    with closing(sqlite3.connect(path)) as database:
+        has_rows = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'numbers'").fetchone()[0]
+        return sorted(n for (n,) in database.execute("SELECT n FROM numbers")) if has_rows else []

@@ -1,0 +1,64 @@
+"""The newest configuration of each connector: a compacted topic, by which workers with an older file find out."""
+
+from __future__ import annotations
+
+import json
+
+from streamkit.connectors.connector import Connector
+from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
+from streamkit.errors import ConfigError
+from streamkit.log.log import Log
+
+TOPIC = "__connect_configs"
+_SCHEMA = "connector string NOT NULL, worker string, settings string"
+
+
+class OutdatedError(ConfigError):
+    """Another worker has a newer configuration of the connector."""
+
+
+def publish_configuration(log: Log, connector: Connector, worker: str) -> list[str]:
+    """Make a connector's configuration the one that counts; returns which settings are others than before, none if it is new."""
+    declare_internal_topic(log, TOPIC, _SCHEMA, ["connector"])
+    known = _newest(log, connector.name)
+    changed = [] if known is None else _differing(known[1], _shown(connector))
+    if known is None or changed:
+        with log.producer() as producer:
+            producer.send(TOPIC, {"connector": connector.name, "worker": worker, "settings": json.dumps(_shown(connector))})
+    return changed
+
+
+def check_configuration(log: Log, connector: Connector) -> None:
+    """OutdatedError if another worker has brought another configuration of the connector."""
+    known = _newest(log, connector.name)
+    changed = [] if known is None else _differing(known[1], _shown(connector))
+    if known is not None and changed:
+        raise OutdatedError(
+            f"the worker {known[0]} runs the connector {connector.name} with another configuration, which is newer; other settings: "
+            f"{', '.join(changed)}. Start this worker again, with the same file"
+        )
+
+
+def read_configurations(log: Log) -> dict[str, dict[str, str]]:
+    """The newest settings of each connector, secrets hidden."""
+    rows = log.read(TOPIC).to_pylist() if has_topic(log, TOPIC) else []
+    return {row["connector"]: json.loads(row["settings"]) for row in rows}
+
+
+def _newest(log: Log, name: str) -> tuple[str, dict[str, str]] | None:
+    rows = log.read(TOPIC).to_pylist() if has_topic(log, TOPIC) else []
+    found = [(row["worker"], json.loads(row["settings"])) for row in rows if row["connector"] == name]
+    return found[-1] if found else None
+
+
+def _shown(connector: Connector) -> dict[str, str]:
+    kind = type(connector)
+    written = {
+        "connector.class": f"{kind.__module__}:{kind.__qualname__}",
+        "tasks.max": connector.settings["tasks.max"],
+    } | connector.config
+    return {name: connector.redacted(str(value)) for name, value in sorted(written.items())}
+
+
+def _differing(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))

@@ -1,0 +1,178 @@
+"""The connectors that a topology asks for: started beside its query and stopped with it, or written out to be run elsewhere."""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from streamkit.connectors.classes import CLASS, class_of, connector_of
+from streamkit.connectors.connector import Connector
+from streamkit.connectors.placeholders import has_placeholder
+from streamkit.connectors.runtime.worker import Worker
+from streamkit.connectors.setting import secrets_of
+from streamkit.connectors.source import Source
+from streamkit.dsl.topology import Topology
+from streamkit.engine.options import Options
+from streamkit.errors import ConfigError, TopicNotFoundError
+from streamkit.log.log import Log
+from streamkit.plan.connection import Connection
+from streamkit.plan.program import Program
+
+Where = Literal["here", "external"]
+PLACES = ("here", "external")
+TOPIC_SECONDS = 60.0  # how long the first rows of a source may take, where they say what its topic holds
+WAIT_SECONDS = 0.05
+_PARTITIONS, _TOPIC_CONFIG = "topic.partitions", "topic.config."
+
+
+def begin_connections(
+    topology: Topology | Program,
+    log: Log,
+    options: Options,
+    where: Where = "here",
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Connections | None:
+    """
+    Start the sources that a topology asks for; None if there is nothing to run here.
+
+    A bounded run's sources have come to their end when this returns. Else it returns as soon as their topics are there.
+    """
+    if where not in PLACES:
+        raise ConfigError(f"connectors={where!r}; expected one of {', '.join(map(repr, PLACES))}")
+    if isinstance(topology, Program) or not topology.connections:
+        return None
+    for connection in topology.connections:
+        _declare_topic(connection, log)
+    if where == "external":
+        return None
+    begun = Connections(topology.connections, log, is_bounded=options.is_bounded)
+    try:
+        begun.begin(is_stopped)
+    except BaseException:
+        begun.stop()
+        raise
+    return begun
+
+
+class Connections:
+    """Connectors in threads of this process, beside a query: what a run takes as its companion."""
+
+    def __init__(self, connections: Sequence[Connection], log: Log, *, is_bounded: bool) -> None:
+        self._topics = {one.topic: one.name for one in connections if one.is_source}
+        made = [connector_of(one.name, configuration(one)) for one in connections]
+        self._sources = [one for one in made if isinstance(one, Source)]
+        self._sinks = [one for one in made if not isinstance(one, Source)]
+        self._log = log
+        self._is_bounded = is_bounded
+        self._running: list[Worker] = []
+        self._source_worker: Worker | None = None
+        atexit.register(self.stop)
+
+    def begin(self, is_stopped: Callable[[], bool]) -> None:
+        """Start the sources, and wait for their end if the run is bounded, else for their topics."""
+        self._source_worker = self._started(self._sources)
+        if self._is_bounded:
+            self._wait_for_end(self._source_worker, is_stopped)
+        self._wait_for_topics(is_stopped)
+
+    def follow(self) -> None:
+        """The query has begun, so the topics of the sinks are there: start them, unless the run is bounded."""
+        if not self._is_bounded:
+            self._started(self._sinks)
+
+    def check(self) -> None:
+        """Raise the error of a connector that has failed."""
+        for worker in self._running:
+            worker.check()
+
+    def finish(self) -> None:
+        """The query has ended: the sinks take what is there, then all is over."""
+        if self._is_bounded:
+            self._wait_for_end(self._started(self._sinks), lambda: False)
+        self.stop()
+
+    def stop_sources(self) -> None:
+        """End the sources after what they are doing."""
+        if self._source_worker is not None:
+            self._end(self._source_worker)
+
+    def stop(self) -> None:
+        """End all after what they are doing."""
+        atexit.unregister(self.stop)
+        for worker in list(self._running):
+            self._end(worker)
+
+    def _started(self, connectors: Sequence[Connector]) -> Worker | None:
+        if not connectors:
+            return None
+        worker = Worker(connectors, self._log, is_once=self._is_bounded).start()
+        self._running.append(worker)
+        return worker
+
+    def _end(self, worker: Worker) -> None:
+        if worker in self._running:
+            self._running.remove(worker)
+            worker.stop()
+
+    def _wait_for_end(self, worker: Worker | None, is_stopped: Callable[[], bool]) -> None:
+        while worker is not None and not worker.wait(WAIT_SECONDS):
+            if is_stopped():
+                self._end(worker)
+                return
+
+    def _wait_for_topics(self, is_stopped: Callable[[], bool]) -> None:
+        until = time.monotonic() + (0.0 if self._is_bounded else TOPIC_SECONDS)
+        while missing := [topic for topic in self._topics if topic not in self._log.topics()]:
+            self.check()
+            if is_stopped():
+                return
+            if time.monotonic() >= until:
+                raise TopicNotFoundError(
+                    f"there is no topic {missing[0]!r}, and the connector {self._topics[missing[0]]} has brought no rows that would say what "
+                    "it holds; expected rows, or schema= (and key=) where the topology reads it"
+                )
+            time.sleep(WAIT_SECONDS)
+
+
+def configuration(connection: Connection) -> dict[str, Any]:
+    """A connector's configuration as a file has it; placeholders stay."""
+    topic = {"topic" if connection.is_source else "topics": connection.topic}
+    return {CLASS: connection.class_name, **topic, **dict(connection.settings)}
+
+
+def exported(topology: Topology) -> list[dict[str, Any]]:
+    """
+    The connectors that a topology asks for, as `streamkit connect run` takes them.
+
+    ConfigError for a secret that is written out in the topology: a file would show it.
+    """
+    for connection in topology.connections:
+        _check_secrets(connection)
+    return [{"name": one.name, "config": configuration(one)} for one in topology.connections]
+
+
+def _check_secrets(connection: Connection) -> None:
+    settings = class_of(connection.class_name).declared()
+    for name, value in connection.settings:
+        if any(secrets_of(settings, {name: value})) and not has_placeholder(value):
+            raise ConfigError(
+                f"the connector {connection.name}: its {name} is secret and written out in the topology; a file would show it. "
+                f"Write {name}=${{env:NAME}} there, and put the value into the environment"
+            )
+
+
+def _declare_topic(connection: Connection, log: Log) -> None:
+    """Create the topic of a source whose columns the topology says; one of bytes gets columns only where a format reads them."""
+    settings: Mapping[str, Any] = dict(connection.settings)
+    has_columns = "value.format" in settings or not getattr(class_of(connection.class_name), "IS_RAW", False)
+    if connection.is_source and connection.schema is not None and has_columns and connection.topic not in log.topics():
+        partitions = settings.get(_PARTITIONS)
+        log.create_topic(
+            connection.topic,
+            connection.schema,
+            key=connection.key,
+            partitions=None if partitions is None else int(partitions),
+            config={key.removeprefix(_TOPIC_CONFIG): value for key, value in settings.items() if key.startswith(_TOPIC_CONFIG)},
+        )

@@ -1,0 +1,143 @@
+"""The part of Connect's REST interface that a worker answers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import urllib.error
+import urllib.request
+from contextlib import closing
+
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import Setting, run
+from streamkit.connectors.runtime import status
+from streamkit.connectors.runtime.rest import Rest, serve_rest
+from streamkit.connectors.runtime.worker import Worker
+from streamkit.errors import ConfigError
+from topologies.connectors.sqlite_connector import SqliteSink, SqliteSource
+
+
+class SecretSource(SqliteSource):
+    """A source with a setting that nobody may see."""
+
+    SETTINGS = (*SqliteSource.SETTINGS, Setting("password", "opens nothing", default="", is_secret=True))  # type: ignore[assignment]
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log onto which a source and a sink have run."""
+    with closing(sqlite3.connect(tmp_path / "in.db")) as database:
+        database.executescript("CREATE TABLE people (id int, name text); INSERT INTO people VALUES (1, 'ann'), (2, 'bob')")
+    with sk.open_log(tmp_path / "log") as log:
+        source = SecretSource("in", {"path": str(tmp_path / "in.db"), "tables": "people", "password": "hunter2"})
+        run([source, SqliteSink("out", {"path": str(tmp_path / "out.db"), "topics": "people"})], log, once=True)
+        yield log
+
+
+@pytest.fixture
+def rest(log):
+    return Rest(log, Worker([], log))
+
+
+def get(rest, path):
+    answer = rest.answer("GET", path, None)
+    assert answer.code == 200, answer
+    return answer.body
+
+
+def test_connectors_are_shown(rest):
+    """Names, configuration and tasks have Connect's form, and secrets are hidden."""
+    assert get(rest, "/")["version"]
+    assert get(rest, "/connectors") == ["in", "out"]
+    found = get(rest, "/connectors/in")
+    assert (found["name"], found["type"], found["tasks"]) == ("in", "source", [{"connector": "in", "task": 0}])
+    assert found["config"] == get(rest, "/connectors/in/config")
+    assert (found["config"]["tables"], found["config"]["password"], found["config"]["name"]) == ("people", "********", "in")
+    assert get(rest, "/connectors/out/tasks")[0]["id"] == {"connector": "out", "task": 0}
+    assert "hunter2" not in json.dumps([found, get(rest, "/connectors/in/tasks"), get(rest, "/connectors/in/status")])
+
+
+def test_status(rest, log):
+    """A connector's state is what was asked of it; a task's, how it is."""
+    found = get(rest, "/connectors/in/status")
+    assert (found["connector"]["state"], found["type"]) == ("RUNNING", "source")
+    assert [(task["id"], task["state"]) for task in found["tasks"]] == [(0, "STOPPED")]
+    assert get(rest, "/connectors/in/tasks/0/status") == found["tasks"][0]
+    status.write_status(log, [status.TaskStatus("in", 0, status.FAILED, "w", "c", "no such table")])
+    assert get(rest, "/connectors/in/tasks/0/status") == {"id": 0, "state": "FAILED", "worker_id": "w", "trace": "no such table"}
+
+
+def test_offsets(rest):
+    """Sources show the position of each split, sinks the offset of each partition."""
+    assert get(rest, "/connectors/in/offsets") == {"offsets": [{"partition": {"split": "people"}, "offset": {"rowid": 2}}]}
+    places = get(rest, "/connectors/out/offsets")["offsets"]
+    assert sum(place["offset"]["kafka_offset"] or 0 for place in places) == 2
+    assert {place["partition"]["kafka_topic"] for place in places} == {"people"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "state"), [("pause", 202, "PAUSED"), ("stop", 204, "STOPPED"), ("resume", 202, "RUNNING")]
+)
+def test_changes(rest, verb, code, state):
+    """A connector is paused, stopped and resumed; asking twice is asking once."""
+    for _ in range(2):
+        assert rest.answer("PUT", f"/connectors/in/{verb}", None).code == code
+        assert get(rest, "/connectors/in/status")["connector"]["state"] == state
+
+
+def test_restart(rest, log):
+    """A restart is a request to the workers."""
+    assert rest.answer("POST", "/connectors/in/restart", None).code == 204
+    assert status.read_requests(log)["in"].restarts == 1
+
+
+def test_plugins(rest):
+    """The classes are listed, and a configuration is checked setting by setting; placeholders stay unread."""
+    assert {"class": "FileSource", "type": "source", "version": sk.__version__} in get(rest, "/connector-plugins")
+    validate = "/connector-plugins/FileSource/config/validate"
+    assert rest.answer("PUT", validate, {"path": "/in", "format": "csv", "topic": "x"}).body["error_count"] == 0
+    found = rest.answer("PUT", validate, {"format": "xml", "tasks.max": "${file:/etc/passwd}"}).body
+    errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"] if one["value"]["errors"]}
+    assert set(errors) == {"path", "format"}
+    assert found["error_count"] == 2
+    assert "root:" not in json.dumps(found)
+    nearest = rest.answer("PUT", validate, {"path": "/in", "formt": "csv"}).body
+    assert "did you mean format or key.format?" in json.dumps(nearest)
+    secret = rest.answer("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"}).body
+    assert secret["error_count"] == 1
+    assert "hunter2" not in json.dumps(secret)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("GET", "/connectors/nobody", None, 404),
+        ("GET", "/connectors/in/tasks/7/status", None, 404),
+        ("GET", "/no/such/path", None, 404),
+        ("DELETE", "/connectors/in", None, 405),
+        ("POST", "/connectors", {"name": "x"}, 405),
+        ("PUT", "/connector-plugins/os:path/config/validate", {}, 400),
+        ("PUT", "/connector-plugins/FileSource/config/validate", None, 400),
+    ],
+)
+def test_errors(rest, method, path, body, code):
+    """An error has Connect's form: a code and a message."""
+    answer = rest.answer(method, path, body)
+    assert (answer.code, answer.body["error_code"]) == (code, code)
+    assert answer.body["message"]
+
+
+def test_served_on_loopback(log):
+    """It is answered by HTTP, at loopback unless a host is given; not to pages of a browser, which name themselves or another host."""
+    with serve_rest("0", log, Worker([], log)) as server:
+        host, port = server.server_address[:2]
+        assert host == "127.0.0.1"
+        with urllib.request.urlopen(f"http://localhost:{port}/connectors") as answer:
+            assert json.load(answer) == ["in", "out"]
+        for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(urllib.request.Request(f"http://localhost:{port}/connectors", headers=headers))
+    with pytest.raises(ConfigError, match="--rest 'x:y'; expected a port"), serve_rest("x:y", log, Worker([], log)):
+        pass
