@@ -81,15 +81,20 @@ def layer_of(path):
     return None if name == "__init__" else name
 
 
-@cache
-def tree_of(file):
-    return ast.parse(file.read_text(encoding="utf-8"))
+def name_at_the_end(node):
+    """`b` of the expressions `b` and `a.b`; None of others."""
+    return getattr(node, "id", None) or getattr(node, "attr", None)
 
 
-def imports_of(tree):
-    """Every module imported anywhere in the file, also inside functions, save those for type checkers only."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+def statements_below(node):
+    """The statements right below one, and what holds statements: branches that handle errors, and cases."""
+    return (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case))
+
+
+def imports_below(tree):
+    """Every module imported anywhere, also inside functions, save those for type checkers only."""
+    for node in statements_below(tree):
+        if isinstance(node, ast.If) and name_at_the_end(node.test) == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -97,13 +102,19 @@ def imports_of(tree):
             yield from (
                 [f"streamkit.{alias.name}" for alias in node.names] if node.module == "streamkit" else [node.module or ""]
             )
-        yield from imports_of(node)
+        yield from imports_below(node)
+
+
+@cache
+def imports_of(file):
+    """The modules that a file imports when it runs; its tree is not kept, whose nodes would slow down all that is made beside them."""
+    return tuple(imports_below(ast.parse(file.read_text(encoding="utf-8"))))
 
 
 def upward_imports(file):
     """The names below streamkit that a file imports from layers after its own."""
     layer = layer_of(path_of(file))
-    modules = [module.split(".") for module in imports_of(tree_of(file))]
+    modules = [module.split(".") for module in imports_of(file)]
     used = {parts[1] for parts in modules if parts[0] == "streamkit" and len(parts) > 1}
     return sorted(name for name in used if layer is not None and RANKS.get(name, len(LAYERS)) > RANKS[layer])
 
@@ -116,7 +127,7 @@ def cli_room(parts):
 def upward_rooms_of_cli(file):
     """The rooms of the command line that a file of it imports from after its own."""
     rank = CLI_ROOMS.index(cli_room(file.relative_to(ROOT / "streamkit" / "cli").parts))
-    modules = [module.split(".") for module in imports_of(tree_of(file))]
+    modules = [module.split(".") for module in imports_of(file)]
     used = {cli_room(parts[2:]) for parts in modules if parts[:2] == ["streamkit", "cli"] and len(parts) > 2}
     return sorted(room for room in used if CLI_ROOMS.index(room) > rank)
 
@@ -129,7 +140,7 @@ def test_rooms_of_the_command_line_import_downwards():
 
 
 def imports_spark(file):
-    return not {"pyspark", "py4j"}.isdisjoint(module.split(".")[0] for module in imports_of(tree_of(file)))
+    return not {"pyspark", "py4j"}.isdisjoint(module.split(".")[0] for module in imports_of(file))
 
 
 def test_files_import_downwards():
@@ -156,9 +167,14 @@ def room_of(module):
     return parts[2] if len(parts) > 3 or module not in MODULES_OF_LOG else ROOT_OF_LOG
 
 
+@cache
 def modules_used_by(file):
     """The modules of the log that a file names: in any import, for type checkers too, and by `import_module`."""
-    for node in ast.walk(tree_of(file)):
+    return tuple(modules_named_in(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def modules_named_in(tree):
+    for node in ast.walk(tree):
         names: list[Any] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -166,7 +182,7 @@ def modules_used_by(file):
             below = [f"{node.module}.{alias.name}" for alias in node.names]
             is_folder = node.module == "streamkit.log"
             names = [name for name in below if is_folder or name in MODULES_OF_LOG] or [node.module or ""]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and name_at_the_end(node.func) == "import_module":
             names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
         yield from (name for name in names if name.startswith("streamkit.log."))
 
@@ -224,7 +240,7 @@ PASSES_OF_PLAN = {
 
 def operators_named_by(file):
     """The modules of plan/operators that a file imports; empty for the folder itself."""
-    modules = set(imports_of(ast.parse(file.read_text(encoding="utf-8"))))
+    modules = set(imports_of(file))
     return {
         module.removeprefix(OPERATORS_OF_PLAN).removeprefix(".") for module in modules if module.startswith(OPERATORS_OF_PLAN)
     }
@@ -242,7 +258,7 @@ def test_operators_of_the_plan_know_no_pass():
     wrong = {
         f"{file.stem} -> {module}"
         for file in sorted((PLAN / "operators").glob("*.py"))
-        for module in imports_of(ast.parse(file.read_text(encoding="utf-8")))
+        for module in imports_of(file)
         if module.removeprefix("streamkit.plan.") in PASSES_OF_PLAN - {"naming"}  # naming has the rule for parts of names
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -31,9 +32,29 @@ def text_of(file):
     return file.read_text(encoding="utf-8")
 
 
+@dataclass(frozen=True)
+class Function:
+    """What the tests ask of a function."""
+
+    name: str
+    lines: int
+    has_docstring: bool
+
+
+@dataclass(frozen=True)
+class Code:
+    """What the tests ask of a file. Its tree is not kept: a million nodes would slow down all that is made beside them."""
+
+    functions: tuple[Function, ...]
+    reads_annotations_as_text: bool
+
+
 @cache
-def tree_of(file):
-    return ast.parse(text_of(file))
+def code_of(file):
+    tree = ast.parse(text_of(file))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = tuple(Function(node.name, length_of(node), bool(ast.get_docstring(node, clean=False))) for node in nodes)
+    return Code(functions, reads_annotations_as_text(tree))
 
 
 def lines_of(file):
@@ -41,20 +62,16 @@ def lines_of(file):
     return [(f"{name_of(file)}:{number}", line) for number, line in enumerate(text_of(file).splitlines(), 1)]
 
 
-def functions_of(file):
-    return [node for node in ast.walk(tree_of(file)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-
-
-def reads_annotations_as_text(file):
+def reads_annotations_as_text(tree):
     """Whether the first statement is the import that says so; a file without code needs none."""
-    code = [node for node in tree_of(file).body if not isinstance(node, ast.Expr)]
+    code = [node for node in tree.body if not isinstance(node, ast.Expr)]
     return not code or (isinstance(code[0], ast.ImportFrom) and code[0].module == "__future__")
 
 
 def length_of(function):
     """Lines of a function without its docstring."""
     lines = function.end_lineno - function.lineno + 1
-    if ast.get_docstring(function) is not None:
+    if ast.get_docstring(function, clean=False) is not None:
         lines -= function.body[0].end_lineno - function.body[0].lineno + 1
     return lines
 
@@ -62,10 +79,10 @@ def length_of(function):
 def test_functions_are_short():
     """A function does one thing."""
     long = [
-        f"{name_of(file)}: {node.name}, {length_of(node)} lines"
+        f"{name_of(file)}: {function.name}, {function.lines} lines"
         for file in FILES
-        for node in functions_of(file)
-        if length_of(node) > FUNCTION_LINES_MAX
+        for function in code_of(file).functions
+        if function.lines > FUNCTION_LINES_MAX
     ]
 
     assert long == []
@@ -85,7 +102,7 @@ def test_nothing_is_left_over():
 
 def test_annotations_are_postponed():
     """Every file with code reads its annotations as text, so that Python 3.10 takes them all."""
-    assert [name_of(file) for file in FILES if not reads_annotations_as_text(file)] == []
+    assert [name_of(file) for file in FILES if not code_of(file).reads_annotations_as_text] == []
 
 
 def test_files_are_named_after_nouns():
@@ -96,10 +113,10 @@ def test_files_are_named_after_nouns():
 def test_tests_state_their_promise():
     """Every test function says in a sentence what it promises."""
     silent = [
-        f"{name_of(file)}: {node.name}"
+        f"{name_of(file)}: {function.name}"
         for file in TESTS
-        for node in functions_of(file)
-        if node.name.startswith("test_") and not ast.get_docstring(node)
+        for function in code_of(file).functions
+        if function.name.startswith("test_") and not function.has_docstring
     ]
 
     assert silent == []

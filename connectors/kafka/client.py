@@ -9,7 +9,7 @@ from streamkit.connectors.connector import Connector, needed
 from streamkit.connectors.setting import Setting
 from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotFoundError
 
-METADATA_SECONDS = 5.0
+METADATA_SECONDS = (0.5, 4.5)  # who is not let in hears it soon; who is far away has more time
 CLIENT_SETTINGS = (
     Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092"),
     Setting("kafka.", "any setting of the client, such as kafka.security.protocol", default=None, is_secret=True),
@@ -25,13 +25,14 @@ def library() -> Any:
 
 
 class Errors:
-    """Hears what a client says in the background, so that a time-out can be explained."""
+    """Hears what a client says in the background, so that a time-out can be explained: the last reason, not that all brokers are down."""
 
     def __init__(self) -> None:
         self.last: Any = None
 
     def note(self, error: Any) -> None:
-        self.last = error
+        if self.last is None or error.code() != library().KafkaError._ALL_BROKERS_DOWN:
+            self.last = error
 
 
 def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:
@@ -49,16 +50,26 @@ def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:
 def partitions_of(client: Any, topic: str, connector: Connector, errors: Errors) -> int | None:
     """How many partitions a topic of Kafka has; None if there is none."""
     kafka = library()
-    try:
-        found = client.list_topics(topic, timeout=METADATA_SECONDS).topics[topic]
-    except kafka.KafkaException as error:
-        client.poll(0.5)  # which hears what went wrong in the background
-        raise meaning(error, connector, errors) from error
+    found = _metadata(client, topic, connector, errors)
     if found.error is not None:
         if found.error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         raise meaning(kafka.KafkaException(found.error), connector, errors)
     return len(found.partitions)
+
+
+def _metadata(client: Any, topic: str, connector: Connector, errors: Errors) -> Any:
+    """What the cluster says of a topic; its errors are told by what the client has heard in the background."""
+    kafka = library()
+    for seconds in METADATA_SECONDS:
+        try:
+            return client.list_topics(topic, timeout=seconds).topics[topic]
+        except kafka.KafkaException as error:
+            client.poll(0.1 if seconds == METADATA_SECONDS[0] else 0.5)
+            found = meaning(error, connector, errors)
+            if seconds == METADATA_SECONDS[-1] or isinstance(found, ConfigError):
+                raise found from error
+    raise AssertionError
 
 
 def missing_topic(topic: str, connector: Connector) -> TopicNotFoundError:

@@ -14,6 +14,7 @@ from streamkit.connectors.kafka.client import Errors, client_config, library, me
 from streamkit.log.consume.consumer import TopicPartition
 
 READ_SECONDS = 75.0  # longer than a transaction of a dead producer stays open
+END_MS = 20  # a broker says that a partition has ended when a fetch has waited for so long
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPart
     consumer = kafka.Consumer(
         {
             **client_config(connector, errors),
-            "group.id": f"connect-{connector.name}", "isolation.level": "read_committed", "enable.auto.commit": False, "enable.partition.eof": True,
+            "group.id": f"connect-{connector.name}", "isolation.level": "read_committed", "enable.auto.commit": False,
+            "enable.partition.eof": True, "fetch.wait.max.ms": END_MS,
         }
     )  # fmt: skip
     found: dict[bytes, Claim] = {}
@@ -87,7 +89,7 @@ def _read_to(consumer: Any, end: int, found: dict[bytes, Claim]) -> None:
             raise TimeoutError(
                 f"the positions in Kafka could not be read to their end {end}: a transaction is open at offset {at}"
             )
-        for message in consumer.consume(1_000, 0.5):
+        for message in filter(None, [consumer.poll(0.5), *consumer.consume(1_000, 0)]):  # as soon as there is one
             if message.error() is None:
                 found[message.key()] = Claim(*json.loads(message.value()))
             elif message.error().code() != kafka.KafkaError._PARTITION_EOF:

@@ -99,11 +99,9 @@ class PostgresSink(Sink):
     def is_retryable(self, error: Exception) -> bool:
         """Lost connections and servers that start or stop; the driver has no SQLSTATE for the first."""
         if isinstance(error, _library().Error):
-            return (
-                error.sqlstate is None
-                if isinstance(error, _library().OperationalError)
-                else (error.sqlstate or "")[:2] in PASSING
-            )
+            if error.sqlstate:
+                return error.sqlstate[:2] in PASSING
+            return isinstance(error, _library().OperationalError)
         return super().is_retryable(error)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A broker for the whole run."""
+"""What the tests of all connectors share: quick looks, and a broker for the whole run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import pytest
 
 from tests.connectors.servers.kafka import start_broker
 
+SECONDS = {
+    "runtime.source_task.POLL_SECONDS": 0.05,
+    "runtime.source_task.SPLITS_SECONDS": 0.1,
+    "runtime.worker.LOOK_SECONDS": 0.1,
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick_looks(monkeypatch):
+    """Tasks and workers look often at what may have changed, so that tests wait little."""
+    for name, seconds in SECONDS.items():
+        monkeypatch.setattr(f"streamkit.connectors.{name}", seconds)
+
 
 @pytest.fixture(scope="session")
 def broker():
+    """A broker of Kafka for the whole run."""
     found = start_broker()
     if found is None:
         pytest.skip("no Kafka here: Java, Maven or its artifacts are missing")

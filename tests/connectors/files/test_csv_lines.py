@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.connectors.files.csv_lines import RECORD_BYTES_MAX, csv_blocks
+from streamkit.connectors.files import csv_lines
+from streamkit.connectors.files.csv_lines import csv_blocks
 from streamkit.errors import SchemaError
 
 
@@ -27,9 +28,10 @@ def test_records_are_not_cut(text):
     assert [record for block in blocks for record in records(block)] == records(data)
 
 
-def test_record_without_end_is_refused():
+def test_record_without_end_is_refused(monkeypatch):
     """A quote that is never closed is an error before what follows it fills the memory."""
-    line = b"x" * (RECORD_BYTES_MAX // 8) + b"\n"
+    monkeypatch.setattr(csv_lines, "RECORD_BYTES_MAX", 1 << 20)
+    line = b"x" * ((1 << 20) // 8) + b"\n"
 
-    with pytest.raises(SchemaError, match="a record of more than 64 MiB; is there a quote that is never closed"):
+    with pytest.raises(SchemaError, match="a record of more than 1 MiB; is there a quote that is never closed"):
         list(csv_blocks([b'a,b\n1,"', *([line] * 9)]))

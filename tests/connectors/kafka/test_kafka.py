@@ -19,6 +19,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("kafka")
 NAMES = itertools.count()
+SOON = {"fetch.wait.max.ms": 20}  # a broker tells the end of a partition when a fetch has waited for so long
 
 
 @pytest.fixture
@@ -46,6 +47,12 @@ def produce(broker, name, records, **config):
     assert producer.flush(30) == 0
 
 
+def source_of(broker, name, **settings):
+    """A source that hears soon that it is at the end."""
+    soon = {f"kafka.{setting}": value for setting, value in SOON.items()}
+    return KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, **soon} | settings)
+
+
 def consume(broker, name):
     """All committed records of a topic, by partition in their order."""
     consumer = kafka.Consumer(
@@ -54,6 +61,7 @@ def consume(broker, name):
             "group.id": "reader",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            **SOON,
         }
     )
     count = len(consumer.list_topics(name, 30).topics[name].partitions)
@@ -61,7 +69,7 @@ def consume(broker, name):
     found = []
     ended: set[int | None] = set()
     while len(ended) < count:
-        for message in consumer.consume(1000, 1):
+        for message in filter(None, [consumer.poll(1), *consumer.consume(1000, 0)]):
             error = message.error()
             if error is None:
                 found.append(message)
@@ -81,7 +89,7 @@ class TestSource(SourceContract):
         create(broker, name, 3)
 
     def source(self):
-        return KafkaSource("in", bootstrap_servers=self.broker.address, kafka_topic=self.name, topic="numbers")
+        return source_of(self.broker, self.name, topic="numbers")
 
     def add(self, first, count):
         produce(self.broker, self.name, [{"key": str(n), "value": f"text {n}"} for n in range(first, first + count)])
@@ -120,7 +128,7 @@ def test_a_mirror_and_back(broker, name, log):
     ]  # fmt: skip
     produce(broker, name, records)
     back = f"{name}-back"
-    run([KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name)], log, once=True)
+    run([source_of(broker, name)], log, once=True)
     run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=back, topics=name)], log, once=True)
 
     def shown(message):
@@ -154,7 +162,7 @@ def test_open_and_aborted_transactions(broker, name, log):
         producer.begin_transaction()
         producer.produce(name, f"v{n}")
         (producer.abort_transaction if n % 2 else producer.commit_transaction)()
-    source = KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name, topic="rows")
+    source = source_of(broker, name, topic="rows")
     for _ in range(2):
         run([source], log, once=True)
     assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0", b"v2"]
@@ -165,15 +173,7 @@ def test_several_topics_and_tasks(broker, name, log):
     for topic in (f"{name}-a", f"{name}-b"):
         create(broker, topic, 3)
         produce(broker, topic, [{"value": f"{topic} {n}"} for n in range(30)])
-    run(
-        [
-            KafkaSource(
-                "in", bootstrap_servers=broker.address, kafka_topic=f"{name}-a,{name}-b", topic="from.${topic}", tasks_max=2
-            )
-        ],
-        log,
-        once=True,
-    )
+    run([source_of(broker, f"{name}-a,{name}-b", topic="from.${topic}", **{"tasks.max": 2})], log, once=True)
     for topic in (f"{name}-a", f"{name}-b"):
         assert {row["value"] for row in log.read(f"from.{topic}").to_pylist()} == {f"{topic} {n}".encode() for n in range(30)}
 
@@ -182,7 +182,7 @@ def test_a_position_that_is_gone(broker, name, log):
     """A position that retention has overtaken is an error that says what is there and how to go on, not a gap."""
     create(broker, name, 1)
     produce(broker, name, [{"value": f"v{n}"} for n in range(10)])
-    source = KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name, topic="rows")
+    source = source_of(broker, name, topic="rows")
     run([source], log, once=True)
     produce(broker, name, [{"value": "later"} for _ in range(5)])
     admin = AdminClient({"bootstrap.servers": broker.address})
@@ -196,7 +196,7 @@ def test_a_position_that_is_gone(broker, name, log):
 def test_what_is_missing_or_refused(broker, name, log):
     """A missing topic, a broker that is gone and a password that is wrong are told apart, and the password is not shown."""
     with pytest.raises(TopicNotFoundError, match=f"has no topic '{name}'"):
-        run([KafkaSource("in", bootstrap_servers=broker.address, kafka_topic=name)], log, once=True)
+        run([source_of(broker, name)], log, once=True)
     secured = {
         "bootstrap.servers": broker.secured_address, "kafka.topic": name, "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me",

@@ -46,6 +46,11 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
+FORMATTED = """version=1
+cluster.id=MkU3OEVBNTcwNTJENDM2Qg
+node.id=1
+directory.id=8iPWg0kmRbqkVZT1DRVuLw
+"""  # as `kafka-storage format` writes it, which is a JVM of its own
 
 
 class Broker:
@@ -62,10 +67,8 @@ class Broker:
         self._properties.write_text(
             PROPERTIES.format(broker=broker, secured=secured, controller=controller, data=self.folder / "log"), encoding="utf-8"
         )
-        subprocess.run(
-            [*java(jars, "128m"), "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(self._properties)],
-            check=True, capture_output=True, timeout=START_SECONDS,
-        )  # fmt: skip
+        (self.folder / "log").mkdir()
+        (self.folder / "log" / "meta.properties").write_text(FORMATTED, encoding="utf-8")
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
