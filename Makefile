@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 WORKERS ?= 2
 STAMP := $(VENV)/.set-up
-ARCHIVE := $(VENV)/spark-classes.jsa
 IN := ./scripts/in-environment
 
 help: ## list the targets
@@ -21,7 +20,7 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 	    '  streamkit store get flight-delays daily_delays JFK "JetBlue Airways" --window 2013-07-01' \
 	    '  topologies/flight_delays.py, notebooks/01_first_topology.ipynb, ARCHITECTURE.md'
 
-test: $(ARCHIVE) ## run the whole test suite, or TESTS="paths"; build/durations.txt keeps how long each test took
+test: $(STAMP) ## run the whole test suite, or TESTS="paths"; build/durations.txt keeps how long each test took
 	@$(IN) python -m pytest -n $(WORKERS) --durations=25 --durations-min=1 $(TESTS)
 
 test-busy: $(STAMP) ## run what depends on time twenty times beside six busy loops (hours), or TESTS="paths"
@@ -57,10 +56,6 @@ set-up: $(STAMP) ## the environment alone, in .venv
 $(STAMP): pyproject.toml requirements/pinned.txt
 	@./scripts/set-up "$(PYTHON)" $(VENV)
 	@touch $@
-
-# With it the JVMs of tests start with half the work; where it cannot be made, they do without.
-$(ARCHIVE): $(STAMP)
-	@$(IN) python -m tests.quick_java
 
 clean: ## remove what can be made again; keeps .streamkit, the log
 	rm -rf $(VENV) build dist streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -14,7 +14,6 @@ from hypothesis import settings
 from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
-from tests.quick_java import java_options
 from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
 from tests.torture.harnesses import changed, harness_of
 
@@ -22,6 +21,7 @@ SESSION_TESTS = "session_tests"
 SESSION_FILE = pytest.StashKey[Path]()
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 RAM_BYTES_MIN = 4 << 30  # more than the folders of a run hold at any time
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts with half the work, and would run slower after minutes
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -47,7 +47,7 @@ def pytest_configure(config):
     """Folders of tests are in memory where that has room; each JVM and each Python that a test starts is ready soon."""
     if os.access(RAM, os.W_OK) and shutil.disk_usage(RAM).free >= RAM_BYTES_MIN:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
-    os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JVM)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else hundreds of processes compile all of us, each for itself
     sys.dont_write_bytecode = False
 
