@@ -45,7 +45,12 @@ def test_they_are_listed_and_shown(streamkit, letters):
     """A list counts them by connector, stage and error; each is shown with its record and place."""
     letters()
     (found,) = [row for row in json.loads(streamkit("dlq", "list", "--json")) if row["topic"] == "bad"]
-    assert (found["application"], found["operator"], found["error"], found["records"]) == ("out", "TASK_PUT", "streamkit.errors.SchemaError", 2)
+    assert (found["application"], found["operator"], found["error"], found["records"]) == (
+        "out",
+        "TASK_PUT",
+        "streamkit.errors.SchemaError",
+        2,
+    )
     shown = [json.loads(line) for line in streamkit("dlq", "show", "bad", "--json").splitlines()]
     assert [(one["topic"], one["partition"], one["offset"], one["value"]) for one in shown] == [
         ("numbers", 0, 0, '{"n": -1}'), ("numbers", 0, 2, '{"n": -3}'),
