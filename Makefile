@@ -20,6 +20,9 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 	    '  streamkit store get flight-delays daily_delays JFK "JetBlue Airways" --window 2013-07-01' \
 	    '  topologies/flight_delays.py, notebooks/01_first_topology.ipynb, ARCHITECTURE.md'
 
+demo-cdc: $(STAMP) ## PostgreSQL to Delta Lake and Kafka by a topology that is killed twice; the sums are compared
+	@$(IN) python scripts/demo_cdc.py
+
 test: $(STAMP) ## run the whole test suite, or TESTS="paths"; build/durations.txt keeps how long each test took
 	@$(IN) python -m pytest -n $(WORKERS) --durations=25 --durations-min=1 $(TESTS)
 
@@ -61,4 +64,4 @@ clean: ## remove what can be made again; keeps .streamkit, the log
 	rm -rf $(VENV) build dist streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help demo test test-busy bench torture lint format type build set-up clean
+.PHONY: help demo demo-cdc test test-busy bench torture lint format type build set-up clean
