@@ -143,6 +143,20 @@ def test_folds_by_pane_and_by_row_give_what_windows_hold(panes_min, window, rows
     assert counted(context) == counts
 
 
+def test_panes_are_put_into_windows_key_by_key():
+    """A window of a key is sent once for each part that holds panes of the key, however many parts there are: memory grows with windows."""
+    keys, panes, parts = 20, 400, 10
+    window = Windowing(1_600, 10, 0, (0,), "store")
+    rows = [(f"k{pane % keys:02}", 1, 10_000 + 10 * pane, 10_000 + 10 * pane) for pane in range(panes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fold_kernel, "WINDOW_ROWS", panes // parts * window.per_record)
+        fold = Fold("op", 0, ("x",), ("k",), AGGREGATES, window)
+        folded = fold_kernel.fold_rows(fold, (batch_of(rows),), context_of(None))
+    windows = {(row["k"], row[WINDOW]) for row in folded.to_pylist()}
+    assert len(windows) == keys * (window.per_record + panes - keys)
+    assert folded.num_rows <= len(windows) + parts * window.per_record
+
+
 def run(window, mode, times, *, settings=None, records_max=None):
     """What is emitted for records at these times, the epochs' sizes, and how many records no window held."""
     with fresh_log() as log:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
@@ -17,13 +18,14 @@ from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, w
 from streamkit.engine.windows import assign_windows, holds, is_open_in_all, pane_ms
 from streamkit.expressions.aggregates import fold, lift, state_columns
 from streamkit.expressions.arrow import evaluate
+from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Windowing
 
 FOLD_ROWS = 4_000_000  # folded together
-WINDOW_ROWS = 1_000_000  # the most rows that rows or panes become at once in their windows
+WINDOW_ROWS = 250_000  # the most rows that rows or panes become at once in their windows
 PANES_MIN = 16  # with so many windows a record, panes are folded first; with fewer, folding twice costs more than it saves
 
 
@@ -86,8 +88,13 @@ def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, co
     on_time = batch.filter(pa.array(open_in_all))
     starts = numbers(on_time, TIMESTAMP) // pane_ms(window) * pane_ms(window)
     panes = _folded(operator, with_columns(on_time, {WINDOW: pa.array(starts)}), by)
-    for part in _parts(panes, rows_max):
+    for part in _parts(_by_key(operator, panes), rows_max):
         yield _windows_of_panes(operator, window, part, by)
+
+
+def _by_key(operator: Fold, panes: pa.RecordBatch) -> pa.RecordBatch:
+    """The panes with those of a key together, so that its windows are made in one part, or two, and are there once or twice."""
+    return panes.take(pc.sort_indices(encode_keys([panes[name] for name in operator.key]))) if operator.key else panes
 
 
 def _parts(batch: pa.RecordBatch, rows_max: int) -> list[pa.RecordBatch]:
