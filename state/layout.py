@@ -171,8 +171,17 @@ def decode_lists(values: pa.BinaryArray) -> Listed:
         raise CorruptionError(
             f"found a list of windows of {lengths.max()} bytes; expected pairs of times, of {PAIR_BYTES} bytes each"
         )
-    pairs = np.frombuffer(b"".join(value for value in lists.to_pylist() if value), "<i8").reshape(-1, 2).astype(np.int64)
+    pairs = np.frombuffer(_joined(lists.drop_null()), "<i8").reshape(-1, 2).astype(np.int64)
     return Listed(np.repeat(np.arange(len(lists)), lengths // PAIR_BYTES), pairs[:, 0], pairs[:, 1])
+
+
+def _joined(values: pa.BinaryArray) -> bytes | pa.Buffer:
+    """The bytes of all values, which are not null, one after another."""
+    if not len(values):
+        return b""
+    _, offsets, data = values.buffers()
+    first, last = np.frombuffer(offsets, np.int32)[[values.offset, values.offset + len(values)]].tolist()
+    return data.slice(first, last - first) if data is not None else b""
 
 
 def _moments(times: Numbers) -> pa.Array:

@@ -159,12 +159,12 @@ def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
 def encode_reached(table: Numbers) -> str:
     """A table as text: the differences from row to row, which are small, compressed."""
     differences = np.diff(table, axis=0, prepend=np.zeros((1, COLUMNS), np.int64)).astype("<i8")
-    return base64.b85encode(zlib.compress(differences.T.tobytes(), 1)).decode()
+    return base64.b64encode(zlib.compress(differences.T.tobytes(), 1)).decode()
 
 
 def decode_reached(text: str) -> Numbers:
     """The inverse of `encode_reached`; CorruptionError if the text is not such a table."""
-    data = zlib.decompress(base64.b85decode(text))
+    data = zlib.decompress(base64.b64decode(text))
     if len(data) % (COLUMNS * 8):
         raise CorruptionError(
             f"found a report of {len(data)} bytes on which records close windows; expected rows of {COLUMNS} numbers"
