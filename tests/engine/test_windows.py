@@ -152,6 +152,7 @@ def test_panes_are_put_into_windows_key_by_key():
         patch.setattr(fold_kernel, "WINDOW_ROWS", panes // parts * window.per_record)
         fold = Fold("op", 0, ("x",), ("k",), AGGREGATES, window)
         folded = fold_kernel.fold_rows(fold, (batch_of(rows),), context_of(None))
+    assert isinstance(folded, pa.RecordBatch)
     windows = {(row["k"], row[WINDOW]) for row in folded.to_pylist()}
     assert len(windows) == keys * (window.per_record + panes - keys)
     assert folded.num_rows <= len(windows) + parts * window.per_record
