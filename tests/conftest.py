@@ -73,6 +73,7 @@ def session_tests_of(config):
     return config.stash[SESSION_FILE]
 
 
+@pytest.hookimpl(tryfirst=True)  # before the scheduler hears that the collection is finished, and reads the file
 def pytest_collection_finish(session):
     if SESSION_TESTS in (told := getattr(session.config, "workerinput", {})):
         write_session_tests(Path(told[SESSION_TESTS]), session.items)
