@@ -168,35 +168,35 @@ def show_status(
 
 
 @program.command("pause")
-def pause(connector: Name, log: LogOption = None) -> None:
+def pause(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Ask the workers to pause a connector; tasks keep what they have open."""
     with _known(log, connector) as opened:
         status.ask(opened, connector, is_paused=True)
-    show_line(f"{connector} is asked to pause")
+    _say(connector, "is asked to pause", as_json, asked="pause")
 
 
 @program.command("stop")
-def stop(connector: Name, log: LogOption = None) -> None:
+def stop(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Ask the workers to stop a connector; tasks let go of all, and `offsets` may move it."""
     with _known(log, connector) as opened:
         status.ask(opened, connector, is_stopped=True)
-    show_line(f"{connector} is asked to stop")
+    _say(connector, "is asked to stop", as_json, asked="stop")
 
 
 @program.command("resume")
-def resume(connector: Name, log: LogOption = None) -> None:
+def resume(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Ask the workers to go on with a connector that is paused or stopped."""
     with _known(log, connector) as opened:
         status.ask(opened, connector)
-    show_line(f"{connector} is asked to go on")
+    _say(connector, "is asked to go on", as_json, asked="resume")
 
 
 @program.command("restart")
-def restart(connector: Name, log: LogOption = None) -> None:
+def restart(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Ask the workers to start a connector's tasks again."""
     with _known(log, connector) as opened:
         status.ask_restart(opened, connector)
-    show_line(f"{connector} is asked to start its tasks again")
+    _say(connector, "is asked to start its tasks again", as_json, asked="restart")
 
 
 @offsets.command("show")
@@ -215,6 +215,7 @@ def set_offsets(
     connector: Name,
     split: Annotated[str, typer.Argument(metavar="SPLIT", help="The split, as `offsets show` names it.")],
     position: Annotated[str, typer.Argument(metavar="POSITION", help="The position, as JSON.")],
+    as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """Set the position of a source's split; it must not run."""
@@ -228,7 +229,7 @@ def set_offsets(
         _check_stopped(opened, connector)
         _check_split(opened, connector, split)
         change_positions(opened, connector, {split: value})
-    show_line(f"{connector}: {split} is at {json.dumps(value)}")
+    _say(connector, f"is at {json.dumps(value)} in {split}", as_json, split=split, position=value)
 
 
 def _check_split(log: Log, connector: str, split: str) -> None:
@@ -240,7 +241,7 @@ def _check_split(log: Log, connector: str, split: str) -> None:
 
 
 @offsets.command("reset")
-def reset_offsets(connector: Name, log: LogOption = None) -> None:
+def reset_offsets(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Forget how far a connector has come; it must not run.
 
@@ -251,7 +252,15 @@ def reset_offsets(connector: Name, log: LogOption = None) -> None:
         if group_name(connector) in opened.groups():
             opened.delete_group(group_name(connector))
         change_positions(opened, connector, dict.fromkeys(read_positions(opened, connector)))
-    show_line(f"{connector}: its positions are forgotten")
+    _say(connector, "has no positions any more", as_json, positions={})
+
+
+def _say(connector: str, said: str, as_json: bool, **facts: Any) -> None:
+    """What was done, as a line or as JSON."""
+    if as_json:
+        show_json({"connector": connector, **facts})
+    else:
+        show_line(f"{connector} {said}")
 
 
 def _read(file: Path) -> list[Connector]:

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 import streamkit as sk
 from streamkit.cli.main import program
+from streamkit.log import dead_letter
 
 HELP = "Print JSON instead of tables."
 SILENT = {("run",)}  # what it prints is the progress of a run, on the error stream
-LINES = {("consume",)}  # one document a record
+ALWAYS = {("connect", "export")}  # prints JSON, and nothing else
 TOPOLOGY = 'import streamkit as sk\n\napp = sk.Topology("flow")\napp.stream("orders").to("copies")\n'
 
 
@@ -64,6 +65,20 @@ ARGUMENTS = {
     ("fsck",): ["--deep"],
     ("backup",): ["{folder}/backup"],
     ("rebuild",): [],
+    ("connect", "run"): ["{folder}/connectors.json", "--once"],
+    ("connect", "validate"): ["{folder}/connectors.json"],
+    ("connect", "list"): [],
+    ("connect", "status"): [],
+    ("connect", "pause"): ["loads"],
+    ("connect", "stop"): ["loads"],
+    ("connect", "resume"): ["loads"],
+    ("connect", "restart"): ["loads"],
+    ("connect", "offsets", "show"): ["loads"],
+    ("connect", "offsets", "set"): ["loads", "{folder}/orders.csv", '{{"byte": 0}}'],
+    ("connect", "offsets", "reset"): ["loads"],
+    ("dlq", "list"): [],
+    ("dlq", "show"): ["broken"],
+    ("dlq", "replay"): ["broken", "--dry-run"],
 }
 WITH_APPLICATION = {("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get")}
 
@@ -84,15 +99,18 @@ def prepared(root, tmp_path):
     (tmp_path / "flow.py").write_text(TOPOLOGY)
     with sk.open_log(root) as log:
         log.reset_group("billing", {"orders": {0: 1}})
+        log.create_topic("broken", dead_letter.SCHEMA, partitions=1)
+    loads = {"connector.class": "FileSource", "path": str(tmp_path / "orders.csv"), "topic": "loaded"}
+    (tmp_path / "connectors.json").write_text(json.dumps({"name": "loads", "config": loads}))
     return root
 
 
 def test_every_command_is_known_here():
     """A command that is added is tried here too."""
-    assert set(COMMANDS) == set(ARGUMENTS) | SILENT
+    assert set(COMMANDS) == set(ARGUMENTS) | SILENT | ALWAYS
 
 
-@pytest.mark.parametrize("words", sorted(set(COMMANDS) - SILENT), ids=" ".join)
+@pytest.mark.parametrize("words", sorted(set(COMMANDS) - SILENT - ALWAYS), ids=" ".join)
 def test_every_command_has_the_option(words):
     """Each has the one option --json, in the same words."""
     (option,) = [parameter for parameter in COMMANDS[words] if "--json" in parameter.opts]
@@ -109,6 +127,8 @@ def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words
     """What is printed with --json is one document, or one a line; nothing is beside it."""
     if words in WITH_APPLICATION:
         request.getfixturevalue("application")
+    if words[0] == "connect":
+        streamkit("connect", "run", str(tmp_path / "connectors.json"), "--once")
     if words == ("storage", "repair"):
         streamkit("storage", "set", str(tmp_path / "second"))
     if words == ("rebuild",):
@@ -120,7 +140,8 @@ def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words
     output = result.stdout
 
     assert result.exit_code == 0, result.output
-    assert output.endswith("\n") and output.count("\n") == (2 if words in LINES else 1)
+    lines = {("consume",): 2, ("dlq", "show"): 0}.get(words, 1)
+    assert output.count("\n") == lines and output.endswith("\n" * min(1, lines))
     assert all(strict(line) is not None for line in output.splitlines())
 
 
