@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.sampling import TAKES_ALL
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "demo_cdc.py"
 
 
-@pytest.mark.skipif(
-    "STREAMKIT_TORTURE" not in os.environ, reason="it starts PostgreSQL and a broker; set STREAMKIT_TORTURE to run it"
-)
+@pytest.mark.skipif(not TAKES_ALL, reason="starts PostgreSQL and a broker: make torture")
 def test_sums_are_equal():
     """After two kills the sums in all three systems are the same."""
     answer = subprocess.run([sys.executable, str(SCRIPT)], check=False, capture_output=True, text=True, timeout=300)

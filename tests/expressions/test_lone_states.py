@@ -18,7 +18,7 @@ from streamkit.plan.expression import TypedAggregate
 
 DOUBLES = [None, 0.1, -0.0, 1e308, math.inf, math.nan, -1e308, 3.0, 0.7]
 TEXTS = [None, "a", "", "é", "a", "b", None, "c", "a"]
-WITH_ARGUMENTS = {"count_if", "max_by", "min_by", "top_k", "percentile_approx", "percentile"}
+WITH_ARGUMENTS = {"count_if", "max_by", "min_by", "top_k", "bottom_k", "percentile_approx", "percentile"}
 INTERNAL = {"number_of_members"}  # of groups of tables, which no user calls
 CONDITIONS = [None, True, False] * 3
 
@@ -31,7 +31,13 @@ def aggregates() -> Iterator[tuple[TypedAggregate, ...]]:
     calls = {f"{name}_d": getattr(F, name)("d") for name in (*numeric, *others)} | {
         f"{name}_s": getattr(F, name)("s") for name in others
     }
-    calls |= {"count_if": F.count_if("b"), "max_by": F.max_by("s", "d"), "min_by": F.min_by("d", "s"), "top_k": F.top_k("s", 2)}
+    calls |= {
+        "count_if": F.count_if("b"),
+        "max_by": F.max_by("s", "d"),
+        "min_by": F.min_by("d", "s"),
+        "top_k": F.top_k("s", 2),
+        "bottom_k": F.bottom_k("s", 2),
+    }
     calls |= {"percentile_approx": F.percentile_approx("d", 0.5), "percentile": F.percentile("d", [0.1, 0.9])}
     app = sk.Topology("all")
     rows = app.stream("rows", schema="k string, d double, s string, b boolean", key="k")

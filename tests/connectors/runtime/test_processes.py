@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.connectors.runtime import status
+from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 ROWS = 300
@@ -77,9 +77,7 @@ def test_another_takes_over(files, tmp_path):
     check_takeover(files, tmp_path / "log")
 
 
-@pytest.mark.skipif(
-    "STREAMKIT_TORTURE" not in os.environ, reason="as the other, with another catalog; set STREAMKIT_TORTURE to run it"
-)
+@pytest.mark.skipif(not TAKES_ALL, reason="as the other, with another catalog: make torture")
 def test_another_takes_over_by_postgresql(files, postgres, tmp_path):
     """It is the same where the workers share a log by PostgreSQL."""
     check_takeover(files, postgres.url(storage=tmp_path / "shared"))
