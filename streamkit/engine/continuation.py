@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from streamkit.engine.definition import Difference, definition, differences, in_stored_order, original_of
+from streamkit.engine.definition import Difference, definition, differences, in_stored_order, is_evolution, original_of
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
@@ -20,12 +20,14 @@ class Continuation:
     """
     The stores of a program beside those that its application has: what goes on, and what cannot.
 
-    `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none.
+    `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
+    program before as the catalog has it.
     """
 
     program: Program
     known: ApplicationState | None = None
     before: Program | None = None
+    text: str = ""
 
     @property
     def kept(self) -> frozenset[str]:
@@ -52,8 +54,13 @@ class Continuation:
     @cached_property
     def differing(self) -> Mapping[str, Sequence[Difference]]:
         """The stores that would be read as something else than they hold, with what differs."""
-        found = {name: differences(self._held(name), self._made(name)) for name in self.compared}
-        return {name: different for name, different in found.items() if different}
+        return {name: different for name, different in self._different.items() if name not in self.evolved}
+
+    @cached_property
+    def evolved(self) -> Mapping[str, Sequence[Difference]]:
+        """The stores whose groups go on with aggregates more, or fewer, with these."""
+        kept = {name: self.program.keeper(name) for name in self._different}
+        return {name: different for name, different in self._different.items() if is_evolution(kept[name], different)}
 
     @cached_property
     def reordered(self) -> tuple[str, ...]:
@@ -78,13 +85,18 @@ class Continuation:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
         return self.program if self.before is None else in_stored_order(self.program, self.before, self._fitting)
 
+    @cached_property
+    def _different(self) -> Mapping[str, Sequence[Difference]]:
+        found = {name: differences(self._held(name), self._made(name)) for name in self.compared}
+        return {name: different for name, different in found.items() if different}
+
     @property
     def _left(self) -> list[str]:
         return sorted(self.kept - {store.name for store in self.program.stores})
 
     @property
     def _fitting(self) -> list[str]:
-        return [name for name in self.compared if name not in self.differing]
+        return [name for name in self.compared if name not in self._different]
 
     def _held(self, store: str) -> dict[str, str]:
         """What a store holds."""
@@ -105,21 +117,16 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
     known = {state.name: state for state in catalog.applications()}.get(program.application)
     if known is None:
         return Continuation(program)
-    text = catalog.program(known.name) if known.stores else None
-    return Continuation(program, known, read_program(text) if text else None)
+    text = catalog.program(known.name)
+    return Continuation(program, known, read_program(text) if text and known.stores else None, text)
 
 
-def continued(catalog: Catalog, program: Program) -> tuple[Program, tuple[str, ...]]:
-    """
-    The program that goes on with the stored state, and the stores that it no longer needs, which are copies of others.
-
-    It has aggregates and columns of each store in the order in which they are stored. OrphanedStateError, which names what differs and
-    what to do, if a store holds something else than the program makes of it, or has gone.
-    """
+def continued(catalog: Catalog, program: Program) -> Continuation:
+    """As `continuation`; OrphanedStateError, which names what differs and what to do, if the program cannot go on."""
     found = continuation(catalog, program)
     for refusal in found.refusals():
         raise refusal
-    return found.program_in_stored_order(), found.dropped
+    return found
 
 
 def _is_needless(before: Program, program: Program, store: str) -> bool:

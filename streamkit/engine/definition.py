@@ -21,6 +21,12 @@ from streamkit.plan.program import Program, Store
 from streamkit.schema import Column, Schema
 
 Named = TypeVar("Named", TypedAggregate, Column)
+AGGREGATE = "the aggregate"  # begins the parts that are aggregates
+GROWING = (
+    "aggregate",
+    "session_aggregate",
+    "sliding_aggregate",
+)  # kinds of operators whose stored groups can take another aggregate, or lose one
 FOR = "-for-"  # in the name of a copy of a table that joins of another stage look up
 
 
@@ -50,7 +56,7 @@ def definition(program: Program, store: Store, with_argument_types: bool = False
     parts = {"the kind of operator": keeper.kind, "the key": ", ".join(_key_texts(program, keeper, store))}
     aggregates = keeper.aggregates_in(store.name)
     for one in aggregates:
-        parts[f"the aggregate {one.name!r}"] = _aggregate_text(one, with_argument_types)
+        parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, with_argument_types)
     if not aggregates:
         parts |= {f"the column {column.name!r}": column.type for column in store.value}
     if (window := keeper.windowing) is not None:
@@ -65,6 +71,18 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Diffe
     """What differs between two definitions, whatever their order."""
     parts = dict.fromkeys([*before, *now])
     return [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+
+
+def is_evolution(keeper: Operator, different: Sequence[Difference]) -> bool:
+    """
+    Whether stored groups can go on although these parts differ: aggregates were added, or left out.
+
+    One that was left out while the same was added may have been renamed: that would lose its state, so it is none.
+    """
+    added = {one.now for one in different if one.before is None}
+    removed = {one.before for one in different if one.now is None}
+    of_aggregates = all(one.part.startswith(AGGREGATE) and None in (one.before, one.now) for one in different)
+    return keeper.kind in GROWING and of_aggregates and not added & removed
 
 
 def in_stored_order(program: Program, before: Program, stores: Iterable[str]) -> Program:

@@ -1,13 +1,15 @@
 """
 The epoch in which a start brings stored state forward, before the application takes any record.
 
-It converts aggregates that an earlier version kept in another format, and fills copies of tables that joins have not looked up before.
+It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates that were added, and fills
+copies of tables that joins have not looked up before.
 It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Frame, key_groups_of, log_timestamps, runs
 from streamkit.engine.definition import original_of
+from streamkit.expressions.aggregates import neutral, per_aggregate
 from streamkit.expressions.aggregates.earlier import has_changed
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreState
@@ -25,10 +28,12 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP, SlabName, application_writer, fresh_token
+from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.program import Program
 from streamkit.state.changelog import Changes
 from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
 from streamkit.state.key_group import key_group_range
+from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 from streamkit.state.task_state import Share, read_changelogs
 
@@ -37,20 +42,27 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Migration:
-    """The stores of a started application that are not as its program expects them."""
+    """
+    The stores of a started application that are not as its program expects them.
+
+    `evolved` are those whose aggregates are still the ones of the program before. The catalog has that program until the epoch has
+    been committed, so that a start after one that died finds the state as what it is.
+    """
 
     catalog: Catalog
     storage: Storage
     program: Program
     state: ApplicationState
+    before: Program | None = None
+    evolved: tuple[str, ...] = ()
 
     @property
     def converted(self) -> list[str]:
-        """The stores whose aggregates are kept in the format before."""
+        """The stores whose rows are kept in another way than the program reads them."""
         if not is_earlier(self.state):
-            return []
-        keepers = {store.name: self.program.keeper(store.name) for store in self.program.stores}
-        return [name for name, keeper in keepers.items() if any(map(has_changed, keeper.aggregates_in(name)))]
+            return list(self.evolved)
+        names = [store.name for store in self.program.stores]
+        return [name for name in names if name in self.evolved or any(map(has_changed, self._aggregates_of(name)))]
 
     @property
     def filled(self) -> dict[str, str]:
@@ -67,7 +79,7 @@ class Migration:
     def commit(self, now_ms: int) -> None:
         """Commit the epoch, if there is anything to bring forward; FencedError if a newer generation has started."""
         converted, filled = self.converted, self.filled
-        if not is_earlier(self.state) and not filled:
+        if not is_earlier(self.state) and not filled and not self.evolved:
             return
         slabs = [slab for store in converted for slab in self._slabs(store, store)]
         slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
@@ -84,6 +96,7 @@ class Migration:
                 slabs=tuple(slabs),
                 metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
                 timestamp_ms=now_ms,
+                program=program_text(self.program) if self.evolved else None,
             )
         )
         reach("migration.after_commit")
@@ -96,7 +109,8 @@ class Migration:
             if not groups:
                 continue
             share = Share(groups, self.program.key_groups, self.program.changelog_partitions, tuple(changes.ends))
-            keys, values = read_changelogs(self.storage, share, changes).scan([share.prefixes])
+            ranges = layout_of(self.program.store(source)).ranges(self.state.stores[source].number, groups)
+            keys, values = read_changelogs(self.storage, share, changes).scan(ranges)  # lists of windows stay as they are
             if frames := self._frames(source, target, keys, values):
                 writer = application_writer(self.state.id)
                 name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
@@ -116,12 +130,16 @@ class Migration:
 
     def _now(self, store: str, values: pa.BinaryArray) -> tuple[pa.Array, pa.BinaryArray]:
         """The event time of each stored row, and the row as it is kept now."""
-        aggregates = self.program.keeper(store).aggregates_in(store)
+        aggregates = self._aggregates_of(store)
         if aggregates:
-            timestamps, states = decode_states(values, aggregates, is_earlier(self.state))
-            return timestamps, encode_rows([timestamps, *states])
+            held = self.before.keeper(store).aggregates_in(store) if self.before and store in self.evolved else aggregates
+            timestamps, states = decode_states(values, held, is_earlier(self.state))
+            return timestamps, encode_rows([timestamps, *_evolved(held, states, aggregates, len(values))])
         timestamps, *_ = decode_rows(values, ["bigint", *(column.type for column in self.program.store(store).value)])
         return timestamps, values
+
+    def _aggregates_of(self, store: str) -> tuple[TypedAggregate, ...]:
+        return self.program.keeper(store).aggregates_in(store)
 
     def _changes(self, store: StoreState) -> Changes:
         """All that the store's changelog holds."""
@@ -131,6 +149,20 @@ class Migration:
 
     def _has_changes(self, store: str) -> bool:
         return any(self.catalog.end_offsets(self.state.stores[store].changelog_topic_id).values())
+
+
+def program_text(program: Program) -> str:
+    """The program as the catalog keeps it."""
+    return json.dumps(program.to_json(), sort_keys=True)
+
+
+def _evolved(
+    held: Sequence[TypedAggregate], states: Sequence[pa.Array], wanted: Sequence[TypedAggregate], rows: int
+) -> Iterator[pa.Array]:
+    """The state columns of the wanted aggregates: as they are held, or of no value yet."""
+    by_name = {one.name: own for one, own in per_aggregate(held, states)}
+    for one in wanted:
+        yield from by_name[one.name] if one.name in by_name else neutral(one, rows)
 
 
 def with_number(keys: pa.BinaryArray, number: int) -> pa.BinaryArray:

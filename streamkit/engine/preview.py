@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.engine.continuation import Continuation, continuation
-from streamkit.engine.definition import original_of
+from streamkit.engine.definition import Difference, original_of
 from streamkit.engine.planner import STREAM_KINDS
 from streamkit.engine.start import check_options, declared_changelog, declared_output
 from streamkit.errors import StreamKitError
@@ -170,6 +170,8 @@ def _stores(found: Continuation) -> Iterator[Change]:
             yield Change(STORES, store.name, ADDED, _filling(found, store.name))
         elif store.name in found.differing:
             yield Change(STORES, store.name, REFUSED, "; ".join(map(str, found.differing[store.name])))
+        elif store.name in found.evolved:
+            yield Change(STORES, store.name, CHANGED, _evolution(found.evolved[store.name]))
         elif store.name in found.reordered:
             yield Change(STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored")
         else:
@@ -179,6 +181,12 @@ def _stores(found: Continuation) -> Iterator[Change]:
         yield Change(STORES, name, GONE, "a copy that no join looks up any more; deleted with its changelog")
     for name in found.orphaned:
         yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
+
+
+def _evolution(different: Sequence[Difference]) -> str:
+    """What becomes of the state of aggregates that come or go."""
+    fates = {True: "its state is dropped", False: "it begins with the records from now on, in stored groups and open windows too"}
+    return "; ".join(f"{one}; {fates[one.now is None]}" for one in different)
 
 
 def _renaming(found: Continuation, orphan: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from streamkit.clock import Clock, SystemClock
@@ -10,7 +9,7 @@ from streamkit.config import Settings
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.continuation import continued
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
-from streamkit.engine.migration import Migration
+from streamkit.engine.migration import Migration, program_text
 from streamkit.engine.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError
 from streamkit.failpoints import reach
@@ -52,7 +51,8 @@ def start(
     """
     check_options(tasks, records_max, program)
     inputs = [catalog.topic(source.topic) for source in program.inputs]
-    program, dropped = continued(catalog, program)
+    found = continued(catalog, program)
+    program = found.program_in_stored_order()
     outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
     reach("start.before_commit")
     state = catalog.start_application(
@@ -61,15 +61,16 @@ def start(
         default_tasks=default_tasks,
         key_groups=program.key_groups,
         program_hash=program.fingerprint,
-        program=json.dumps(program.to_json(), sort_keys=True),
+        program=None if found.evolved else program_text(program),
         inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
-        dropped=dropped,
+        dropped=found.dropped,
+        compared=found.text,
     )
     reach("start.after_commit")
     collect_dead(catalog, storage, state)
     clock = clock or SystemClock()
-    Migration(catalog, storage, program, state).commit(clock.now_ms())
+    Migration(catalog, storage, program, state, found.before, tuple(found.evolved)).commit(clock.now_ms())
     application = Application(
         id=state.id,
         name=state.name,

@@ -116,11 +116,15 @@ def members_of(aggregate: TypedAggregate) -> Members | None:
     return None if function.subtract is not None else function.members
 
 
+def neutral(aggregate: TypedAggregate, rows: int) -> list[pa.Array]:
+    """The state of groups of which the aggregate has seen no value."""
+    nothing = pa.nulls(rows, pa.int64() if aggregate.argument is None else to_arrow(aggregate.argument.type))
+    return lift(aggregate, nothing, rows)
+
+
 def without(aggregate: TypedAggregate, state: States) -> list[pa.Array]:
     """The states which, merged into others, take these back; EvaluationError if the function cannot subtract."""
-    rows = len(state[0])
-    nothing = pa.nulls(rows, pa.int64() if aggregate.argument is None else to_arrow(aggregate.argument.type))
-    return subtract(aggregate, lift(aggregate, nothing, rows), state)
+    return subtract(aggregate, neutral(aggregate, len(state[0])), state)
 
 
 def result(aggregate: TypedAggregate, states: States) -> pa.Array:

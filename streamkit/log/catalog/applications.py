@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, FencedError
 from streamkit.log.catalog import topics
 from streamkit.log.catalog.manifest import Offsets
 from streamkit.log.database.database import Row, Transaction
@@ -68,11 +68,12 @@ def start(
     default_tasks: int,
     key_groups: int,
     program_hash: str,
-    program: str,
+    program: str | None,
     stores: Sequence[StoreDeclaration],
     inputs: Mapping[int, bool],
     now_ms: int,
     dropped: Collection[str] = (),
+    compared: str | None = None,
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
@@ -80,15 +81,18 @@ def start(
     The first start stores the number of tasks (`default_tasks` unless given) and of key groups; later ones keep the tasks
     unless given. `inputs` are the ids of the topics it reads, and whether each epoch reads them from the beginning: retention
     asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then.
-    ConfigError if key groups or hash differ from what is stored.
+    A `program` of None keeps the one before, until an epoch converts what it left. `compared` is the program before that the start
+    has been compared with.
+    ConfigError if key groups or hash differ from what is stored, FencedError if another program has started since the comparison.
     """
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
         _create(transaction, name, default_tasks, key_groups, program_hash)
     before = get(transaction, name)
     _keep_keys(transaction, before, key_groups)
+    _check_compared(transaction, before, compared, program)
     chosen = before.tasks if tasks is None else _check_tasks(tasks)
     transaction.execute(
-        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = ? WHERE id = ?",
+        "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = coalesce(?, program) WHERE id = ?",
         (chosen, program_hash, program, before.id),
     )
     _declare_inputs(transaction, before.id, inputs)
@@ -106,6 +110,15 @@ def _create(transaction: Transaction, name: str, tasks: int, key_groups: int, pr
         "VALUES (?, 0, 0, ?, ?, ?, ?, ?, '', 0, '{}')",
         (name, NO_TOKEN, _check_tasks(tasks), key_groups, KEY_HASH, program_hash),
     )
+
+
+def _check_compared(transaction: Transaction, state: ApplicationState, compared: str | None, program: str | None) -> None:
+    """FencedError if the stored program is neither the one that a start has been compared with nor its own."""
+    if compared is not None and program_of(transaction, state.name) not in (compared, program):
+        raise FencedError(
+            f"application {state.name}: generation {state.generation} has started with another program since this start looked at its state; "
+            "start it again"
+        )
 
 
 def _check_tasks(tasks: int) -> int:

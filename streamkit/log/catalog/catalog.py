@@ -250,9 +250,10 @@ class Catalog:
         key_groups: int,
         program_hash: str,
         stores: Sequence[StoreDeclaration],
-        program: str = "",
+        program: str | None = "",
         inputs: Mapping[int, bool] | None = None,
         dropped: Collection[str] = (),
+        compared: str | None = None,
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
@@ -268,6 +269,7 @@ class Catalog:
                 inputs=inputs or {},
                 now_ms=self._clock.now_ms(),
                 dropped=dropped,
+                compared=compared,
             )
         )
 

@@ -28,6 +28,7 @@ class EpochCommit:
 
     `before` and `after` are positions by topic id and partition; partitions that were not read may be left out. `purged_below`
     is that of the inputs when they were looked up.
+    `program` replaces the application's, whose stores are as it has them from this epoch on.
     `metrics` may hold numbers, which add up over epochs, dicts of them, and other values, of which the newest counts.
     """
 
@@ -43,6 +44,7 @@ class EpochCommit:
     metrics: Mapping[str, Any]
     timestamp_ms: int
     purged_below: Offsets = field(default_factory=dict)
+    program: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,8 @@ def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]
         "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
         (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),
     )
+    if epoch.program is not None:
+        transaction.execute("UPDATE application SET program = ? WHERE id = ?", (epoch.program, epoch.application_id))
     _forget(transaction, epoch.application_id, epoch.epoch - HISTORY_EPOCHS)
 
 
