@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.setting import Setting
+from streamkit.errors import FencedError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.topic import Topic
 
@@ -52,6 +53,12 @@ class Sink(Connector):
 
     def topic(self, topic: Topic) -> None:
         """Hear of a topic before its first rows; raise ConfigError or SchemaError if it cannot go out."""
+
+    def fenced(self, place: TopicPartition) -> FencedError:
+        """The error for a generation whose partition a newer one has taken over."""
+        return FencedError(
+            f"a newer generation of the connector {self.name} writes topic {place.topic}, partition {place.partition}; this one stops"
+        )
 
     def close(self) -> None:
         """Let go of everything; called once, also after an error."""

@@ -12,7 +12,7 @@ from streamkit.connectors.delta.table import STORAGE, errors, library, open_tabl
 from streamkit.connectors.newest import newest
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, FencedError, SchemaError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED
@@ -132,7 +132,7 @@ class DeltaSink(Sink):
                 if (table.transaction_version(self._application(place, "/generation")) or -1) > self._generation
             ]
             if newer:
-                raise FencedError(self._fenced(newer[0]))
+                raise self.fenced(newer[0])
             table.create_write_transaction([], "append", table.schema(), commit_properties=self._properties(transactions))
             table.update_incremental()
 
@@ -144,7 +144,7 @@ class DeltaSink(Sink):
             for place in places:
                 known = self._tables[topic.name].transaction_version(self._application(place, "/generation"))
                 if known != self._generation:
-                    raise FencedError(self._fenced(place))
+                    raise self.fenced(place)
             write()
 
         self._tried(topic.name, commit)
@@ -193,9 +193,6 @@ class DeltaSink(Sink):
                 f"topic {name}: found a deletion; write.mode=append keeps rows for ever, write.mode=upsert deletes the row of a key",
                 deletions,
             )
-
-    def _fenced(self, place: TopicPartition) -> str:
-        return f"a newer generation of the connector {self.name} writes topic {place.topic}, partition {place.partition}; this one stops"
 
 
 def _is_alike(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -21,7 +21,7 @@ from streamkit.connectors.files.record_file import Format
 from streamkit.connectors.files.record_lines import write_csv, write_csv_line, write_json
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, FencedError
+from streamkit.errors import ConfigError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.topic.topic import Topic
@@ -165,7 +165,7 @@ class FileSink(Sink):
         while True:
             last = self._last(chain)
             if last is not None and last.generation > self._generation:
-                raise FencedError(_fenced(self.name, place))
+                raise self.fenced(place)
             if last is not None:
                 self._finish(last)
             mark = Mark(0 if last is None else last.number + 1, self._generation, None if last is None else last.offset)
@@ -176,7 +176,7 @@ class FileSink(Sink):
     def _committed(self, place: TopicPartition, mark: Mark) -> Mark:
         chain = self._chain(place)
         if not self._has_linked(chain, mark):
-            raise FencedError(_fenced(self.name, place))
+            raise self.fenced(place)
         for number in _numbers(chain):
             if number < mark.number - 1:
                 (chain / f"{number:020d}.json").unlink(missing_ok=True)
@@ -224,12 +224,6 @@ def _numbers(chain: Path) -> list[int]:
 def _folder_names(name: str, values: pa.ChunkedArray) -> pa.Array:
     texts = [NULL_FOLDER if value is None else quote(str(value), safe=" :,") for value in values.to_pylist()]
     return pa.array([f"{quote(name, safe='')}={text}" for text in texts])
-
-
-def _fenced(connector: str, place: TopicPartition) -> str:
-    return (
-        f"a newer generation of the connector {connector} writes topic {place.topic}, partition {place.partition}; this one stops"
-    )
 
 
 def _sync_folder(folder: Path) -> None:

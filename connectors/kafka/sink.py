@@ -22,7 +22,7 @@ from streamkit.connectors.kafka.client import (
 from streamkit.connectors.kafka.target_positions import Claim, create_topic, key_of, positions_topic, read_claims
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, FencedError, RecordTooLargeError
+from streamkit.errors import ConfigError, RecordTooLargeError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
@@ -80,9 +80,7 @@ class KafkaSink(Sink):
             claims = read_claims(self, self._errors, partitions)
         newer = next((place for place, claim in claims.items() if claim.generation > generation), None)
         if newer is not None:
-            raise FencedError(
-                f"a newer generation of the connector {self.name} writes topic {newer.topic}, partition {newer.partition}"
-            )
+            raise self.fenced(newer)
         offsets = {place: claim.offset for place, claim in claims.items()}
         self._within(lambda: self._claim({place: offsets.get(place) for place in partitions}))
         return {place: offset for place, offset in offsets.items() if offset is not None}

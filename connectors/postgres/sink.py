@@ -15,7 +15,7 @@ from streamkit.connectors.newest import newest
 from streamkit.connectors.postgres.target_table import STAGED, TargetTable, quoted
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, FencedError, SchemaError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED
@@ -146,7 +146,7 @@ class PostgresSink(Sink):
         )
         found = cursor.fetchone()
         if found is None:
-            raise FencedError(self._fenced(place))
+            raise self.fenced(place)
         return None if found[0] is None else int(found[0])
 
     def _move(self, cursor: Any, place: TopicPartition, end: int) -> None:
@@ -155,10 +155,7 @@ class PostgresSink(Sink):
             (end, self.name, place.topic, place.partition, self._generation),
         )
         if cursor.fetchone() is None:
-            raise FencedError(self._fenced(place))
-
-    def _fenced(self, place: TopicPartition) -> str:
-        return f"a newer generation of the connector {self.name} writes topic {place.topic}, partition {place.partition}; this one stops"
+            raise self.fenced(place)
 
     def _write(self, cursor: Any, rows: pa.Table) -> None:
         if not rows.num_rows:

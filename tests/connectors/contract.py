@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -181,3 +182,36 @@ class SinkContract:
         with armed("connect.polled", take_over), pytest.raises(FencedError):
             self.run(log)
         self.check(30)
+
+
+class UpsertContract:
+    """A target of upserts is what the topic says of each key last, however the rows are cut into puts."""
+
+    BATCHES = (3, 100)  # rows of a put
+
+    @abstractmethod
+    def upserting(self, batch_rows: int) -> Sink:
+        """A connector that upserts and deletes rows of the topic `people`, so many at a time."""
+
+    @abstractmethod
+    def kept(self) -> Mapping[Row, Any]:
+        """The names in the foreign system, by (id, city)."""
+
+    def test_upserts_and_deletions(self, tmp_path):
+        """Keys are written, written again and deleted within one put and over many: the newest counts."""
+        with sk.open_log(tmp_path / "log") as log:
+            log.create_topic("people", "id int NOT NULL, city string NOT NULL, name string", key=["id", "city"])
+            chance = random.Random(3)
+            wanted: dict[Row, Any] = {}
+            for batch in self.BATCHES:
+                with log.producer() as producer:
+                    for number in range(300):
+                        key = {"id": chance.randrange(20), "city": chance.choice("ab")}
+                        if chance.random() < 0.2:
+                            producer.delete("people", key)
+                            wanted.pop(tuple(key.values()), None)
+                        else:
+                            producer.send("people", {**key, "name": f"n{number}"})
+                            wanted[tuple(key.values())] = f"n{number}"
+                SinkTask(self.upserting(batch), 0, 1, log, is_once=True).run(Orders())
+                assert self.kept() == wanted

@@ -21,7 +21,6 @@ import pyarrow as pa
 from streamkit import failpoints
 from streamkit.connectors import Polled, Setting, Sink, Source, TopicPartition
 from streamkit.connectors.source import Position
-from streamkit.errors import FencedError
 from streamkit.names import DELETED
 
 PATH = Setting("path", "the database file")
@@ -114,9 +113,7 @@ class SqliteSink(Sink):
             (end, self.name, *place, self.generation),
         )
         if moved.rowcount != 1:
-            raise FencedError(
-                f"a newer generation of the connector {self.name} writes topic {place.topic}, partition {place.partition}"
-            )
+            raise self.fenced(place)
 
     def is_retryable(self, error: Exception) -> bool:
         return isinstance(error, sqlite3.OperationalError) or super().is_retryable(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import random
 import shutil
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.delta import DeltaSink, DeltaSource
 from streamkit.errors import ConfigError, SchemaError
-from tests.connectors.contract import SinkContract, SourceContract
+from tests.connectors.contract import SinkContract, SourceContract, UpsertContract
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -73,23 +72,20 @@ class TestSink(SinkContract):
         return [(row["n"], row["text"]) for row in rows_of(self.path)]
 
 
-def test_upserts_and_deletions(log, path):
-    """The table is what the topic says of each key last, however the rows are cut into commits."""
-    log.create_topic("people", "id int NOT NULL, city string NOT NULL, name string", key=["id", "city"])
-    chance = random.Random(3)
-    wanted: dict[tuple[object, ...], str] = {}
-    for batch in (20, 1000):
-        with log.producer() as producer:
-            for number in range(200):
-                key = {"id": chance.randrange(20), "city": chance.choice("ab")}
-                if chance.random() < 0.2:
-                    producer.delete("people", key)
-                    wanted.pop(tuple(key.values()), None)
-                else:
-                    producer.send("people", {**key, "name": f"n{number}"})
-                    wanted[tuple(key.values())] = f"n{number}"
-        run([DeltaSink("out", path=path, topics="people", write_mode="upsert", batch_rows=batch)], log, once=True)
-        assert {(row["id"], row["city"]): row["name"] for row in rows_of(path)} == wanted
+class TestUpserts(UpsertContract):
+    """A table that the sink merges into."""
+
+    BATCHES = (20, 1000)
+
+    @pytest.fixture(autouse=True)
+    def _table(self, path):
+        self.path = path
+
+    def upserting(self, batch_rows):
+        return DeltaSink("out", path=self.path, topics="people", write_mode="upsert", batch_rows=batch_rows)
+
+    def kept(self):
+        return {(row["id"], row["city"]): row["name"] for row in rows_of(self.path)}
 
 
 def test_types_there_and_back(log, path):

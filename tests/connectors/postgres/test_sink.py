@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import random
 from functools import partial
 
 import psycopg
@@ -15,7 +14,7 @@ from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSink
 from streamkit.connectors.runtime import status
 from streamkit.errors import ConfigError, SchemaError
-from tests.connectors.contract import SinkContract
+from tests.connectors.contract import SinkContract, UpsertContract
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
@@ -51,23 +50,18 @@ def upserting(url, topics, **settings):
     return PostgresSink("out", connection_url=url, topics=topics, insert_mode="upsert", delete_enabled=True, **settings)
 
 
-def test_upserts_and_deletions(log, url):
-    """The table is what the topic says of each key last, however the rows are cut into transactions."""
-    log.create_topic("people", "id int NOT NULL, city string NOT NULL, name string", key=["id", "city"])
-    chance = random.Random(3)
-    wanted: dict[tuple[object, ...], str] = {}
-    for batch in (3, 100):
-        with log.producer() as producer:
-            for number in range(300):
-                key = {"id": chance.randrange(20), "city": chance.choice("ab")}
-                if chance.random() < 0.2:
-                    producer.delete("people", key)
-                    wanted.pop(tuple(key.values()), None)
-                else:
-                    producer.send("people", {**key, "name": f"n{number}"})
-                    wanted[tuple(key.values())] = f"n{number}"
-        run([upserting(url, "people", batch_rows=batch)], log, once=True)
-        assert {row[:2]: row[2] for row in rows_of(url, "SELECT * FROM people")} == wanted
+class TestUpserts(UpsertContract):
+    """A table with the topic's key."""
+
+    @pytest.fixture(autouse=True)
+    def _database(self, url):
+        self.url = url
+
+    def upserting(self, batch_rows):
+        return upserting(self.url, "people", batch_rows=batch_rows)
+
+    def kept(self):
+        return {row[:2]: row[2] for row in rows_of(self.url, "SELECT * FROM people")}
 
 
 def test_types(log, url):
