@@ -110,7 +110,7 @@ def progress_line(found: list[TaskStatus]) -> str:
 @program.command("export")
 def export(file: TopologyFile) -> None:
     """
-    Print the connectors that the topology in a file asks for, as `connect run` takes them.
+    Print the connectors of a topology, as `run` takes them.
 
     For topologies that run with --connectors external. Placeholders such as ${env:X} stay; a secret that is written out is refused.
     """
@@ -169,7 +169,11 @@ def show_status(
 
 @program.command("pause")
 def pause(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
-    """Ask the workers to pause a connector; tasks keep what they have open."""
+    """
+    Ask the workers to pause a connector.
+
+    Its tasks keep open what they have.
+    """
     with _known(log, connector) as opened:
         status.ask(opened, connector, is_paused=True)
     _say(connector, "is asked to pause", as_json, asked="pause")
@@ -177,7 +181,11 @@ def pause(connector: Name, as_json: JsonOption = False, log: LogOption = None) -
 
 @program.command("stop")
 def stop(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
-    """Ask the workers to stop a connector; tasks let go of all, and `offsets` may move it."""
+    """
+    Ask the workers to stop a connector.
+
+    Its tasks let go of all, and `offsets` may move it.
+    """
     with _known(log, connector) as opened:
         status.ask(opened, connector, is_stopped=True)
     _say(connector, "is asked to stop", as_json, asked="stop")
@@ -185,7 +193,11 @@ def stop(connector: Name, as_json: JsonOption = False, log: LogOption = None) ->
 
 @program.command("resume")
 def resume(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
-    """Ask the workers to go on with a connector that is paused or stopped."""
+    """
+    Ask the workers to go on with a connector.
+
+    It was paused or stopped.
+    """
     with _known(log, connector) as opened:
         status.ask(opened, connector)
     _say(connector, "is asked to go on", as_json, asked="resume")

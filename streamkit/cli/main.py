@@ -34,7 +34,7 @@ from streamkit.errors import StreamKitError
 
 program = typer.Typer(
     name="streamkit",
-    help="Topics, consumer groups, applications and stores of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
+    help="Topics, consumer groups, applications, stores and connectors of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
