@@ -33,7 +33,11 @@ TITLES = ("topic", "application", "operator", "error", "records", "replayed")
 
 @program.command("list")
 def list_dead_letters(as_json: JsonOption = False, log: LogOption = None) -> None:
-    """Show the topics with dead letters: how many there are of each step and error, and how many of their records were sent again."""
+    """
+    Show the topics with dead letters.
+
+    How many there are of each step and error, and how many of their records were sent again.
+    """
     with open_existing_log(log) as opened:
         found = [row for name in dead_letter_topics(opened) for row in _counts(opened, name)]
     if as_json:
@@ -53,7 +57,9 @@ def show_dead_letters(
     log: LogOption = None,
 ) -> None:
     """
-    Show dead letters: the record with its place, the error, the step and its line, and the attempt.
+    Show the dead letters of a topic.
+
+    The record with its place, the error, the step and its line, and the attempt.
 
     In JSON, one object a line, `key` and `value` are the record's columns as JSON texts.
     """
@@ -90,9 +96,9 @@ def replay_dead_letters(
     log: LogOption = None,
 ) -> None:
     """
-    Send the records of dead letters again, to the topics that they came from: all of them or none, and each once.
+    Send the records of dead letters again.
 
-    A record is as it was, with its event time and headers, and with the number of the attempt in a header; whoever reads its topic
+    They go to the topics that they came from: all of them or none, and each once. A record is as it was, with its event time and headers, and with the number of the attempt in a header; whoever reads its topic
     gets it again. Dead letters without a record, of results for instance, are not sent.
     """
     with open_existing_log(log) as opened:
