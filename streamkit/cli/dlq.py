@@ -98,7 +98,9 @@ def replay_dead_letters(
     """
     Send the records of dead letters again.
 
-    They go to the topics that they came from: all of them or none, and each once. A record is as it was, with its event time and headers, and with the number of the attempt in a header; whoever reads its topic
+    They go to the topics that they came from: all of them or none, and each once.
+
+    A record is as it was, with its event time and headers, and the number of the attempt in a header. Whoever reads its topic
     gets it again. Dead letters without a record, of results for instance, are not sent.
     """
     with open_existing_log(log) as opened:
