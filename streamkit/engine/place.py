@@ -33,8 +33,8 @@ _SIGN = np.uint64(1 << 63)
 
 
 def has_place(batch: pa.RecordBatch) -> bool:
-    """Whether the rows have a place of their own; folded rows have none."""
-    return ORDER in batch.schema.names
+    """Whether the rows have a place of their own; folded rows, and those that will be folded by the readers, have none."""
+    return INPUT in batch.schema.names
 
 
 def place_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -173,6 +173,20 @@ def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.R
     return rows_of({**{name: batch[name] for name in batch.schema.names}, **columns})
 
 
+def repeated(batch: pa.RecordBatch, times: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Each row so many times."""
+    parents: pa.Array | None = None
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_integer(column.type) and not column.null_count:
+            columns.append(pa.array(np.repeat(column.to_numpy(), times)))
+            continue
+        if parents is None:
+            parents = pa.array(np.repeat(np.arange(batch.num_rows), times))
+        columns.append(column.take(parents))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def constant(value: int, rows: int, data_type: pa.DataType) -> pa.Array:
     """The same number `rows` times."""
     return pa.array(np.full(rows, value, data_type.to_pandas_dtype()), data_type)

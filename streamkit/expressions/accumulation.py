@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.groups import Codes, Groups
+from streamkit.expressions.same_numbers import ones
 from streamkit.log.values.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -51,6 +52,8 @@ class _PerGroup:
             return alone
         if ufunc is np.add and values.dtype == np.float64 and len(values):
             return np.bincount(groups.codes, weights=values, minlength=groups.size)[groups.used]
+        if ufunc is np.add and ones.share(values):
+            return np.bincount(groups.codes, minlength=groups.size)[groups.used].astype(np.int64, copy=False)
         totals = np.full(groups.size, neutral, values.dtype)
         ufunc.at(totals, groups.codes, values)
         return totals[groups.used]

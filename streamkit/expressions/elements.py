@@ -46,7 +46,7 @@ class Elements:
 
     @cached_property
     def places(self) -> np.ndarray:
-        return np.asarray(np.arange(len(self.values)) - self.starts[self.parents])
+        return places_in(self.lengths)
 
     @property
     def keys(self) -> pa.Array:
@@ -88,6 +88,11 @@ class Elements:
     def as_maps(self) -> pa.Array:
         """One map a row, of values that are structs of key and value."""
         return maps_of(self.keys, self.items, self.lengths, self.valid)
+
+
+def places_in(lengths: np.ndarray) -> np.ndarray:
+    """The numbers from 0 below each length, end to end."""
+    return np.asarray(np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths))
 
 
 def interleaved(columns: Sequence[pa.Array]) -> Elements:

@@ -71,8 +71,9 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Groups, list[pa.Array
     """Return the groups of `rows` rows by these columns, and the columns' values in each group; no column is one group."""
     if rows == 1:
         return Groups.of(np.zeros(1, np.int64), 1), [_alone(column) for column in columns]
-    codes, size, keys = np.zeros(rows, np.int64), 1, [KeyCodes.of(column) for column in columns]
-    for key in keys:
+    keys = [KeyCodes.of(column) for column in columns]
+    codes, size = (keys[0].codes, len(keys[0].values)) if keys else (np.zeros(rows, np.int64), 1)
+    for key in keys[1:]:
         codes, size = codes * len(key.values) + key.codes, size * len(key.values)
         if size > max(4 * rows, CODES_MIN):
             encoded = pa.array(codes).dictionary_encode()

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import extended, has_place
-from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, record_columns, rows_of
+from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
 from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.elements import Elements, taken
+from streamkit.expressions.elements import Elements, places_in, taken
 from streamkit.names import DELETED, PATH
 from streamkit.plan.operators.explode import Explode
+
+Numbers = npt.NDArray[np.int64]
 
 
 @kernel(Explode)
@@ -25,18 +28,27 @@ def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.R
     values = _values(operator, batch)
     elements = Elements.of(values)
     lengths = np.maximum(elements.lengths, 1 if operator.outer else deletions_of(batch))
-    parents = np.repeat(np.arange(len(lengths)), lengths)
-    places = np.arange(len(parents)) - (np.cumsum(lengths) - lengths)[parents]
-    chosen = np.where(places < elements.lengths[parents], elements.starts[parents] + places, -1)
-    rows = batch.drop_columns(list(operator.drops)).take(pa.array(parents))
+    rows = repeated(batch.drop_columns(list(operator.drops)), lengths)
     parts = [elements.keys, elements.items] if pa.types.is_map(values.type) else [elements.values]
-    columns = [taken(part, chosen) for part in parts]
-    if operator.position:
-        columns.insert(0, pa.array(places, mask=chosen < 0).cast(pa.int32()))
+    if rows.num_rows == len(elements.values):  # every row is an element
+        columns, is_missing = parts, None
+    else:
+        chosen = _chosen(elements, lengths)
+        columns, is_missing = [taken(part, chosen) for part in parts], chosen < 0
     record = record_columns(rows)
-    if has_place(rows):
-        record[PATH] = extended(rows, places)
+    if operator.position or has_place(rows):
+        places = places_in(lengths)
+        if operator.position:
+            columns.insert(0, pa.array(places, mask=is_missing).cast(pa.int32()))
+        if has_place(rows):
+            record[PATH] = extended(rows, places)
     return rows_of({**{name: rows[name] for name in own_columns(rows)}, **dict(zip(operator.columns, columns)), **record})
+
+
+def _chosen(elements: Elements, lengths: Numbers) -> Numbers:
+    """Where the element of each row stands; -1 for a row that stays without one."""
+    found: Numbers = np.repeat(elements.starts, lengths) + places_in(lengths)
+    return np.where(np.repeat(elements.lengths, lengths) > 0, found, -1)
 
 
 def _values(operator: Explode, batch: pa.RecordBatch) -> pa.Array:

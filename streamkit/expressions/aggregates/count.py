@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, by_column, register, takes
+from streamkit.expressions.same_numbers import ones
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 
@@ -42,7 +42,7 @@ def count_column(aggregate: TypedAggregate) -> Column:
 def counted(argument: pa.Array | None, rows: int) -> pa.Array:
     """1 for each row whose argument is not null, else 0; without an argument 1 for each."""
     if argument is None or not argument.null_count:
-        return pa.array(np.ones(rows, np.int64))
+        return pa.array(ones.of(rows))
     return argument.is_valid().cast(pa.int64())
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from streamkit.data_type import from_arrow, to_arrow
 from streamkit.expressions.accumulation import Accumulator, accumulated
 from streamkit.expressions.aggregates.function import States, argument_type
+from streamkit.expressions.same_numbers import zeros
 from streamkit.log.values.columns import DECIMAL, fixed_array, fixed_values, valid_rows
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
@@ -33,27 +34,6 @@ MORE_DIGITS = 10
 BIGINT_MAX = 2**63 - 1
 WORD = 2**64
 _LIMB_BITS, _LIMB = 32, 0xFFFFFFFF  # sums of 2**31 limbs of 32 bits still fit an int64
-
-
-class _Zeros:
-    """Any number of zeros in shared memory, so that a carry of 0 costs neither writing nor reading."""
-
-    def __init__(self) -> None:
-        self._zeros = np.zeros(0, np.int64)
-
-    def of(self, rows: int) -> Integers:
-        """That many zeros; they must not be written to."""
-        if len(self._zeros) < rows:
-            self._zeros = np.zeros(rows, np.int64)
-            self._zeros.setflags(write=False)
-        return self._zeros[:rows]
-
-    def are(self, values: Integers) -> bool:
-        """Whether all values are 0."""
-        return np.may_share_memory(values, self._zeros) or not values.any()
-
-
-zeros = _Zeros()
 
 
 def total_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
@@ -115,6 +95,10 @@ def exact_total(totals: States, row: int) -> int | Decimal:
         return Decimal(total + carry * Decimal(1).scaleb(layout.precision - layout.scale))
 
 
+def _are_zero(values: Integers) -> bool:
+    return zeros.share(values) or not values.any()
+
+
 def _or_zero(column: pa.Array) -> npt.NDArray[Any]:
     type_name = from_arrow(column.type)
     values, valid = fixed_values(column, type_name), valid_rows(column)
@@ -131,7 +115,7 @@ def _sum_fits(values: Integers) -> bool:
 
 
 def _sum_of_integers(total: Integers, carry: Integers, accumulate: Accumulator) -> tuple[Integers, Integers]:
-    is_carried = not zeros.are(carry)
+    is_carried = not _are_zero(carry)
     if not is_carried and _sum_fits(total):
         sums = accumulate(np.add, total, 0)
         return sums, zeros.of(len(sums))
@@ -144,7 +128,7 @@ def _sum_of_integers(total: Integers, carry: Integers, accumulate: Accumulator) 
 
 def _sum_of_decimals(total: Decimals, carry: Integers, digits: int, accumulate: Accumulator) -> tuple[Decimals, Integers]:
     low, high = total["low"].view(np.int64), total["high"]
-    is_carried = not zeros.are(carry)
+    is_carried = not _are_zero(carry)
     if not is_carried and (high == low >> 63).all() and _sum_fits(low):
         sums = accumulate(np.add, low, 0)
         return _within_digits(_in_two_words(sums, sums >> 63), digits, [sums], zeros.of(len(sums)))
@@ -167,7 +151,7 @@ def _in_two_words(low: Integers, high: Integers) -> Decimals:
 def _within_digits(sums: Decimals, digits: int, limbs: list[Integers], carries: Integers) -> tuple[Decimals, Integers]:
     """The sums, with the part beyond their digits moved to the carry; such sums are few, and computed one by one from their limbs."""
     base = 10**digits
-    if zeros.are(carries) and _fits_easily(limbs, base):
+    if _are_zero(carries) and _fits_easily(limbs, base):
         return sums, carries
     carries = carries.copy()
     fits = (carries == 0) & ~_reaches(sums, base)
