@@ -30,6 +30,8 @@ from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
 
 COLUMNS = 5  # number of the closed window, order key, input, partition, offset
+NUMBER = np.dtype("<i8")
+DIFFERENCES = tuple(np.dtype(name) for name in ("<i1", "<i2", "<i4", "<i8"))
 
 
 def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -151,23 +153,50 @@ def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
     if not tables:
         return np.empty((0, COLUMNS), np.int64)
     table = np.concatenate(tables)
-    table = table[np.lexsort(table.T[::-1])]
-    first: Numbers = table[np.diff(table[:, 0], prepend=table[0, 0] - 1) != 0]
+    windows, keys, *origin = (np.ascontiguousarray(column) for column in table.T)
+    if (windows[1:] > windows[:-1]).all():  # of one partition
+        return table
+    by_key = keys - windows
+    columns = [
+        windows,
+        *([] if (by_key == by_key[0]).all() else [keys]),
+        *origin,
+    ]  # where any millisecond closes one, both have one order
+    order = np.lexsort([column for column in reversed(columns) if (column != column[0]).any()])
+    first: Numbers = table[order[np.flatnonzero(np.diff(windows[order], prepend=windows[order[0]] - 1))]]
     return first
 
 
 def encode_reached(table: Numbers) -> str:
-    """A table as text: the differences from row to row, which are small, compressed."""
-    differences = np.diff(table, axis=0, prepend=np.zeros((1, COLUMNS), np.int64)).astype("<i8")
-    return base64.b64encode(zlib.compress(differences.T.tobytes(), 1)).decode()
+    """
+    A table as text: column by column the first number and the differences from row to row, compressed.
+
+    Differences are small, and take as few bytes each as the largest of their column needs.
+    """
+    parts = [np.array([len(table)], NUMBER).tobytes()]
+    for column in table.T if len(table) else ():
+        differences = np.diff(column)
+        largest = max(-int(differences.min(initial=0)), int(differences.max(initial=0)))
+        narrow = next((type for type in DIFFERENCES if largest <= np.iinfo(type).max), NUMBER)
+        parts += [bytes([narrow.itemsize]), column[:1].astype(NUMBER).tobytes(), differences.astype(narrow).tobytes()]
+    return base64.b64encode(zlib.compress(b"".join(parts), 1)).decode()
 
 
 def decode_reached(text: str) -> Numbers:
     """The inverse of `encode_reached`; CorruptionError if the text is not such a table."""
-    data = zlib.decompress(base64.b64decode(text))
-    if len(data) % (COLUMNS * 8):
-        raise CorruptionError(
-            f"found a report of {len(data)} bytes on which records close windows; expected rows of {COLUMNS} numbers"
-        )
-    table: Numbers = np.cumsum(np.frombuffer(data, "<i8").reshape(COLUMNS, -1).T, axis=0)
+    try:
+        data = zlib.decompress(base64.b64decode(text))
+        rows = int(np.frombuffer(data, NUMBER, 1)[0])
+        table, place = np.empty((rows, COLUMNS), np.int64), NUMBER.itemsize
+        for column in range(COLUMNS if rows else 0):
+            narrow = next(type for type in DIFFERENCES if type.itemsize == data[place])
+            table[0, column] = np.frombuffer(data, NUMBER, 1, place + 1)[0]
+            place += 1 + NUMBER.itemsize
+            table[1:, column] = np.frombuffer(data, narrow, rows - 1, place)
+            np.cumsum(table[:, column], out=table[:, column])
+            place += (rows - 1) * narrow.itemsize
+    except (ValueError, IndexError, StopIteration, zlib.error) as error:
+        raise CorruptionError(f"a report on which records close windows cannot be read: {error}") from error
+    if place != len(data):
+        raise CorruptionError(f"found a report of {len(data)} bytes on which records close windows; expected {place}")
     return table

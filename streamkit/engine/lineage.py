@@ -65,15 +65,16 @@ class Lineage:
         """The state columns of the nodes `tails`, if each node's state goes on into one chain at most and each tail ends one."""
         root = self._roots()
         has_chain = np.flatnonzero(self.chains >= 0)
-        nodes = has_chain[np.argsort(self._places(has_chain), kind="stable")]
+        begins_with_others = len(self.head_chains) > 0  # else the nodes of a chain stand in their order already
+        nodes = has_chain[np.argsort(self._places(has_chain), kind="stable")] if begins_with_others else has_chain
         wanted = np.full(len(self.levels), NONE, np.int64)
         wanted[self.chains[tails]] = np.arange(len(tails))
         groups = wanted[root[self.chains[nodes]]]
         kept = groups >= 0
         own = pa.array(self.own[nodes[kept]])
         (found,), columns = fold([pa.array(groups[kept])], [], aggregates, [row.take(own) for row in rows])
-        order = pa.array(np.argsort(found.to_numpy(), kind="stable"))
-        return [column.take(order) for column in columns]
+        order = np.argsort(found.to_numpy(), kind="stable")
+        return columns if (order == np.arange(len(order))).all() else [column.take(pa.array(order)) for column in columns]
 
     def _places(self, nodes: Numbers) -> Numbers:
         """Where each node's own part stands in the state that its chain ends up in: behind those of the chains that its own begins with."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.state.layout import Listed, encode_lists
 from streamkit.state.row import encode_rows
@@ -84,6 +86,7 @@ class _Made:
     of rows, of which they are made. The first `stored` sessions are those that were stored; each other is that after a row.
     """
 
+    aggregates: Sequence[TypedAggregate]
     batch: pa.RecordBatch
     keys: Keys
     listed: Listed
@@ -92,19 +95,43 @@ class _Made:
     stored: int
     rows: list[pa.Array]
 
-    @property
+    @cached_property
     def is_there(self) -> Mask:
         """Which sessions that rows made are there at the end of the epoch."""
         there: Mask = (self.sessions.replaced_by == NONE) & (self.sessions.lineage.chains >= 0)
         there[: self.stored] = False
         return there
 
-    @property
+    @cached_property
     def is_gone(self) -> Mask:
         """Which sessions that were stored are not there any more."""
         gone: Mask = self.sessions.replaced_by != NONE
         gone[self.stored :] = False
         return gone
+
+    @cached_property
+    def meets_stored(self) -> Mask:
+        """Which sessions begin early enough to have the bounds of a stored one of their key; all others cannot."""
+        ends = np.full(len(self.keys.groups), NO_TIME, np.int64)
+        np.maximum.at(ends, self.listed.keys, self.listed.ends)
+        meets: Mask = self.sessions.starts <= ends[self.codes]
+        return meets
+
+    def folded(self, nodes: Numbers) -> list[pa.Array]:
+        """The states of sessions that are there."""
+        there, states = self._folded
+        if len(nodes) == len(there):
+            return states
+        places = pa.array(np.searchsorted(there, nodes))
+        return [column.take(places) for column in states]
+
+    @cached_property
+    def _folded(self) -> tuple[Numbers, list[pa.Array]]:
+        """All sessions that are there, and their states."""
+        there = np.flatnonzero(self.is_there)
+        if not len(there):
+            return there, [row.slice(0, 0) for row in self.rows]
+        return there, self.sessions.lineage.folded(self.aggregates, self.rows, there)
 
 
 def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
@@ -126,7 +153,7 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
     stored = Stored(met.keys, met.starts, met.ends)
     sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
-    return _Made(batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
+    return _Made(operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
 
 
 def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
@@ -158,7 +185,7 @@ def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
     there, gone = np.flatnonzero(made.is_there), np.flatnonzero(made.is_gone)
     gone = gone[~_among(made, gone, there)]
     shown = np.concatenate([gone, there])
-    states = _folded(epoch, made, there)
+    states = made.folded(there)
     places = np.concatenate([np.full(len(gone), -1), np.arange(len(there))])
     keys = [column.take(pa.array(made.codes[shown])) for column in made.keys.columns]
     paths = paths_of(None, made.sessions.starts[shown], keys)
@@ -168,18 +195,12 @@ def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
 
 
 def _among(made: _Made, some: Numbers, others: Numbers) -> Mask:
-    """Which of some sessions have the key and the bounds of one of the others."""
+    """Which of some stored sessions have the key and the bounds of one of the others."""
+    others = others[made.meets_stored[others]]
     columns = [made.codes, made.sessions.starts, made.sessions.ends]
     own, wanted = (encode_keys([pa.array(column[nodes]) for column in columns]) for nodes in (some, others))
     found: Mask = pc.is_in(own, value_set=wanted).to_numpy(zero_copy_only=False)
     return found
-
-
-def _folded(epoch: _Epoch, made: _Made, nodes: Numbers) -> list[pa.Array]:
-    """The states of sessions that are there."""
-    if not len(nodes):
-        return [row.slice(0, 0) for row in made.rows]
-    return made.sessions.lineage.folded(epoch.operator.aggregates, made.rows, nodes)
 
 
 def _results(
@@ -224,7 +245,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
     parts = []
     if made is not None:
         if len(stored_keys):
-            changed = np.flatnonzero(made.is_there | made.is_gone)
+            changed = np.flatnonzero((made.is_there & made.meets_stored) | made.is_gone)
             own = epoch.keys(made.keys, made.codes[changed], (made.sessions.ends[changed], made.sessions.starts[changed]))
             untouched = pc.invert(pc.is_in(stored_keys, value_set=own))
             stored_keys, values = stored_keys.filter(untouched), values.filter(untouched)
@@ -232,9 +253,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
         if len(closing):
             codes = made.codes[closing]
             keys = Keys([column.take(pa.array(codes)) for column in made.keys.columns], made.keys.groups[codes])
-            parts.append(
-                _Closing(keys, made.sessions.starts[closing], made.sessions.ends[closing], _folded(epoch, made, closing))
-            )
+            parts.append(_Closing(keys, made.sessions.starts[closing], made.sessions.ends[closing], made.folded(closing)))
     if len(stored_keys):
         keys, (ends, starts) = epoch.split(stored_keys)
         parts.append(_Closing(keys, starts, ends, decoded(epoch.operator.aggregates, values)[1]))
@@ -282,7 +301,7 @@ def _changed(epoch: _Epoch, made: _Made, expired_ms: int) -> Changes:
     gone = gone[~_among(made, gone, there)]
     nodes = np.concatenate([gone, there])
     keys = epoch.keys(made.keys, made.codes[nodes], (sessions.ends[nodes], sessions.starts[nodes]))
-    values = encode_rows([pa.array(sessions.ends[there]), *_folded(epoch, made, there)])
+    values = encode_rows([pa.array(sessions.ends[there]), *made.folded(there)])
     lists = _lists(made, gone, there, expired_ms)
     return (
         pa.concat_arrays([keys, epoch.list_keys(made.keys)]),
@@ -296,8 +315,11 @@ def _lists(made: _Made, gone: Numbers, there: Numbers, expired_ms: int) -> pa.Bi
     sessions, listed = made.sessions, made.listed
     before = np.stack([listed.keys, listed.starts, listed.ends], axis=1)
     without, added = (np.stack([made.codes[n], sessions.starts[n], sessions.ends[n]], axis=1) for n in (gone, there))
-    rows = np.unique(np.concatenate([before[~_rows_in(before, np.concatenate([without, added]))], added]), axis=0)
+    changed = np.concatenate([without, added[made.meets_stored[there]]])
+    rows = np.concatenate([before[~_rows_in(before, changed)], added])
     rows = rows[rows[:, 2] > expired_ms]
+    rows = rows[np.lexsort(rows.T[::-1])]
+    rows = rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)]]
     return encode_lists(Listed(rows[:, 0], rows[:, 1], rows[:, 2]), len(made.keys.groups))
 
 
