@@ -30,6 +30,7 @@ from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.task_state import Share, TaskState, open_state
 
 FOLDERS_KEPT = 256
+NEVER = -1  # the place of an operator that takes a result which nobody takes
 
 
 def run_inner_kernel(
@@ -123,10 +124,13 @@ def _folder(root: str, application: str, stage: int, task: int, tasks: int) -> P
 
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:
-    """Run a stage's operators in order; each result is an input of those below."""
+    """Run a stage's operators in order; each result is an input of those below, and is let go behind the last of them."""
     results: dict[str, Rows] = {}
-    for operator in operators:
+    operators = tuple(operators)
+    last_use = {name: place for place, operator in enumerate(operators) for name in operator.inputs}
+    for place, operator in enumerate(operators):
         results |= run_operator(operator, results, context)
+        results = {name: rows for name, rows in results.items() if last_use.get(name, NEVER) > place}
         reach("kernel.in_operator")
 
 

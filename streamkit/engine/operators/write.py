@@ -13,7 +13,7 @@ from streamkit.engine.context import Context, log_timestamps, runs
 from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import has_place, in_canonical_order
+from streamkit.engine.place import canonical_order, has_place
 from streamkit.engine.rows import is_null_key, plain, rows_of
 from streamkit.log.values.keys import partitions_of_rows
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -30,14 +30,13 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     batch = _without_keyless_deletions(operator, output, batch, context)
     if not batch.num_rows:
         return
-    if has_place(batch):
-        batch = in_canonical_order(batch)
     labels = _partitions_of(batch, output.key, topic)
-    rows = _log_rows(operator, output, batch)
-    if (labels[1:] < labels[:-1]).any():
-        order = np.argsort(labels, kind="stable")
-        rows, labels = rows.take(pa.array(order)), labels[order]
-    context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels))
+    order = canonical_order(batch) if has_place(batch) else np.arange(batch.num_rows)
+    if (labels != labels[0]).any():
+        order = order[np.argsort(labels[order], kind="stable")]
+    written = batch.select([name for name in (*output.schema.names, TIMESTAMP, DELETED, HEADERS) if name in batch.schema.names])
+    rows = _log_rows(operator, output, written if (order[1:] > order[:-1]).all() else written.take(pa.array(order)))
+    context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
     context.count("written", output.topic, batch.num_rows)
 
 
