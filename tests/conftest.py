@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -75,6 +76,7 @@ def session_tests_of(config):
 
 @pytest.hookimpl(tryfirst=True)  # before the scheduler hears that the collection is finished, and reads the file
 def pytest_collection_finish(session):
+    gc.freeze()  # a million objects of modules and tests, which stay, are not looked at whenever garbage is collected
     if SESSION_TESTS in (told := getattr(session.config, "workerinput", {})):
         write_session_tests(Path(told[SESSION_TESTS]), session.items)
 
