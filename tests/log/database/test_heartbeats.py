@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +15,7 @@ from streamkit.log.database import heartbeats
 from streamkit.log.database.heartbeats import BUSY_TIMEOUT_MS, ENDED_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
 from streamkit.log.opening import open_log
 from streamkit.names import HEARTBEATS_FILE
+from tests.program import Program
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_what_has_ended_is_years_old(found, clock):
 def test_processes_share_a_log_s_heartbeats(tmp_path):
     """Another process of the host sees the beats, and they are young."""
     code = f"from streamkit.log.database.heartbeats import heartbeats_at; heartbeats_at({str(tmp_path)!r}).beat('g/other')"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert Program(None, code=code).wait() == 0
 
     (age,) = heartbeats_at(str(tmp_path)).ages_ms("g/").values()
     assert 0 <= age < 10_000
