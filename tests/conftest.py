@@ -7,9 +7,12 @@ import os
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tests.durations import all_reports, write_durations
@@ -112,6 +115,16 @@ def _first_partition():
     """Rows without a key begin in partition 0, so that tests can say where they are, and a seed says all of a simulation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streamkit.log.produce.outbox._anywhere", lambda: 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_command_line():
+    """The tree of all commands is made once, and not for each call of the program: it takes longer than most commands do."""
+    made = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        for place in ("typer.main.get_command", "typer.testing._get_command"):
+            patch.setattr(place, made)
         yield
 
 
