@@ -26,7 +26,7 @@ from tests.log import busy
 from tests.program import Program
 
 ROOT = Path(__file__).parents[3]
-DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 60
+DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 40
 CHECK_AS_NOBODY = """
 import os, sys
 import streamkit.state.check
