@@ -141,9 +141,8 @@ def garbled(path):
     yield
 
 
-@contextmanager
 def beating(membership):
-    """A thread that is about to say that the member is alive, and waits for the file."""
+    """A thread, begun, that is about to say that the member is alive, and waits for the file."""
 
     def beat():
         with suppress(StreamKitError):
@@ -152,8 +151,7 @@ def beating(membership):
     thread = threading.Thread(target=beat)
     thread.start()
     time.sleep(0.05)
-    yield
-    thread.join()
+    return thread
 
 
 @pytest.mark.parametrize("hindrance", [locked, unusable, garbled])
@@ -165,12 +163,14 @@ def test_commits_do_not_wait_for_heartbeats(tmp_path, hindrance):
         producer.flush()
         with log.consumer("t", group="g") as consumer:
             assert len(consumer.poll(0) or ()) == 1
-            with hindrance(tmp_path / "log" / HEARTBEATS_FILE), beating(consumer._assignment):
+            with hindrance(tmp_path / "log" / HEARTBEATS_FILE):
+                beat = beating(consumer._assignment)
                 begun = time.monotonic()
                 producer.send("t", {"v": 2})
                 producer.flush()
                 assert consumer.commit() == {("t", 0): 1}
                 seconds = time.monotonic() - begun
+            beat.join()
             assert len(consumer.poll(5) or ()) == 1
             consumer.commit()
     assert seconds < BUSY_TIMEOUT_MS / 2000
