@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tests.durations import all_reports, write_durations
@@ -75,6 +79,7 @@ def session_tests_of(config):
 
 @pytest.hookimpl(tryfirst=True)  # before the scheduler hears that the collection is finished, and reads the file
 def pytest_collection_finish(session):
+    gc.freeze()  # a million objects of modules and tests, which stay, are not looked at whenever garbage is collected
     if SESSION_TESTS in (told := getattr(session.config, "workerinput", {})):
         write_session_tests(Path(told[SESSION_TESTS]), session.items)
 
@@ -110,6 +115,16 @@ def _first_partition():
     """Rows without a key begin in partition 0, so that tests can say where they are, and a seed says all of a simulation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streamkit.log.produce.outbox._anywhere", lambda: 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_command_line():
+    """The tree of all commands is made once, and not for each call of the program: it takes longer than most commands do."""
+    made = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        for place in ("typer.main.get_command", "typer.testing._get_command"):
+            patch.setattr(place, made)
         yield
 
 

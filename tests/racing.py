@@ -1,30 +1,25 @@
-"""Processes that wait for each other, and then begin at the same time."""
+"""Programs that wait for each other, and then begin at the same time."""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
-ROOT = Path(__file__).parents[1]
+from tests.program import Program
 
 
-def start_together(commands: Sequence[Sequence[str]]) -> list[subprocess.Popen[str]]:
-    """Start processes that print `ready` and read a line before they begin; they are told to once all are ready."""
-    processes = [
-        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands
-    ]
-    for process in processes:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("begin\n")
-        process.stdin.flush()
-    return processes
+def start_together(module: str, arguments: Iterable[Sequence[str]]) -> list[Program]:
+    """Start a program once for each list of arguments; it prints `ready` and reads a line before it begins, which it is given once all are ready."""
+    programs = [Program(module, *given) for given in arguments]
+    for program in programs:
+        assert program.stdout.readline() == "ready\n"
+    for program in programs:
+        program.stdin.write("begin\n")
+        program.stdin.flush()
+    return programs
 
 
-def said_by(processes: Sequence[subprocess.Popen[str]]) -> list[list[str]]:
-    """The lines of each process, once all have come to their ends."""
-    said = [process.communicate()[0].splitlines() for process in processes]
-    assert [process.returncode for process in processes] == [0] * len(processes)
+def said_by(programs: Sequence[Program]) -> list[list[str]]:
+    """The lines of each program, once all have come to their ends."""
+    said = [program.communicate()[0].splitlines() for program in programs]
+    assert [program.returncode for program in programs] == [0] * len(programs)
     return said

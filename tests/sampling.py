@@ -12,8 +12,15 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations, product
 from typing import Any, TypeVar
 
+from hypothesis import settings
+
 Case = TypeVar("Case")
 TAKES_ALL = bool(os.environ.get("STREAMKIT_TORTURE"))
+
+
+def examples(count: int) -> settings:
+    """So many examples that hypothesis makes up; a third of them in an ordinary run, others each time."""
+    return settings(max_examples=count if TAKES_ALL else -(-count // 3), deadline=None)
 
 
 def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:

@@ -23,6 +23,7 @@ SESSION = "spark"
 TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
     "tests/log/test_permissions.py",
     "tests/log/rescue/test_rebuild.py",
+    "tests/simulation/test_simulation.py",
     "tests/test_layers.py",
     "tests/test_tidy.py",
     "tests/wheel/test_wheel.py",

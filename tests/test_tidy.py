@@ -52,9 +52,17 @@ class Code:
 @cache
 def code_of(file):
     tree = ast.parse(text_of(file))
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    nodes = [node for node in statements_of(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     functions = tuple(Function(node.name, length_of(node), bool(ast.get_docstring(node, clean=False))) for node in nodes)
     return Code(functions, reads_annotations_as_text(tree))
+
+
+def statements_of(node):
+    """All statements below a node. A function is one, and no expression holds any, so most of the tree is passed over."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for statement in getattr(node, name, ()):
+            yield statement
+            yield from statements_of(statement)
 
 
 def lines_of(file):
@@ -90,12 +98,15 @@ def test_functions_are_short():
 
 def test_lines_are_short():
     """A line can be read without scrolling."""
-    assert [place for file in FILES for place, line in lines_of(file) if len(line) > LINE_LENGTH_MAX] == []
+    long = re.compile(f".{{{LINE_LENGTH_MAX + 1}}}")
+    files = [file for file in FILES if long.search(text_of(file))]
+
+    assert [place for file in files for place, line in lines_of(file) if len(line) > LINE_LENGTH_MAX] == []
 
 
 def test_nothing_is_left_over():
     """What is to be done stands in the tracker, not in the code."""
-    files = [file for file in FILES if file != Path(__file__)]
+    files = [file for file in FILES if file != Path(__file__) and LEFTOVERS.search(text_of(file))]
 
     assert [f"{place}: {line}" for file in files for place, line in lines_of(file) if LEFTOVERS.search(line)] == []
 

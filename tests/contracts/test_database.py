@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -21,6 +19,7 @@ from streamkit.log.catalog import tables
 from streamkit.log.database.database import OutcomeUnknownError
 from tests.forked import outcome_in_child
 from tests.places import SHARED_KINDS
+from tests.program import Program
 
 shared = pytest.mark.parametrize("place", SHARED_KINDS, indirect=True)
 
@@ -48,8 +47,8 @@ def started(place, work, *, opens_late=False):
     opening, waiting = f"database = open_place({place.location!r})\n", "print('ready', flush=True)\nsys.stdin.readline()\n"
     order = waiting + opening if opens_late else opening + waiting
     code = f"import os, signal, sys\nfrom tests.places import open_place\n{order}{work}"
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process = Program(None, code=code)
+    assert process.stdout.readline() == "ready\n"
     return process
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import closing, suppress
@@ -152,8 +151,7 @@ def started_writers(url, count, flushes, *bug):
     """Writers that begin to write at the same time."""
     with open_log(url) as log:
         log.create_topic("t", "writer int, n int", partitions=2)
-    command = [sys.executable, "-m", "tests.crash.postgres_writer", url]
-    return start_together([[*command, str(writer), str(flushes), *bug] for writer in range(count)])
+    return start_together("tests.crash.postgres_writer", [[url, str(writer), str(flushes), *bug] for writer in range(count)])
 
 
 def check_written(url, said, flushes):

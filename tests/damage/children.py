@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.program import Program
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,15 +29,16 @@ def run(module: str, first: int, last: int, *arguments: str) -> Tally:
     """Run the attempts from `first` to before `last` of a module, with its further arguments; one that kills its process is noted, and the next goes on."""
     tally = Tally()
     while first < last:
-        command = [sys.executable, "-m", module, str(first), str(last), *arguments]
-        child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if child.returncode >= 0:
-            assert child.returncode == 0, child.stderr[-2_000:]
-            found = json.loads(child.stdout)
+        child = Program(module, str(first), str(last), *arguments)
+        said = child.communicate()[0].splitlines()
+        code = child.wait()
+        if code >= 0:
+            assert code == 0, f"{module} {first} {last} fails after {said[-1:]}"
+            found = json.loads(said[-1])
             tally.counts.update(found["counts"])
             tally.failures += found["failures"]
             break
-        number = int(child.stderr.split()[-1])
-        tally.signals.append(f"{module} {number}: signal {-child.returncode}")
+        number = int(said[-1])
+        tally.signals.append(f"{module} {number}: signal {-code}")
         first = number + 1
     return tally

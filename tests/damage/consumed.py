@@ -3,7 +3,7 @@ A log of which one slab is damaged, and what a consumer then gives to a program 
 
     python -m tests.damage.consumed FIRST LAST      try mutations with these numbers; JSON of counts
 
-Cuts and flips of single bytes are those of every 37th byte, so that few numbers reach the whole slab.
+Cuts and flips of single bytes are those of every 37th byte, of every 61st in an ordinary run, so that few numbers reach the whole slab.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from streamkit.errors import CorruptionError
 from streamkit.log.opening import open_log
 from streamkit.log.slab.extent import Extent
 from tests.damage.mutations import Mutation, mutation_of
-from tests.damage.victim import ADDRESS_SPACE_BYTES, STRIDE, changed_bytes, try_all
+from tests.damage.victim import ADDRESS_SPACE_BYTES, changed_bytes, try_all
+from tests.sampling import TAKES_ALL
 
+STRIDE = 37 if TAKES_ALL else 61
 PARTITIONS = 4
 COMMITS = 3
 ROWS = 60
@@ -105,7 +107,7 @@ class ConsumedLog:
 
 
 def mutation_at(number: int, size: int, frames: list[int]) -> Mutation:
-    """The mutation of a number: a cut and a flip at every 37th byte, then anything."""
+    """The mutation of a number: a cut and a flip at every so many bytes, then anything."""
     edges = -(-size // STRIDE)
     if number < edges:
         return mutation_of(number * STRIDE, size, frames)

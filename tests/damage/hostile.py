@@ -117,7 +117,7 @@ def main() -> None:
     counts: Counter[str] = Counter()
     failures = []
     for number in range(first, last):
-        print(number, file=sys.stderr, flush=True)
+        print(number, flush=True)
         try:
             counts[verdict(number)] += 1
         except Exception as error:

@@ -1,8 +1,10 @@
 """
 The slabs that are damaged, and what a damaged one may give: the rows it held, or an error that names them.
 
-    python -m tests.damage.victim FIRST LAST        try mutations with these numbers, within a limit of memory; JSON of counts
-    python -m tests.damage.victim FIRST LAST FOLDER     every 37th of them, in files below the folder, which are mapped
+    python -m tests.damage.victim FIRST LAST STRIDE [FOLDER]
+
+Tries mutations with these numbers times the stride, within a limit of memory, in files below the folder, which are mapped, if
+there is one. Prints each number before it is tried, and then a JSON of counts.
 
 Runs as a process of its own, so that a crash of the interpreter is an exit status and not the end of the tests.
 """
@@ -30,7 +32,6 @@ from streamkit.names import SlabName
 from tests.damage.mutations import Mutation, mutation_of
 
 ADDRESS_SPACE_BYTES = 3 << 30
-STRIDE = 37  # of those that are tried in files
 TOPICS = {
     1: declare_topic("plain", "id bigint, text string", partitions=4),
     2: declare_topic("packed", "id bigint, text string, amount double", "id", config={"compression.type": "lz4"}),
@@ -154,12 +155,12 @@ def changed_bytes(data: bytes, damaged: bytes) -> tuple[int, int]:
 
 
 def try_all(numbers: range, mutation_at: Callable[[int], Mutation], verdict: Callable[[Mutation], str]) -> None:
-    """Try the mutations with these numbers, each said on standard error before it is tried; print the counts as JSON."""
+    """Try the mutations with these numbers, each printed before it is tried; print the counts as JSON."""
     counts: Counter[str] = Counter()
     failures = []
     for number in numbers:
         mutation = mutation_at(number)
-        print(number, file=sys.stderr, flush=True)
+        print(number, flush=True)
         try:
             counts[f"{mutation.kind}: {verdict(mutation)}"] += 1
         except Exception as error:
@@ -168,11 +169,10 @@ def try_all(numbers: range, mutation_at: Callable[[int], Mutation], verdict: Cal
 
 
 def main() -> None:
-    first, last, folder = int(sys.argv[1]), int(sys.argv[2]), (*sys.argv[3:], None)[0]
+    (first, last, stride), folder = map(int, sys.argv[1:4]), (*sys.argv[4:], None)[0]
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     victim = Victim(folder=folder)
     frames = [extent.position for extent in victim.slab.extents]
-    stride = STRIDE if folder else 1
     try_all(range(first, last), lambda number: mutation_of(number * stride, len(victim.slab.data), frames), victim.verdict)
 
 

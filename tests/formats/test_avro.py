@@ -8,7 +8,7 @@ import json
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import SchemaError
@@ -18,8 +18,9 @@ from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.format import Format
 from streamkit.schema import Schema
 from tests.formats.values import avro_records
+from tests.sampling import examples
 
-SCHEMAS = settings(max_examples=40, deadline=None)
+SCHEMAS = examples(40)
 
 
 def record(*fields, name="R"):

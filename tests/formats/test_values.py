@@ -9,7 +9,7 @@ from decimal import Decimal
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import ConfigError, SchemaError
@@ -17,8 +17,9 @@ from streamkit.formats import wire
 from streamkit.formats.codec import Codec, declare_format, schema_made_of
 from streamkit.formats.json_schema import columns_of_json_schema
 from streamkit.schema import Schema
+from tests.sampling import examples
 
-ROWS = settings(max_examples=40, deadline=None)
+ROWS = examples(40)
 COLUMNS = Schema.parse(
     "id bigint, user string, amount double, ok boolean, at timestamp, day date, raw binary, price decimal(10,2)"
 )

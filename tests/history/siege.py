@@ -7,7 +7,6 @@ been started by then, which fences it; a member's partitions may have gone to ot
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import tempfile
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 from streamkit.log.opening import open_log
 from tests.history import members, programs
 from tests.history.history import History, copied, positions_of, read_journals, rows_of
+from tests.program import context
 
 PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 240
@@ -63,7 +63,7 @@ class Siege:
     ) -> None:  # fmt: skip
         self.folder, self.tally = folder, Tally()
         self._random = Random(f"siege {seed}")
-        self._context = _context()
+        self._context = context()
         root = str(folder)
         (folder / "readers").mkdir()
         (folder / "members").mkdir()
@@ -210,13 +210,6 @@ def _with_life(*arguments: Any) -> Callable[[int], tuple[Any, ...]]:
     """Arguments of a process, to which the number of its life is added before the last ones."""
     *first, last = arguments
     return lambda life: (*first, life, *last)
-
-
-def _context() -> ForkServerContext:
-    """Processes that are forked off one that has loaded everything and opened nothing."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.history.programs", "tests.history.members", "tests.history.bugs"])
-    return context
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

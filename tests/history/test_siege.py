@@ -16,7 +16,7 @@ from tests.history.checker import check
 from tests.history.deliveries import check_deliveries
 from tests.history.siege import Siege, scratch
 
-BLOWS, BATCHES, SEEDS = (100, 150, 10) if os.environ.get("STREAMKIT_TORTURE") else (20, 20, 1)
+BLOWS, BATCHES, SEEDS = (100, 150, 10) if os.environ.get("STREAMKIT_TORTURE") else (16, 14, 1)
 
 
 @pytest.mark.timeout(1_800)

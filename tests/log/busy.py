@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
 from streamkit.log.topic.settings import Scalar
 from streamkit.log.topic.topic import declare_topic
+from tests.program import Program
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = "key string, value bigint"
@@ -209,11 +209,9 @@ def tables_of(folder: Path | str) -> dict[str, list[Any]]:
         connection.close()
 
 
-def start_process(folder: Path | str, seed: int) -> subprocess.Popen[str]:
+def start_process(folder: Path | str, seed: int) -> Program:
     """A process at work on the log, once it has begun."""
-    command = [sys.executable, "-m", "tests.log.busy", str(folder), str(seed)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process = Program("tests.log.busy", str(folder), str(seed))
     assert process.stdout.readline() == "ready\n"
     return process
 

@@ -15,8 +15,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
+
+import typer.main
 
 from streamkit.cli.main import main as program
 from streamkit.errors import StreamKitError
@@ -38,6 +41,7 @@ COMMANDS = {
 
 def main(folder: str) -> None:
     root = Path(folder)
+    typer.main.get_command = cache(typer.main.get_command)  # the tree of all commands takes longer than most of them
     if os.geteuid() == 0:
         outcomes(root, lambda log: {})  # so that all modules are loaded, which nobody may not be able to read
         os.setgroups([])

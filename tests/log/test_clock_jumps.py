@@ -30,7 +30,7 @@ JUMPS = {
     "to the right time": lambda _: NOW_MS,
     "a millisecond on": lambda now_ms: now_ms + 1,
 }
-STEPS, SEEDS = (400, 60) if os.environ.get("STREAMKIT_TORTURE") else (120, 3)
+STEPS, SEEDS = (400, 60) if os.environ.get("STREAMKIT_TORTURE") else (120, 2)
 TOPICS = {"kept": "delete", "keyed": "compact"}
 
 

@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
@@ -14,6 +14,7 @@ from streamkit.errors import SchemaError
 from streamkit.log.opening import open_log
 from streamkit.log.salvage import salvage
 from tests.nested import NESTED_TYPES, values_of
+from tests.sampling import examples
 
 COLUMNS = "id string, tags array<string>, at struct<lat:double,lon:double>, props map<string,array<int>>"
 COMPACTED = {"cleanup.policy": "compact"}
@@ -50,7 +51,7 @@ def newest(log):
     return {key: row for key, row in found.items() if row["props"] is not None}
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_what_is_sent_is_read(data):
     """Any values of any nested type are read as they were sent, one by one and together, whole and one column at a time."""

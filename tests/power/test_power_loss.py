@@ -23,14 +23,14 @@ from streamkit.log.storage import storage
 from streamkit.testing.forgetful import ForgetfulStorage
 from tests.power.failures import torment
 
-IMAGES, SEEDS = (200_000, 100) if os.environ.get("STREAMKIT_TORTURE") else (400, 3)
+IMAGES, SEEDS, PER_MOMENT = (200_000, 100, 24) if os.environ.get("STREAMKIT_TORTURE") else (180, 3, 1)
 
 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_power_fails_at_any_moment(seed, record_property):
     """From every image the next process finds what was acknowledged, finishes what was in work, and does so after a second failure."""
-    tally = torment(seed, IMAGES // SEEDS, per_moment=24 if SEEDS > 4 else 2)
+    tally = torment(seed, IMAGES // SEEDS, per_moment=PER_MOMENT)
 
     record_property("tried", {"crash images": tally.images, "second failures": tally.second_failures, "seeds": 1})
     assert tally.images == IMAGES // SEEDS

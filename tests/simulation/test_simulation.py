@@ -7,6 +7,7 @@ Under torture there are 1,000 seeds. To see seed 7 again: STREAMKIT_TORTURE=1 py
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +30,8 @@ from tests.simulation.topics import TOPICS, create_topics
 from tests.simulation.twins import TwinWatcher
 from tests.simulation.world import World
 
-SEEDS = 1_000 if os.environ.get("STREAMKIT_TORTURE") else 7
+SEEDS = 1_000 if os.environ.get("STREAMKIT_TORTURE") else 5
+LOOKED_AT = (1, 2)
 
 
 def simulate(seed, crashes=6):
@@ -53,11 +55,17 @@ def simulate(seed, crashes=6):
     return world
 
 
+@cache
+def world_of(seed):
+    """The world of a seed as it was left, for all who only look at it."""
+    return simulate(seed)
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_any_order_of_turns(seed, record_property):
     """Whatever the order: acknowledged rows are there once, in order, whole; snapshots are whole; nothing needed is deleted."""
-    world = simulate(seed)
+    world = world_of(seed) if seed in LOOKED_AT else simulate(seed)
 
     record_property("tried", {"seeds": 1, "turns": world.now, **world.events})
     assert len({(sent.producer, sent.batch) for sent in world.history.sent}) == 24
@@ -66,12 +74,12 @@ def test_any_order_of_turns(seed, record_property):
 
 def test_a_seed_gives_the_same_world_again():
     """A run depends on its seed alone, so that a failure can be seen again."""
-    assert simulate(3).fingerprint == simulate(3).fingerprint != simulate(4).fingerprint
+    assert simulate(1).fingerprint == world_of(1).fingerprint != world_of(2).fingerprint
 
 
 def test_everybody_is_busy():
     """Nothing of what may get in each other's way is left out: every actor has done what it is there for."""
-    events = simulate(1).events + simulate(2).events
+    events = world_of(1).events + world_of(2).events
 
     for event in (
         "crash", "replace", "merges", "rows compacted", "extents dropped", "files deleted", "rows seen to be dropped",

@@ -45,6 +45,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "conformance": "tests/conformance",
     "topologies": "tests/topologies/test_examples.py tests/topologies/nexmark/test_queries.py",
     "connectors": "tests/connectors",
+    "values": "tests/formats tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
+    "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
 }
 LOG = "streamkit/log"
@@ -67,6 +69,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "conformance": "streamkit/engine/operators",
     "topologies": "topologies",
     "connectors": "connectors",
+    "values": f"streamkit/formats {LOG}/values {LOG}/rows {LOG}/slab",
     "dataframes": "streamkit/spark/dataframe",
 }
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.log.catalog.assignors import ASSIGNORS, assign_range, assign_sticky
+from tests.sampling import examples
 
 MEMBERS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8)
 TOPICS = st.dictionaries(st.integers(1, 4), st.integers(1, 9), max_size=4)
@@ -28,6 +29,7 @@ def groups(draw):
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
+@examples(100)
 @given(group=groups())
 def test_every_partition_has_a_subscriber(assignor, group):
     """A partition goes to a member that subscribes to its topic, unless there is none; and to nobody else."""
@@ -39,6 +41,7 @@ def test_every_partition_has_a_subscriber(assignor, group):
     assert all(topic in subscriptions[member] for (topic, _), member in assigned.items())
 
 
+@examples(100)
 @given(size=st.integers(0, 30), count=st.integers(1, 9))
 def test_range_is_contiguous(size, count):
     """Members have contiguous ranges in their order, and the first ones have the partitions that are left over."""
@@ -51,6 +54,7 @@ def test_range_is_contiguous(size, count):
     assert [shares[member] for member in members] == [size // count + (number < size % count) for number in range(count)]
 
 
+@examples(100)
 @given(group=groups())
 def test_sticky_is_even(group):
     """No partition can go to a member that would still have fewer than the one it comes from, also not by way of others."""
@@ -74,6 +78,7 @@ def reachable(giver, assigned, subscriptions):
     return found
 
 
+@examples(100)
 @given(group=groups())
 def test_sticky_stays(group):
     """What is even already stays as it is, to the last partition."""
@@ -83,7 +88,7 @@ def test_sticky_stays(group):
     assert assign_sticky(subscriptions, places, assigned) == assigned
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(size=st.integers(1, 40), count=st.integers(1, 8))
 def test_sticky_moves_no_more_than_needed(size, count):
     """A newcomer among equals gets its share and nothing else moves; when one goes, only what it had moves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
@@ -20,6 +20,7 @@ from streamkit.log.topic.topic import declare_topic
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import application_heartbeat, fresh_token
 from tests.log.catalog.aged import ANY_TIME, HOUR, NOW, append, offsets, start_of, topic_with
+from tests.sampling import examples
 
 
 @pytest.fixture
@@ -276,7 +277,7 @@ def test_scan_that_retention_overtakes_is_told(log, clock):
 EXTENTS = st.lists(st.builds(AgedExtent, st.just(0), st.integers(1, 100), st.integers(0, 100)), max_size=12)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(EXTENTS, st.integers(-1, 100), st.integers(-1, 500), st.integers(0, 100))
 def test_decision_is_kafkas(found, retention_ms, retention_bytes, now_ms):
     """An extent goes if it and all before it are too old, or as many bytes as the bound are behind it."""
@@ -306,7 +307,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(MOVES)
 def test_no_floor_is_ever_passed(moves):
     """Whatever is appended, pinned, read and merged: every row that somebody needs is there after each pass."""

@@ -6,23 +6,20 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from streamkit.log.opening import open_log
+from tests.program import Program
 from tests.waiting import WAIT_SECONDS
 
-ROOT = Path(__file__).parents[3]
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
-BLOWS = 40 if IS_TORTURE else 6
-SESSION_MS = 1_500
+BLOWS = 40 if IS_TORTURE else 4
+SESSION_MS = 1_500 if IS_TORTURE else 1_000
 LONG_MS = 120_000  # no member that anybody still asks is silent for so long, however busy the machine is
 SETTLED_SECONDS = 10  # of which the session of a member that dies is three
 ROWS = 4_000
@@ -35,16 +32,13 @@ class Member:
 
     def __init__(self, folder, **options):
         arguments = {"group": "g", "session_timeout_ms": SESSION_MS, "max_poll_records": 50, **options}
-        command = [sys.executable, "-m", "tests.log.consume.group_process", str(folder), "t", json.dumps(arguments), *self.bugs]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = Program("tests.log.consume.group_process", str(folder), "t", json.dumps(arguments), *self.bugs)
 
     def tell(self, order):
-        assert self.process.stdin is not None
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
 
     def answer(self):
-        assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
     def __call__(self, order):

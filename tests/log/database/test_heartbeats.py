@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +15,7 @@ from streamkit.log.database import heartbeats
 from streamkit.log.database.heartbeats import BUSY_TIMEOUT_MS, ENDED_MS, FileHeartbeats, MemoryHeartbeats, heartbeats_at
 from streamkit.log.opening import open_log
 from streamkit.names import HEARTBEATS_FILE
+from tests.program import Program
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_what_has_ended_is_years_old(found, clock):
 def test_processes_share_a_log_s_heartbeats(tmp_path):
     """Another process of the host sees the beats, and they are young."""
     code = f"from streamkit.log.database.heartbeats import heartbeats_at; heartbeats_at({str(tmp_path)!r}).beat('g/other')"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert Program(None, code=code).wait() == 0
 
     (age,) = heartbeats_at(str(tmp_path)).ages_ms("g/").values()
     assert 0 <= age < 10_000
@@ -142,9 +141,8 @@ def garbled(path):
     yield
 
 
-@contextmanager
 def beating(membership):
-    """A thread that is about to say that the member is alive, and waits for the file."""
+    """A thread, begun, that is about to say that the member is alive, and waits for the file."""
 
     def beat():
         with suppress(StreamKitError):
@@ -153,8 +151,7 @@ def beating(membership):
     thread = threading.Thread(target=beat)
     thread.start()
     time.sleep(0.05)
-    yield
-    thread.join()
+    return thread
 
 
 @pytest.mark.parametrize("hindrance", [locked, unusable, garbled])
@@ -166,12 +163,14 @@ def test_commits_do_not_wait_for_heartbeats(tmp_path, hindrance):
         producer.flush()
         with log.consumer("t", group="g") as consumer:
             assert len(consumer.poll(0) or ()) == 1
-            with hindrance(tmp_path / "log" / HEARTBEATS_FILE), beating(consumer._assignment):
+            with hindrance(tmp_path / "log" / HEARTBEATS_FILE):
+                beat = beating(consumer._assignment)
                 begun = time.monotonic()
                 producer.send("t", {"v": 2})
                 producer.flush()
                 assert consumer.commit() == {("t", 0): 1}
                 seconds = time.monotonic() - begun
+            beat.join()
             assert len(consumer.poll(5) or ()) == 1
             consumer.commit()
     assert seconds < BUSY_TIMEOUT_MS / 2000

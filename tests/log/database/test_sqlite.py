@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
@@ -16,6 +14,7 @@ from streamkit.errors import CorruptionError, SetupError, StorageFullError, Stre
 from streamkit.log.catalog import tables
 from streamkit.log.database.sqlite import SqliteDatabase, check_version
 from tests.forked import outcome_in_child
+from tests.program import Program
 
 SHARED_LOCK = (1 << 30) + 2  # where in its file SQLite locks 510 bytes for as long as a connection is open
 
@@ -97,14 +96,19 @@ def test_a_forked_child_can_open_another_file(database, path):
     assert outcome_in_child(lambda: count(SqliteDatabase(path))) == "0"
 
 
+def said_by_another(statement):
+    """The error that another process meets, by its name."""
+    code = f"try:\n    {statement}\nexcept Exception as error:\n    print(type(error).__name__, error)"
+    return Program(None, code=code).communicate()[0]
+
+
 def test_the_parents_locks_outlive_the_child(database, path):
     """A child that ends while its parent writes does not open the way for a second writer."""
     with database.write():
         outcome_in_child(lambda: "done")
-        code = f"import apsw; apsw.Connection({path!r}).execute('BEGIN IMMEDIATE')"
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        said = said_by_another(f"import apsw; apsw.Connection({path!r}).execute('BEGIN IMMEDIATE')")
 
-    assert "BusyError" in run.stderr
+    assert said.startswith("BusyError")
 
 
 def test_locks_outlive_another_opening_in_the_process(database, path, tmp_path):
@@ -114,10 +118,9 @@ def test_locks_outlive_another_opening_in_the_process(database, path, tmp_path):
     second.copy_to(str(tmp_path / "copy.db"))
     second.faults()
     second.close()
-    code = f"import fcntl; fcntl.lockf(open({path!r}, 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, {SHARED_LOCK})"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = said_by_another(f"import fcntl; fcntl.lockf(open({path!r}, 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, {SHARED_LOCK})")
 
-    assert "BlockingIOError" in run.stderr
+    assert said.startswith("BlockingIOError")
 
 
 def test_a_catalog_can_live_in_memory():
@@ -170,11 +173,9 @@ def reader():
         database.close()
         os.chmod(path, 0o644)
         os.chmod(folder, 0o555)
-        command = [sys.executable, "-c", READER, path]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            yield process, path
-            assert process.stdin is not None
-            process.stdin.close()
+        process = Program(None, path, code=READER)
+        yield process, path
+        process.communicate()
         os.chmod(folder, 0o755)
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
@@ -23,6 +23,7 @@ from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, SlabName
 from streamkit.testing.faults import FaultyStorage
 from tests.log.conftest import NOW_MS
 from tests.log.maintenance.keyed import fill, layout
+from tests.sampling import examples
 
 RETENTION_MS = 1000
 DAY_MS = 24 * 3_600_000
@@ -83,7 +84,7 @@ def key_columns():
     return st.lists(st.sampled_from(sorted(KEY_VALUES)), min_size=1, max_size=2)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(types=key_columns(), data=st.data(), memory_bytes=st.sampled_from([1, 300, 1 << 20]))
 def test_exactly_the_newest_record_of_each_key_stays(types, data, memory_bytes):
     """Of any rows, keys of any type: those that stay are the newest, unchanged, at their offsets; a second pass finds nothing to do."""

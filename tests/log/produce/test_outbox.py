@@ -186,7 +186,7 @@ def test_waiting_for_a_receipt_flushes(log):
 
 def test_back_pressure_blocks_then_refuses(log):
     """Beyond buffer_memory a send waits for the commit on its way; when that takes longer than max_block_ms, it is refused, retryably."""
-    storage = SlowStorage(log.storage, 0.3)
+    storage = SlowStorage(log.storage, 0.15)
     producer = producer_of(log, storage, linger_ms=0, batch_size=4_000, buffer_memory=8_000, max_block_ms=20_000)
     batch = pa.table({"n": range(300)})
     for _ in range(4):

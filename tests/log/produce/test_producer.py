@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +19,7 @@ from streamkit.log.produce.producer_settings import ProducerSettings
 from streamkit.log.values.keys import partitions
 from streamkit.testing.faults import FaultyStorage, FaultyVfs
 from tests.places import SHARED_KINDS
+from tests.program import Program
 
 
 @pytest.fixture
@@ -388,15 +387,10 @@ def test_two_processes_share_a_partition(place):
     """Two processes append to one partition at once: offsets are dense and unique, each keeps its order, each knows its offsets."""
     log = open_log(place.location)
     log.create_topic("shared", "writer string, n bigint", partitions=1)
-    children = {
-        name: subprocess.Popen(
-            [sys.executable, "-c", WRITER, place.location, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        for name in ("a", "b")
-    }
-    assert [child.stdout.readline() for child in children.values() if child.stdout] == [b"ready\n", b"ready\n"]
+    children = {name: Program(None, place.location, name, code=WRITER) for name in ("a", "b")}
+    assert [child.stdout.readline() for child in children.values()] == ["ready\n", "ready\n"]
     for child in children.values():
-        os.write(child.stdin.fileno() if child.stdin else -1, b"go\n")
+        os.write(child.stdin.fileno(), b"go\n")
     receipts = {name: json.loads(child.communicate()[0]) for name, child in children.items()}
 
     table = log.read("shared")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import pyarrow as pa
 import pytest
@@ -17,7 +15,7 @@ import pytest
 from streamkit.errors import FencedError, OutcomeUnknownError, StorageFullError, StreamKitError
 from streamkit.log.opening import open_log
 from streamkit.testing.faults import SYNC, FaultyVfs
-from tests.waiting import WAIT_SECONDS
+from tests.program import Program
 
 VFS = "streamkit-producer-outcomes"
 
@@ -267,15 +265,14 @@ with open_log(sys.argv[1]) as log:
 
 def test_a_paused_transaction_never_becomes_visible(log):
     """A process stopped in the midst of its transactions while another takes its id: it is fenced, its rows end where they ended, its slabs go."""
-    child = subprocess.Popen([sys.executable, "-c", WRITER, log.root], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
+    child = Program(None, log.root, code=WRITER)
     acknowledged = [int(child.stdout.readline()) for _ in range(15)]
     os.kill(child.pid, signal.SIGSTOP)
     with log.producer("p") as successor:
         before = numbers_on_disk(log)
         successor.send("t", {"n": -1})
     os.kill(child.pid, signal.SIGCONT)
-    *more, last = child.communicate(timeout=WAIT_SECONDS)[0].split()
+    *more, last = child.communicate()[0].split()
     assert last == "fenced" and child.returncode == 0
     acknowledged += [int(line) for line in more]
     found = numbers_on_disk(log)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +16,7 @@ from streamkit.errors import ConfigError, FencedError, StreamKitError
 from streamkit.log.catalog import groups
 from streamkit.log.opening import open_log
 from streamkit.log.produce.outbox import Outbox
+from tests.program import Program
 
 ROOT = Path(__file__).parents[3]
 KILLS = 40 if os.environ.get("STREAMKIT_TORTURE") else 4
@@ -134,12 +132,13 @@ def prepare(log, records):
 @contextmanager
 def loop(folder, *bug):
     """A process that copies rows, until it is killed."""
-    with subprocess.Popen([sys.executable, "-c", LOOP, str(folder), *bug], cwd=ROOT, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None and child.stdout.readline() == b"ready\n"
-        try:
-            yield child
-        finally:
-            child.send_signal(signal.SIGKILL)
+    child = Program(None, str(folder), *bug, code=LOOP)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def wait_until_read(log, child):

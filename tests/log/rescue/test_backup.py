@@ -21,9 +21,17 @@ from streamkit.log.rescue.fsck import check_folder
 from tests.log import busy
 
 
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory):
+    """The folder of a log with twenty steps of work behind it, which each test has a copy of."""
+    folder = tmp_path_factory.mktemp("worked") / "log"
+    with busy.busy_log(folder, 20):
+        return folder
+
+
 @pytest.fixture
-def log(tmp_path):
-    with busy.busy_log(tmp_path / "log", 20) as log:
+def log(worked, tmp_path):
+    with open_log(shutil.copytree(worked, tmp_path / "log")) as log:
         yield log
 
 

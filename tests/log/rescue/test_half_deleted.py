@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from streamkit.log.rescue.findings import ERROR
 from streamkit.log.rescue.fsck import check_folder
 from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.slab.slab import SlabMissingError
+from tests.program import Program
 
 ROOT = Path(__file__).parents[3]
 COMMITS = 9  # so that a merge has something to do
@@ -63,8 +62,7 @@ def folder(tmp_path):
 @pytest.fixture(params=["checkpointed", "new"])
 def killed(tmp_path, request):
     """The log of a process that was killed with everything, or all but the first, in the write-ahead log."""
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "log"), request.param]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert Program(None, str(tmp_path / "log"), request.param, code=KILLED).wait() == -signal.SIGKILL
     assert (tmp_path / "log" / "catalog.db-wal").stat().st_size > 0
     return tmp_path / "log"
 

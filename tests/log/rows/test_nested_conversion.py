@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
@@ -22,6 +22,7 @@ from streamkit.log.rows.records import records_of
 from streamkit.log.topic.topic import declare_topic
 from streamkit.log.values.python_values import python_values
 from tests.nested import NESTED_TYPES, values_of
+from tests.sampling import examples
 
 NOW_MS = 1_800_000_000_000
 UTC = dt.timezone.utc
@@ -39,7 +40,7 @@ ROW: dict[str, Any] = {
 NOTHING = dict.fromkeys(ROW)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_all_ways_in_agree(data):
     """Python rows, one by one and together, Arrow and pandas make the same column of any values, and these come out as they went in."""

@@ -8,7 +8,7 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import ConfigError, CorruptionError, SchemaError
@@ -25,6 +25,7 @@ from streamkit.log.slab.frame import (
 )
 from streamkit.log.topic.topic import declare_topic
 from streamkit.schema import Column, Schema
+from tests.sampling import examples
 
 TOKEN = "00112233445566778899aabbccddeeff"
 PATH = f"slabs/p1/1/1-{TOKEN}.slab"
@@ -246,7 +247,7 @@ def batches(draw):
     return schema, batch.slice(draw(st.integers(0, rows - 1)))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(batches(), st.sampled_from(COMPRESSIONS), st.integers(0, 3))
 def test_rows_of_every_type_come_back(case, compression, lines):
     """Any rows of any schema, sliced or not, null or not, are decoded as they were encoded, with their range of times."""

@@ -6,13 +6,12 @@ import errno
 import os
 import pickle
 import stat
-import subprocess
-import sys
 
 import pytest
 
 from streamkit.errors import StorageFailedError, StorageFullError
 from streamkit.log.storage.storage import FileStorage
+from tests.program import Program
 
 
 def test_files_and_folders_are_private(tmp_path):
@@ -145,9 +144,8 @@ print(storage.create("slabs/b", [b"z" * 60_000]))
 
 def test_a_full_disk_is_named(tmp_path):
     """A real limit in the middle of a write raises StorageFullError and leaves no file; what fits is written afterwards."""
-    run = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True)
+    first, second = Program(None, str(tmp_path), code=FULL_DISK).communicate()[0].splitlines()
 
-    first, second = run.stdout.splitlines()
     assert first.startswith("no room to write slabs/a: File too large") and first.endswith("()")
     assert (second, (tmp_path / "slabs/b").stat().st_size) == ("60000", 60_000)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
@@ -25,6 +25,7 @@ from streamkit.log.slab.slab import read_frame
 from streamkit.log.topic.evolution import check_evolution, is_wider
 from streamkit.log.topic.topic import declare_topic
 from streamkit.schema import Column, Schema
+from tests.sampling import examples
 
 TOPIC = declare_topic("t", "k int, n int, x float NOT NULL, at timestamp", key="k", timestamp="at")
 BASE = "k int, n int, x float NOT NULL, at timestamp"
@@ -128,7 +129,7 @@ def as_type(value, type_name):
     return value
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories(), st.sampled_from(["none", "lz4"]))
 @example(
     [(Schema.parse("k string, d date"), [{"k": "a", "d": dt.date(1, 1, 1)}]), (Schema.parse("k string, d timestamp_ntz"), [])],

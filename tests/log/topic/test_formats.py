@@ -19,6 +19,7 @@ from streamkit.errors import ConfigError, SchemaError, TopicExistsError
 from streamkit.log.opening import open_log
 from streamkit.log.topic.formats import FORMATS, declare_format, decode, encode
 from streamkit.log.topic.topic import Topic
+from tests.sampling import examples
 
 AVRO = {
     "type": "record",
@@ -61,6 +62,7 @@ def log():
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@examples(100)
 @given(data=st.data())
 def test_values_come_back_as_they_were(name, data):
     """What is encoded decodes to the same values; None is no value, in every format."""
@@ -74,6 +76,7 @@ def test_values_come_back_as_they_were(name, data):
 
 
 @pytest.mark.parametrize("name", ["json", "avro", "string", "csv", "protobuf"])
+@examples(100)
 @given(data=st.lists(st.binary(max_size=40), max_size=3))
 def test_any_bytes_decode_or_are_refused(name, data):
     """Bytes from elsewhere give values, or a SchemaError that says which row; nothing else comes of them."""

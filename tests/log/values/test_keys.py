@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.keys import decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
+from tests.sampling import examples
 
 UTC = dt.timezone.utc
 INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -124,7 +125,7 @@ def test_golden_bytes_of_several_columns() -> None:
     assert encode_keys(columns).to_pylist() == [bytes.fromhex(text) for text in expected]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(tables())
 def test_byte_order_is_value_order(table: tuple[list[str], list[tuple[Any, ...]]]) -> None:
     """Any two rows compare as their encodings do: null first, NaN last, equal values equal, different values different."""
@@ -136,7 +137,7 @@ def test_byte_order_is_value_order(table: tuple[list[str], list[tuple[Any, ...]]
             assert (row_order(left) == row_order(right)) == (left_bytes == right_bytes)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(tables())
 def test_round_trip(table: tuple[list[str], list[tuple[Any, ...]]]) -> None:
     """Decoding gives back the columns in their own types, but for the sign of zero and the kind of NaN."""
@@ -149,7 +150,7 @@ def test_round_trip(table: tuple[list[str], list[tuple[Any, ...]]]) -> None:
         assert [ordered(value) for value in column.to_pylist()] == [ordered(value) for value in original.to_pylist()]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(tables(), st.data())
 def test_layout_does_not_matter(table: tuple[list[str], list[tuple[Any, ...]]], data: st.DataObject) -> None:
     """Sliced arrays and dictionary arrays, with few or many entries, encode and place as plain ones do."""
@@ -239,7 +240,7 @@ def test_every_nan_is_one_key() -> None:
     assert infinity < nans[0]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.binary(max_size=12), max_size=4), st.lists(st.sampled_from(sorted(VALUES)), max_size=3))
 def test_any_bytes_decode_or_are_refused(encoded: list[bytes], types: list[str]) -> None:
     """Arbitrary bytes either decode to valid arrays that encode to themselves, or raise CorruptionError."""
@@ -259,7 +260,7 @@ def test_murmur2_gives_kafka_s_own_values() -> None:
     assert murmur2(pa.array(list(KAFKA_HASHES))).tolist() == list(KAFKA_HASHES.values())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=20), st.integers(0, 5))
 @example([b"", None, b"a", b"ab" * 2000], 0)
 def test_murmur2_equals_the_scalar_algorithm(values: list[bytes | None], begin: int) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.log.values.slices import Slices, gather, join, unless
+from tests.sampling import examples
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=12), st.integers(0, 12))
 def test_slices_of_an_array_are_its_rows(values: list[bytes | None], begin: int) -> None:
     """Sliced arrays with nulls come out row by row, a null as an empty one."""
@@ -19,7 +20,7 @@ def test_slices_of_an_array_are_its_rows(values: list[bytes | None], begin: int)
     assert gather(rows).to_pylist() == [value or b"" for value in values[begin:]]
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=3), st.booleans()), max_size=12))
 def test_parts_are_laid_side_by_side(rows: list[tuple[bytes, bytes, bool]]) -> None:
     """Fixed and variable parts, also left out in some rows, follow one another in each row."""

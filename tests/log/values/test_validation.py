@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkit.log.values.validation import _is_plain_text, validate, validate_column
+from tests.sampling import examples
 
 OFFSETS = st.lists(st.integers(-2, 9), min_size=1, max_size=5)
 BYTES = st.one_of(st.binary(max_size=8), st.text("ab", max_size=8).map(str.encode), st.text("aé€", max_size=3).map(str.encode))
@@ -29,7 +30,7 @@ def is_sound(check):
     return True
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(OFFSETS, BYTES, st.integers(0, 4), st.binary(max_size=5))
 @example([0, 2, 4], b"abcd", 0, b"")
 @example([0, 1, 2], "é".encode(), 0, b"")
@@ -49,7 +50,7 @@ def test_texts_pass_if_arrow_lets_them(offsets, data, first, surplus):
     assert is_sound(lambda: validate_column(column)) == is_sound(lambda: column.validate(full=True))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=5)), max_size=8), st.integers(0, 8))
 def test_sound_texts_pass(values, first):
     """Texts of any script, nulls among them."""
