@@ -133,7 +133,8 @@ def _count(broker: str, topic: str) -> int:
     )
     places = list(reader.list_topics(topic, timeout=30).topics[topic].partitions)
     reader.assign([kafka.TopicPartition(topic, place, kafka.OFFSET_BEGINNING) for place in places])
-    found, ended = 0, set()
+    found = 0
+    ended: set[int | None] = set()
     while len(ended) < len(places):
         for message in reader.consume(50_000, 0.2):
             if message.error() is None:
