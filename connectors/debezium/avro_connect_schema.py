@@ -81,7 +81,8 @@ def _only(union: Any) -> Any:
 def _logical(kind: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """The name of the logical type and its parameters, if there is one."""
     if own.get("logicalType") == "decimal" and kind in ("bytes", "fixed"):
-        parameters = {"scale": str(own.get("scale", 0)), "connect.decimal.precision": str(own.get("precision", 0))}
-        return {"name": f"{_CONNECT}.Decimal", "parameters": {**parameters, **own.get("connect.parameters", {})}}
+        plain = {"scale": str(own.get("scale", 0)), "connect.decimal.precision": str(own.get("precision", 0))}
+        connect = own.get("connect.parameters", {})  # converters write a precision of 64 where Connect knows none
+        return {"name": f"{_CONNECT}.Decimal", "parameters": connect if "scale" in connect else plain}
     name = own.get("connect.name") or _LOGICAL.get((kind, own.get("logicalType", "")))
     return {} if name is None else {"name": name, "parameters": own.get("connect.parameters", {})}

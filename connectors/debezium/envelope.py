@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamkit.connectors.debezium.connect_type import ConnectType, connect_type
 from streamkit.errors import SchemaError
@@ -42,24 +42,25 @@ class Parts(NamedTuple):
     token: Hashable
 
 
+Read: TypeAlias = Parts | SchemaError | None
+
+
 class Records(Protocol):
     """What reads values or keys of a format."""
 
-    def parts(self, record: bytes) -> Parts:
-        """The parts of a record; SchemaError if it is not of the format."""
+    def read(self, records: Sequence[bytes | None]) -> Sequence[Read]:
+        """The parts of each record, or why it is not of the format; None of none."""
 
 
 @dataclass
 class EnvelopeReader:
-    """Reads envelopes and keys. A schema, which records of a table repeat, is looked at once."""
+    """Makes changes and keys of records that were read. A schema, which records of a table repeat, is looked at once."""
 
-    values: Records
-    keys: Records
     _types: dict[Hashable, Types] = field(default_factory=dict)
 
-    def envelope(self, value: bytes) -> Envelope:
+    def envelope(self, value: Parts | SchemaError) -> Envelope:
         """The change that a record's value says; SchemaError if it is no envelope."""
-        schema, payload, token = self.values.parts(value)
+        schema, payload, token = _good(value)
         if not isinstance(payload, dict) or not isinstance(payload.get("op"), str):
             found = f"an object with {', '.join(payload)}" if isinstance(payload, dict) else repr(payload)[:80]
             raise SchemaError(
@@ -75,9 +76,9 @@ class EnvelopeReader:
         types = None if schema is None else self._known(token, schema, _row_types)
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
-    def key(self, key: bytes) -> RecordKey | None:
+    def key(self, key: Parts | SchemaError) -> RecordKey | None:
         """The key that a record has by column; None if it is no object, and so says no columns."""
-        schema, payload, token = self.keys.parts(key)
+        schema, payload, token = _good(key)
         if not isinstance(payload, dict):
             return None
         return RecordKey(payload, None if schema is None else self._known(token, schema, _types))
@@ -88,6 +89,12 @@ class EnvelopeReader:
                 self._types.clear()
             self._types[token] = types(schema)
         return self._types[token]
+
+
+def _good(found: Parts | SchemaError) -> Parts:
+    if isinstance(found, SchemaError):
+        raise found
+    return found
 
 
 def _row_types(envelope: Mapping[str, Any]) -> Types:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, Parts
+from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, Parts, Read
 from streamkit.errors import SchemaError
 
 _PAYLOAD = b',"payload":'
@@ -19,8 +19,17 @@ class JsonRecords:
 
     _schemas: dict[bytes, Mapping[str, Any] | None] = field(default_factory=dict)
 
-    def parts(self, record: bytes) -> Parts:
-        """The parts of a record, whose schema is known by its text; SchemaError if it is no JSON."""
+    def read(self, records: Sequence[bytes | None]) -> Sequence[Read]:
+        """The parts of each record, whose schema is known by its text, or why it is no JSON."""
+        return [None if record is None else self._attempt(record) for record in records]
+
+    def _attempt(self, record: bytes) -> Parts | SchemaError:
+        try:
+            return self._parts(record)
+        except SchemaError as error:
+            return error
+
+    def _parts(self, record: bytes) -> Parts:
         if record.startswith(b'{"schema":'):
             end = record.find(_PAYLOAD)
             token = record[:end]

@@ -18,6 +18,8 @@ from streamkit.connectors.debezium.envelope import (
     TRUNCATION,
     Envelope,
     EnvelopeReader,
+    Parts,
+    Read,
     RecordKey,
     Records,
     Types,
@@ -38,6 +40,7 @@ from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
 FORMATS = ("json", "avro")
+FIELDS = ("op", "before", "after", "source", "ts_ms")  # of an envelope, which are looked at
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -68,7 +71,8 @@ class DebeziumSource(Source):
         super().__init__(name, config, **settings)
         placeholder = self.settings["unavailable.value.placeholder"]
         self._placeholders = (placeholder, placeholder.encode(), base64.b64encode(placeholder.encode()).decode())
-        self._envelopes = EnvelopeReader(*self._formats())
+        self._values, self._key_records = self._formats()
+        self._envelopes = EnvelopeReader()
         self._keys: dict[str, tuple[str, ...]] = {}
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
 
@@ -162,8 +166,10 @@ class DebeziumSource(Source):
                 f"{'and' if asked else 'without'} {REGISTRY_URL}; expected both avro and {REGISTRY_URL}, whose registry has the schemas, or neither"
             )
         value_records, key_records = (
-            AvroRecords(registry_of(declare_format("avro", None, asked, on_record=False))) if name == "avro" else JsonRecords()
-            for name in names.values()
+            AvroRecords(registry_of(declare_format("avro", None, asked, on_record=False)), fields)
+            if name == "avro"
+            else JsonRecords()
+            for name, fields in zip(names.values(), (FIELDS, None), strict=True)
         )
         return value_records, key_records
 
@@ -187,23 +193,24 @@ class DebeziumSource(Source):
         return joined(tables) if tables else None
 
     def _rows(self, topic: str, records: pa.Table) -> Iterator[tuple[TableRow, Types | None]]:
-        columns = [records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET)]
+        keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))
         times = records[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
-        for key, value, *place, time_ms in zip(*columns, times, strict=True):
+        read = zip(self._key_records.read(keys), self._values.read(values), strict=True)
+        for (key, value), record, *place, time_ms in zip(read, values, *places, times, strict=True):
             if value is None:
                 continue  # Kafka's own tombstone, which follows the envelope of a deletion
             where = (place[0], place[1], place[2])
             try:
-                found = self._change(topic, key, value, where)
+                found = self._change(topic, key, value, where, record)
             except SchemaError as error:
-                self._refuse(topic, where, value, error)
+                self._refuse(topic, where, record, error)
                 continue
             if found is not None:
                 row, types = found
                 yield (row if row.time_ms is not None else replace(row, time_ms=time_ms)), types
 
     def _change(
-        self, topic: str, key: bytes | None, value: bytes, place: tuple[str, int, int]
+        self, topic: str, key: Read, value: Parts | SchemaError, place: tuple[str, int, int], record: bytes
     ) -> tuple[TableRow, Types | None] | None:
         envelope = self._envelopes.envelope(value)
         if envelope.op == MESSAGE:
@@ -218,9 +225,9 @@ class DebeziumSource(Source):
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
             return TableRow(
-                {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, value
+                {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, record
             ), _with_key(envelope, found)
-        return self._deletion(topic, envelope, found, place, value), _with_key(envelope, found)
+        return self._deletion(topic, envelope, found, place, record), _with_key(envelope, found)
 
     def _deletion(
         self, topic: str, envelope: Envelope, key: RecordKey | None, place: tuple[str, int, int], record: bytes

@@ -17,6 +17,11 @@ MIRROR = "Connect's MirrorSourceConnector"
 DEBEZIUM = "Debezium in Connect"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+_NEW = (  # what a broker says of a partition that was just made
+    kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
+    kafka.KafkaError.LEADER_NOT_AVAILABLE,
+    kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 
 def mirror_rate(cluster: Cluster, broker: str, topic: str, count: int, turn: int) -> float:
@@ -122,8 +127,13 @@ def _end(admin: AdminClient, topic: str) -> int:
         return 0
     places = [kafka.TopicPartition(topic, one) for one in admin.list_topics(topic, timeout=30).topics[topic].partitions]
     level = kafka.IsolationLevel.READ_COMMITTED
-    asked = admin.list_offsets({place: OffsetSpec.latest() for place in places}, isolation_level=level)
-    return sum(one.result(30).offset for one in asked.values())
+    while True:
+        asked = admin.list_offsets({place: OffsetSpec.latest() for place in places}, isolation_level=level)
+        try:
+            return sum(one.result(30).offset for one in asked.values())
+        except kafka.KafkaException as error:
+            if error.args[0].code() not in _NEW:
+                raise
 
 
 def _count(broker: str, topic: str) -> int:
