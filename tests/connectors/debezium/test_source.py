@@ -199,7 +199,7 @@ def test_avro(in_avro, tmp_path):
 
 @pytest.mark.foreign("registry")
 def test_avro_that_is_refused(log, in_avro):
-    """What is no Avro, has an unknown schema, or too few or too many bytes, is refused with its place; or it is a dead letter."""
+    """Other bytes, an unknown schema, a value cut short or too long is refused with its place; or it is a dead letter."""
     found, settings = in_avro
     good = found[AVRO]["public.people"][0]
     value = good["value"]
