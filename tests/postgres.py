@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 USER = "streamkit"
+PORT = 5432
 START_SECONDS = 30.0
 SETTINGS = {
     "listen_addresses": "",
@@ -63,6 +64,7 @@ class Server:
 
     def __init__(self, programs: Path, *, is_synced: bool = False, parent: str | None = None, port: int | None = None) -> None:
         self.programs = programs
+        self.port = port or PORT  # the socket's name has it too
         self.folder = Path(tempfile.mkdtemp(prefix="skpg-", dir=parent))
         self._identity = _unprivileged()
         if self._identity:

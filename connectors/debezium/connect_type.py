@@ -1,4 +1,4 @@
-"""What the types of Kafka Connect's schemas become in a topic, and their values in JSON as Arrow arrays."""
+"""What the types of Kafka Connect's schemas become in a topic, and their values, as JSON or Avro has them, as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFUSED = (pa.ArrowException, ValueError, TypeError, KeyError, ArithmeticError,
 
 @dataclass(frozen=True)
 class ConnectType:
-    """The Arrow type of a field, and how its values in JSON are read; `read` raises SchemaError for one that does not fit."""
+    """The Arrow type of a field, and how its values are read; `read` raises SchemaError for one that does not fit."""
 
     arrow: pa.DataType
     parse: Callable[[Sequence[Any], pa.DataType], pa.Array]
@@ -80,7 +80,7 @@ def _floats(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 
 
 def _bytes(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    return pa.array([None if value is None else base64.b64decode(value, validate=True) for value in values], arrow)
+    return pa.array([None if value is None else _raw(value) for value in values], arrow)
 
 
 def _documents(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -109,9 +109,14 @@ def _variable_decimals(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     return pa.array([None if value is None else _number(value["value"], value["scale"]) for value in values], arrow)
 
 
-def _number(text: str, scale: int) -> Decimal:
-    """The number of Base64 of a signed integer, whose last `scale` digits stand behind the point."""
-    unscaled = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+def _raw(value: str | bytes) -> bytes:
+    """Bytes, which JSON has in Base64."""
+    return value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
+
+
+def _number(value: str | bytes, scale: int) -> Decimal:
+    """The number of a signed integer's bytes, whose last `scale` digits stand behind the point."""
+    unscaled = int.from_bytes(_raw(value), "big", signed=True)
     return Decimal(f"{unscaled}E{-scale}")
 
 
@@ -192,4 +197,5 @@ _LOGICAL = {
     "org.apache.kafka.connect.data.Timestamp": ConnectType(
         pa.timestamp("us", "UTC"), partial(_numbers, pa.timestamp("ms", "UTC"))
     ),
+    "timestamp-micros": ConnectType(pa.timestamp("us", "UTC"), partial(_numbers, pa.timestamp("us", "UTC"))),  # Avro's own
 }

@@ -1,11 +1,10 @@
-"""Debezium's envelopes: the change of a row, with or without Connect's schema around it."""
+"""Debezium's envelopes: the change of a row, whatever the format in which a record has it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamkit.connectors.debezium.connect_type import ConnectType, connect_type
 from streamkit.errors import SchemaError
@@ -13,8 +12,7 @@ from streamkit.errors import SchemaError
 ROWS = ("c", "r", "u")  # created, read by a snapshot, updated
 DELETION, TRUNCATION, MESSAGE = "d", "t", "m"
 Types = Mapping[str, ConnectType]  # by column
-_PAYLOAD = b',"payload":'
-_SCHEMAS_MAX = 1_000  # that are remembered: a topic has few
+SCHEMAS_MAX = 1_000  # that are remembered: a topic has few
 
 
 @dataclass(frozen=True)
@@ -36,16 +34,33 @@ class RecordKey:
     types: Types | None
 
 
+class Parts(NamedTuple):
+    """A record: Connect's schema of it as JSON has that (None if nothing says it), the value, and what the schema is known again by."""
+
+    schema: Mapping[str, Any] | None
+    payload: Any
+    token: Hashable
+
+
+Read: TypeAlias = Parts | SchemaError | None
+
+
+class Records(Protocol):
+    """What reads values or keys of a format."""
+
+    def read(self, records: Sequence[bytes | None]) -> Sequence[Read]:
+        """The parts of each record, or why it is not of the format; None of none."""
+
+
 @dataclass
 class EnvelopeReader:
-    """Reads envelopes and keys from JSON. A schema, which records of a table repeat word for word, is read once."""
+    """Makes changes and keys of records that were read. A schema, which records of a table repeat, is looked at once."""
 
-    _schemas: dict[bytes, Mapping[str, Any] | None] = field(default_factory=dict)
-    _types: dict[bytes, Types] = field(default_factory=dict)
+    _types: dict[Hashable, Types] = field(default_factory=dict)
 
-    def envelope(self, value: bytes) -> Envelope:
+    def envelope(self, value: Parts | SchemaError) -> Envelope:
         """The change that a record's value says; SchemaError if it is no envelope."""
-        schema, payload, token = self._parts(value)
+        schema, payload, token = _good(value)
         if not isinstance(payload, dict) or not isinstance(payload.get("op"), str):
             found = f"an object with {', '.join(payload)}" if isinstance(payload, dict) else repr(payload)[:80]
             raise SchemaError(
@@ -58,57 +73,35 @@ class EnvelopeReader:
             raise SchemaError(f"found op={op!r} and after={after!r}; expected the row after the change")
         source = payload.get("source")
         time_ms = (source.get("ts_ms") if isinstance(source, dict) else None) or payload.get("ts_ms")
-        types = None if schema is None else self._row_types(token, schema)
+        types = None if schema is None else self._known(token, schema, _row_types)
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
-    def key(self, key: bytes) -> RecordKey | None:
+    def key(self, key: Parts | SchemaError) -> RecordKey | None:
         """The key that a record has by column; None if it is no object, and so says no columns."""
-        schema, payload, token = self._parts(key)
+        schema, payload, token = _good(key)
         if not isinstance(payload, dict):
             return None
-        if schema is None:
-            return RecordKey(payload, None)
-        if token not in self._types:
-            self._types[token] = _types(schema)
-        return RecordKey(payload, self._types[token])
+        return RecordKey(payload, None if schema is None else self._known(token, schema, _types))
 
-    def _row_types(self, token: bytes, schema: Mapping[str, Any]) -> Types:
+    def _known(self, token: Hashable, schema: Mapping[str, Any], types: Callable[[Mapping[str, Any]], Types]) -> Types:
         if token not in self._types:
-            rows = {one["field"]: one for one in schema.get("fields", ())}
-            row = rows.get("after") or rows.get("before")
-            self._types[token] = _types(row) if row is not None else {}
+            if len(self._types) >= SCHEMAS_MAX:
+                self._types.clear()
+            self._types[token] = types(schema)
         return self._types[token]
 
-    def _parts(self, text: bytes) -> tuple[Mapping[str, Any] | None, Any, bytes]:
-        """The schema, the payload, and the schema's text, by which it is known again."""
-        if text.startswith(b'{"schema":'):
-            end = text.find(_PAYLOAD)
-            token = text[:end]
-            if end > 0 and (token in self._schemas or self._learn(token)):
-                return self._schemas[token], _json(text[end + len(_PAYLOAD) : text.rindex(b"}")]), token
-        found = _json(text)
-        if isinstance(found, dict) and set(found) == {"schema", "payload"}:
-            return found["schema"], found["payload"], json.dumps(found["schema"]).encode()
-        return None, found, b""
 
-    def _learn(self, token: bytes) -> bool:
-        """Whether a text is that of a schema; it is read and kept."""
-        if len(self._schemas) >= _SCHEMAS_MAX:
-            self._schemas.clear()
-            self._types.clear()
-        try:
-            self._schemas[token] = json.loads(token + b"}")["schema"]
-        except ValueError:
-            return False
-        return True
+def _good(found: Parts | SchemaError) -> Parts:
+    if isinstance(found, SchemaError):
+        raise found
+    return found
+
+
+def _row_types(envelope: Mapping[str, Any]) -> Types:
+    rows = {one["field"]: one for one in envelope.get("fields", ())}
+    row = rows.get("after") or rows.get("before")
+    return _types(row) if row is not None else {}
 
 
 def _types(schema: Mapping[str, Any]) -> Types:
     return {one["field"]: connect_type(one) for one in schema.get("fields", ())}
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise SchemaError(f"found {text[:60]!r}, which is no JSON: {error}; expected Debezium's envelope as JSON") from None

@@ -10,27 +10,47 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from streamkit.connectors.debezium.envelope import DELETION, MESSAGE, ROWS, TRUNCATION, Envelope, EnvelopeReader, RecordKey, Types
+from streamkit.connectors.debezium.avro_records import AvroRecords
+from streamkit.connectors.debezium.envelope import (
+    DELETION,
+    MESSAGE,
+    ROWS,
+    TRUNCATION,
+    Envelope,
+    EnvelopeReader,
+    Parts,
+    Read,
+    RecordKey,
+    Records,
+    Types,
+)
+from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
 from streamkit.connectors.debezium.table_rows import TableRow, TableRows, joined
 from streamkit.connectors.kafka.source import KafkaSource
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.codec import declare_format
+from streamkit.formats.format import REGISTRY, REGISTRY_URL
+from streamkit.formats.registry import registry_of
 from streamkit.log.log import Log
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
+FORMATS = ("json", "avro")
+FIELDS = ("op", "before", "after", "source", "ts_ms")  # of an envelope, which are looked at
 _LOGGER = logging.getLogger(__name__)
 
 
 class DebeziumSource(Source):
     """
-    Reads `kafka.topic`, or `source.topic` of the log, whose records are Debezium's envelopes as JSON; rows come exactly once.
+    Reads `kafka.topic`, or `source.topic` of the log, whose records are Debezium's envelopes; rows come exactly once.
 
     A row that was created, read or updated is a row, a deletion a tombstone; the key is the record's. Types are those of the
-    schema in the record; without schemas they are guessed. So any database that Debezium reads can be an input.
+    schema in the record, which is JSON, or with `value.format=avro` of the one in `schema.registry.url`; without schemas they
+    are guessed. So any database that Debezium reads can be an input.
     """
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
@@ -50,7 +70,8 @@ class DebeziumSource(Source):
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
         placeholder = self.settings["unavailable.value.placeholder"]
-        self._placeholders = (placeholder, base64.b64encode(placeholder.encode()).decode())
+        self._placeholders = (placeholder, placeholder.encode(), base64.b64encode(placeholder.encode()).decode())
+        self._values, self._key_records = self._formats()
         self._envelopes = EnvelopeReader()
         self._keys: dict[str, tuple[str, ...]] = {}
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
@@ -64,10 +85,7 @@ class DebeziumSource(Source):
             raise ConfigError(
                 f"the connector {self.name} has kafka.topic, and needs bootstrap.servers: the brokers, such as host:9092"
             )
-        if self.settings["value.format"] not in (None, "json"):
-            raise ConfigError(
-                f"value.format={self.settings['value.format']!r}; expected json, as Debezium's envelopes are read from JSON"
-            )
+        self._formats()
         if len(kafka or log) > 1 and "${topic}" not in target:
             raise ConfigError(f"found {len(kafka or log)} topics to read, and topic={target!r}; expected ${{topic}} in it")
         if any(self._target(one) == one for one in log):
@@ -134,6 +152,27 @@ class DebeziumSource(Source):
         config = {name: value for name, value in self.config.items() if name in declared or name.startswith("kafka.")}
         return KafkaSource(self.name, {**config, "topic": "${topic}"})
 
+    def _formats(self) -> tuple[Records, Records]:
+        """What reads values, and what reads keys: of the values' format unless the setting says otherwise."""
+        value = self.settings["value.format"] or FORMATS[0]
+        names = {"value.format": value, "key.format": self.settings["key.format"] or value}
+        for setting, name in names.items():
+            if name not in FORMATS:
+                raise ConfigError(f"the connector {self.name}: {setting}={name!r}; expected {' or '.join(FORMATS)}")
+        asked = {f"{REGISTRY}{name}": value for name, value in self.settings["schema.registry."].items()}
+        if ("avro" in names.values()) != (REGISTRY_URL in asked):
+            raise ConfigError(
+                f"the connector {self.name}: found {' and '.join(f'{setting}={name}' for setting, name in names.items())}, "
+                f"{'and' if asked else 'without'} {REGISTRY_URL}; expected both avro and {REGISTRY_URL}, whose registry has the schemas, or neither"
+            )
+        value_records, key_records = (
+            AvroRecords(registry_of(declare_format("avro", None, asked, on_record=False)), fields)
+            if name == "avro"
+            else JsonRecords()
+            for name, fields in zip(names.values(), (FIELDS, None), strict=True)
+        )
+        return value_records, key_records
+
     def _target(self, topic: str) -> str:
         return str(self.settings["topic"]).replace("${topic}", topic)
 
@@ -154,23 +193,24 @@ class DebeziumSource(Source):
         return joined(tables) if tables else None
 
     def _rows(self, topic: str, records: pa.Table) -> Iterator[tuple[TableRow, Types | None]]:
-        columns = [records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET)]
+        keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))
         times = records[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
-        for key, value, *place, time_ms in zip(*columns, times, strict=True):
+        read = zip(self._key_records.read(keys), self._values.read(values), strict=True)
+        for (key, value), record, *place, time_ms in zip(read, values, *places, times, strict=True):
             if value is None:
                 continue  # Kafka's own tombstone, which follows the envelope of a deletion
             where = (place[0], place[1], place[2])
             try:
-                found = self._change(topic, key, value, where)
+                found = self._change(topic, key, value, where, record)
             except SchemaError as error:
-                self._refuse(topic, where, value, error)
+                self._refuse(topic, where, record, error)
                 continue
             if found is not None:
                 row, types = found
                 yield (row if row.time_ms is not None else replace(row, time_ms=time_ms)), types
 
     def _change(
-        self, topic: str, key: bytes | None, value: bytes, place: tuple[str, int, int]
+        self, topic: str, key: Read, value: Parts | SchemaError, place: tuple[str, int, int], record: bytes
     ) -> tuple[TableRow, Types | None] | None:
         envelope = self._envelopes.envelope(value)
         if envelope.op == MESSAGE:
@@ -185,9 +225,9 @@ class DebeziumSource(Source):
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
             return TableRow(
-                {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, value
+                {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, record
             ), _with_key(envelope, found)
-        return self._deletion(topic, envelope, found, place, value), _with_key(envelope, found)
+        return self._deletion(topic, envelope, found, place, record), _with_key(envelope, found)
 
     def _deletion(
         self, topic: str, envelope: Envelope, key: RecordKey | None, place: tuple[str, int, int], record: bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from streamkit.connectors.files.csv_lines import records_end
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
 from streamkit.errors import ConfigError, SchemaError
@@ -101,16 +103,38 @@ def _read(file: Path | BinaryIO, path: Path, form: Format, rows_max: int) -> pa.
 
 
 def _read_csv(file: Path | BinaryIO, rows_max: int) -> pa.Table:
-    reading = pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES)
+    head = _head(file, _csv_end)
+    reading = pyarrow.csv.ReadOptions(block_size=max(len(head), 1))
     nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
-    with pyarrow.csv.open_csv(file, read_options=reading, convert_options=nulls) as reader:
-        return _first_rows(reader, reader.schema, rows_max)
+    return pyarrow.csv.read_csv(pa.BufferReader(head), reading, convert_options=nulls).slice(0, rows_max)
 
 
 def _read_json(file: Path | BinaryIO, rows_max: int) -> pa.Table:
-    options = pyarrow.json.ReadOptions(block_size=BLOCK_BYTES)
-    with pyarrow.json.open_json(file, read_options=options) as reader:
-        return _first_rows(reader, reader.schema, rows_max)
+    head = _head(file, len)
+    return pyarrow.json.read_json(pa.BufferReader(head), pyarrow.json.ReadOptions(block_size=max(len(head), 1))).slice(
+        0, rows_max
+    )
+
+
+def _csv_end(text: bytes) -> int:
+    """Where the last whole record ends; 0 if the names are all there is."""
+    end = records_end(text)
+    return end if end > text.find(b"\n") + 1 else 0
+
+
+def _head(file: Path | BinaryIO, whole: Callable[[bytes], int]) -> bytes:
+    """
+    The first whole records of a file; `whole` says where the last of some lines ends.
+
+    Arrow's own readers of a stream would read up to 32 blocks ahead.
+    """
+    with nullcontext(file) if not isinstance(file, Path) else pa.input_stream(str(file)) as opened:
+        head = b""
+        while more := opened.read(BLOCK_BYTES):
+            head += more
+            if len(head) >= BLOCK_BYTES and (end := whole(head[: head.rfind(b"\n") + 1])):
+                return head[:end]
+        return head
 
 
 def _read_parquet(file: Path | BinaryIO, rows_max: int) -> pa.Table:

@@ -35,6 +35,7 @@ from streamkit.spark.session import AT_ANY_TIME, get_or_create_session  # noqa: 
 from tests.bench import kafka  # noqa: E402
 from tests.bench.compaction import compact_apart, fill  # noqa: E402
 from tests.bench.connect import connect_rows  # noqa: E402
+from tests.bench.connect_memory import connect_memory_rows  # noqa: E402
 from tests.bench.dataframes import dataframe_rows  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.formats import format_rows  # noqa: E402
@@ -155,9 +156,14 @@ def start(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from start_rows(folder)
 
 
-def connect(session: SparkSession, folder: Path) -> Iterator[Row]:
+def connect(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
     """Connectors, without Spark."""
-    yield from connect_rows(folder)
+    yield from connect_rows(folder, fraction)
+
+
+def connect_memory(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
+    """Peak memory of connectors over ten times the input, without Spark."""
+    yield from connect_memory_rows(folder, fraction)
 
 
 def dataframes(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -177,9 +183,11 @@ WORKS: dict[str, Work] = {
     "start": start,
     "functions": functions,
     "connect": connect,
+    "connect_memory": connect_memory,
     "dataframes": dataframes,
     "formats": format_rows,
 }
+SIZED: dict[str, Callable[..., Iterator[Row]]] = {**OPERATORS, "connect": connect, "connect_memory": connect_memory}
 
 
 def main(arguments: list[str]) -> None:
@@ -207,11 +215,14 @@ def main(arguments: list[str]) -> None:
 
 
 def chosen_works(arguments: list[str]) -> list[Work]:
-    """The works of a command line: those named, else all. `operators` stands for theirs, the only ones that take a fraction."""
+    """The works of a command line: those named, else all. `operators` stands for theirs; a fraction goes with those of SIZED alone."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure StreamKit against Spark.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*WORKS, "operators", *OPERATORS)))
     parser.add_argument(
-        "--fraction", type=float, default=1, help="of the records of operators, above 0 to 1; below 1 no measurement"
+        "--fraction",
+        type=float,
+        default=1,
+        help="of the records of operators and connectors, above 0 to 1; below 1 no measurement",
     )
     options = parser.parse_args(arguments)
     given: list[Iterable[str]] = [OPERATORS if name == "operators" else (name,) for name in options.names] or [WORKS, OPERATORS]
@@ -220,9 +231,9 @@ def chosen_works(arguments: list[str]) -> list[Work]:
         parser.error(f"there is no work named {', '.join(unknown)}; expected {', '.join((*WORKS, 'operators', *OPERATORS))}")
     if not 0 < options.fraction <= 1:
         parser.error(f"--fraction {options.fraction}; expected more than 0, and at most 1")
-    if options.fraction < 1 and (whole := [name for name in names if name not in OPERATORS]):
-        parser.error(f"--fraction goes with operators, and found {', '.join(whole)}; expected {', '.join(OPERATORS)}")
-    return [partial(OPERATORS[name], fraction=options.fraction) if name in OPERATORS else WORKS[name] for name in names]
+    if options.fraction < 1 and (whole := [name for name in names if name not in SIZED]):
+        parser.error(f"found --fraction with {', '.join(whole)}; expected it with {', '.join(SIZED)}")
+    return [partial(SIZED[name], fraction=options.fraction) if name in SIZED else WORKS[name] for name in names]
 
 
 def _file_system(folder: Path) -> str:

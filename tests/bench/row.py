@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 
@@ -17,3 +18,8 @@ class Row:
     ratio: float | None
     wanted: str
     load_average: float
+
+
+def absent(work: str, reason: str) -> Row:
+    """A row that says why there is no figure."""
+    return Row(f"{work}: not measured, since {reason}", 0.0, "", "", None, None, "-", os.getloadavg()[0])

@@ -30,6 +30,8 @@ def test_every_operator_has_its_row():
     sized = [work for work in chosen if isinstance(work, partial)]
     assert [work.func for work in sized] == list(OPERATORS.values())
     assert [work.keywords for work in sized] == [{"fraction": 0.02}] * len(chosen)
+    connectors = chosen_works(["connect", "connect_memory", "--fraction", "0.5"])
+    assert [work.keywords for work in connectors if isinstance(work, partial)] == [{"fraction": 0.5}] * 2
 
 
 @pytest.mark.parametrize("arguments", [["windowed", "--fraction", "0.5"], ["operators", "--fraction", "0"], ["no_such_work"]])

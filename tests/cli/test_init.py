@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamkit as sk
-from streamkit.connectors.files.guess import guess
+from streamkit.connectors.files.guess import guess, guess_open
 from streamkit.connectors.files.record_file import Format
 from streamkit.errors import ConfigError, SchemaError, TopicExistsError
 
@@ -122,6 +122,23 @@ def test_names_of_columns_are_utf8(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfea,b\n1,2\n")
     with pytest.raises(SchemaError, match="names of columns that are not UTF-8"):
         guess(tmp_path / "a.csv", Format.CSV, 10)
+
+
+@pytest.mark.parametrize(
+    ("form", "record", "name"), [(Format.CSV, b'"a, b\n""c""",1\n', "text"), (Format.JSON, b'{"text": "a", "n": 1}\n', "text")]
+)
+def test_a_guess_reads_the_beginning(monkeypatch, tmp_path, form, record, name):
+    """Of a large file the first block of whole records is read, and no more; a record that is longer is read to its end."""
+    monkeypatch.setattr("streamkit.connectors.files.guess.BLOCK_BYTES", 10_000)
+    path = tmp_path / "many"
+    path.write_bytes((b"text,n\n" if form is Format.CSV else b"") + record * 100_000)
+    with path.open("rb") as file:
+        found = guess_open(file, path, form, 1_000_000)
+        assert file.tell() == 10_000
+    assert found.schema[name].type == "string" and found.schema["n"].type == "bigint"
+    assert 400 < found.sample.num_rows < 1_000
+    monkeypatch.setattr("streamkit.connectors.files.guess.BLOCK_BYTES", 4)
+    assert guess(path, form, 10).sample.num_rows >= 1
 
 
 def test_nothing_is_overwritten(begin, tmp_path):

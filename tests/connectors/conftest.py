@@ -1,9 +1,10 @@
-"""What the tests of all connectors share: quick looks, and a broker for the whole run."""
+"""What the tests of all connectors share: quick looks, and a broker and a schema registry for the whole run."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.connectors.servers.apicurio import start_registry
 from tests.connectors.servers.kafka import start_broker
 
 SECONDS = {
@@ -26,5 +27,15 @@ def broker():
     found = start_broker()
     if found is None:
         pytest.skip("no Kafka here: Java, Maven or its artifacts are missing")
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def registry():
+    """A schema registry for the whole run."""
+    found = start_registry()
+    if found is None:
+        pytest.skip("no schema registry here: Java, Maven or its artifact is missing")
     yield found
     found.stop()

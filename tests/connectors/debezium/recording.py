@@ -1,5 +1,5 @@
 """
-What a real Debezium writes for a list of changes, with schemas and without.
+What a real Debezium writes for a list of changes: as JSON with schemas and without, and as Avro.
 
     python -m tests.connectors.debezium.recording     writes envelopes.json again, which quick tests read
 
@@ -8,8 +8,10 @@ The changes are made in PostgreSQL while Debezium runs in Kafka Connect; nothing
 
 from __future__ import annotations
 
+import base64
 import json
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,14 @@ import confluent_kafka as kafka
 import psycopg
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tests.connectors.servers.apicurio import Registry, start_registry
 from tests.connectors.servers.connect import Connect, connect_jars
 from tests.connectors.servers.kafka import free_ports, start_broker
 from tests.postgres import Server, binaries
 
 FILE = Path(__file__).parent / "envelopes.json"
-MODES = {"wrapped": "true", "plain": "false"}
+MODES = {"wrapped": "true", "plain": "false"}  # JSON, whose schemas are written or not
+AVRO = "avro"
 TABLES = ("people", "kinds", "whole")
 SECONDS = 90
 BEFORE = (
@@ -54,39 +58,47 @@ AFTER = (
     "INSERT INTO people VALUES (99, 'last', 1)",
 )
 LAST_KEY = 99
+_LAST_IN_AVRO = b"\xc6\x01"  # the same, an `int`
 
 
 def record() -> dict[str, Any] | None:
-    """The records by mode and table, each as key, value and headers; None where the artifacts are missing."""
+    """
+    The records by mode and table, each as key, value and headers; None where the artifacts are missing.
+
+    Those of Avro are Base64, and "schemas" has what the registry says of their ids.
+    """
     jars, programs = connect_jars(), binaries()
-    broker = start_broker() if jars is not None and programs is not None else None
-    if jars is None or programs is None or broker is None:
+    registry = start_registry() if jars is not None and programs is not None else None
+    broker = start_broker() if registry is not None else None
+    if jars is None or programs is None or registry is None or broker is None:
         return None
     (port,) = free_ports(1)
     server = Server(programs, port=port)
     try:
-        return _record(jars, broker.address, server, port)
+        return _record(jars, broker.address, server, port, registry)
     finally:
-        server.stop()
-        broker.stop()
+        for one in (server, broker, registry):
+            one.stop()
 
 
-def _record(jars: Path, broker: str, server: Server, port: int) -> dict[str, Any]:
-    topics = [f"{mode}.public.{table}" for mode in MODES for table in TABLES] + [f"{mode}.message" for mode in MODES]
+def _record(jars: Path, broker: str, server: Server, port: int, registry: Registry) -> dict[str, Any]:
+    modes = (*MODES, AVRO)
+    topics = [f"{mode}.public.{table}" for mode in modes for table in TABLES] + [f"{mode}.message" for mode in modes]
     admin = AdminClient({"bootstrap.servers": broker})  # its requests end with it
     for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
         future.result(SECONDS)
     with psycopg.connect(f"postgresql://streamkit@/postgres?host={server.folder}&port={port}", autocommit=True) as database:
         for statement in BEFORE:
             database.execute(statement)
-        worker = Connect(jars, broker, [_connector(mode, port) for mode in MODES])
+        worker = Connect(jars, broker, [_connector(mode, port) | _converters(mode, registry) for mode in modes])
         try:
-            _wait_for_slots(database)
+            _wait_for_slots(database, len(modes))
             for statement in AFTER:
                 database.execute(statement)
-            return {mode: {name: _read(broker, f"{mode}.{name}", mode) for name in _names()} for mode in MODES}
+            found: dict[str, Any] = {mode: {name: _read(broker, f"{mode}.{name}", mode) for name in _names()} for mode in modes}
         finally:
             worker.stop()
+    return found | {"schemas": _schemas(registry, found[AVRO])}
 
 
 def _connector(mode: str, port: int) -> dict[str, str]:
@@ -103,21 +115,51 @@ def _connector(mode: str, port: int) -> dict[str, str]:
         "slot.name": mode,
         "publication.name": mode,
         "skipped.operations": "none",
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": MODES[mode],
-        "value.converter.schemas.enable": MODES[mode],
     }
+
+
+def _converters(mode: str, registry: Registry) -> dict[str, str]:
+    """How the connector writes keys and values: JSON, or Avro in Confluent's wire format."""
+    if mode == AVRO:
+        converter = {
+            "": "io.apicurio.registry.utils.converter.AvroConverter",
+            ".apicurio.registry.url": f"{registry.address}/apis/registry/v2",
+            ".apicurio.registry.auto-register": "true",
+            ".apicurio.registry.find-latest": "true",
+            ".apicurio.registry.as-confluent": "true",
+            ".apicurio.registry.use-id": "contentId",
+            ".apicurio.registry.headers.enabled": "false",
+        }
+    else:
+        converter = {"": "org.apache.kafka.connect.json.JsonConverter", ".schemas.enable": MODES[mode]}
+    return {f"{part}.converter{name}": value for part in ("key", "value") for name, value in converter.items()}
+
+
+def _schemas(registry: Registry, records: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    """The text of each schema that the records name, by its id."""
+    written = [one[part] for table in records.values() for one in table for part in ("key", "value")]
+    ids = sorted({schema_id(base64.b64decode(one)) for one in written if one is not None})
+    found = {}
+    for one in ids:
+        with urllib.request.urlopen(f"{registry.url}/schemas/ids/{one}", timeout=SECONDS) as answer:
+            found[str(one)] = json.load(answer)["schema"]
+    return found
+
+
+def schema_id(record: bytes) -> int:
+    """The id of the schema in Confluent's wire format."""
+    assert record[0] == 0, record[:20]
+    return int.from_bytes(record[1:5], "big")
 
 
 def _names() -> list[str]:
     return [*(f"public.{table}" for table in TABLES), "message"]
 
 
-def _wait_for_slots(database: psycopg.Connection[Any]) -> None:
-    """Both connectors have read what the tables had when both slots are read."""
+def _wait_for_slots(database: psycopg.Connection[Any], count: int) -> None:
+    """The connectors have read what the tables had when all slots are read."""
     deadline = time.monotonic() + SECONDS
-    while database.execute("SELECT count(*) FROM pg_replication_slots WHERE active").fetchone() != (len(MODES),):
+    while database.execute("SELECT count(*) FROM pg_replication_slots WHERE active").fetchone() != (count,):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -129,24 +171,31 @@ def _read(broker: str, topic: str, mode: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     deadline = time.monotonic() + SECONDS
     is_ended = False
+    text = _base64 if mode == AVRO else _text
     while not is_ended:
         assert time.monotonic() < deadline, (topic, found)
         for message in consumer.consume(100, 1):
             if message.error() is not None:
-                is_ended = "people" not in topic or any(_is_last(record) for record in found)
+                is_ended = "people" not in topic or any(_is_last(record, mode) for record in found)
             else:
-                found.append({"key": _text(message.key()), "value": _text(message.value()), "headers": _headers(message)})
+                found.append({"key": text(message.key()), "value": text(message.value()), "headers": _headers(message)})
     consumer.close()
     return found
 
 
-def _is_last(record: dict[str, Any]) -> bool:
+def _is_last(record: dict[str, Any], mode: str) -> bool:
+    if mode == AVRO:
+        return base64.b64decode(record["key"]).endswith(_LAST_IN_AVRO)
     key = json.loads(record["key"])
     return bool(key.get("payload", key)["id"] == LAST_KEY)
 
 
 def _text(found: bytes | None) -> str | None:
     return None if found is None else found.decode()
+
+
+def _base64(found: bytes | None) -> str | None:
+    return None if found is None else base64.b64encode(found).decode()
 
 
 def _headers(message: Any) -> list[list[str]]:

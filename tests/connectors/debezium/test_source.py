@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 from decimal import Decimal
 
 import confluent_kafka as kafka
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.debezium import DebeziumSource
+from streamkit.connectors.debezium.avro_connect_schema import connect_schema
+from streamkit.connectors.debezium.connect_type import connect_type
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
+from streamkit.formats.registry import Registry as Client
+from streamkit.formats.wire import header
 from tests.connectors.contract import SourceContract
-from tests.connectors.debezium.recording import FILE, MODES, TABLES, record
+from tests.connectors.debezium.recording import AVRO, FILE, MODES, TABLES, record, schema_id
 from tests.sampling import TAKES_ALL
 
 UTC = dt.timezone.utc
@@ -35,12 +41,12 @@ def recorded():
 
 
 def fill(log, topic, records):
-    """Records of JSON as texts into a topic of bytes."""
+    """Records of JSON as texts, or of Avro as bytes, into a topic of bytes."""
     if topic not in log.topics():
         log.create_topic(topic, format="bytes", partitions=1)
     with log.producer() as producer:
         for one in records:
-            key, value = (None if text is None else text.encode() for text in (one["key"], one["value"]))
+            key, value = (text.encode() if isinstance(text, str) else text for text in (one["key"], one["value"]))
             producer.send(topic, {"key": key, "value": value, **({"_deleted": True} if value is None else {})})
 
 
@@ -99,7 +105,7 @@ def check_people(log, recorded, mode, **settings):
     bring(log, recorded[mode]["public.people"], **settings)
     numbers = (
         [Decimal("10.50"), Decimal("-3.00"), Decimal("0.00"), Decimal("1.00")]
-        if mode == "wrapped"
+        if mode != "plain"
         else ["BBo=", "/tQ=", "AA==", "ZA=="]
     )
     ada, bob, cleo, last = numbers
@@ -109,17 +115,17 @@ def check_people(log, recorded, mode, **settings):
     }  # fmt: skip
 
 
-def check_whole(log, recorded, mode):
+def check_whole(log, recorded, mode, **settings):
     """The same under REPLICA IDENTITY FULL, behind which the table was truncated."""
     with pytest.raises(ConfigError, match=r"topic raw, partition 0, offset 5: TRUNCATE emptied the table.*truncate\.mode=skip"):
-        bring(log, recorded[mode]["public.whole"])
-    run([source(truncate_mode="skip")], log, once=True)
+        bring(log, recorded[mode]["public.whole"], **settings)
+    run([source(truncate_mode="skip", **settings)], log, once=True)
     assert by_key(log) == {1: [("a",), ("c",)], 2: [("b",), None]}
 
 
-def check_kinds(log, recorded):
+def check_kinds(log, recorded, mode="wrapped", **settings):
     """Each type of Connect and of Debezium is a column of its own kind."""
-    bring(log, recorded["wrapped"]["public.kinds"])
+    bring(log, recorded[mode]["public.kinds"], **settings)
     row, empty = sorted(found(log))
     names = log.topic("rows").schema.names
     assert dict(zip(names, row, strict=False)) == {
@@ -131,6 +137,30 @@ def check_kinds(log, recorded):
     assert empty == (2, *[None] * (len(names) - 1), False)
     types = {column.name: column.type for column in log.topic("rows").schema}
     assert (types["n"], types["anything"], types["s"], types["f"]) == ("decimal(20,4)", "decimal(38,18)", "smallint", "float")
+
+
+@pytest.fixture
+def in_avro(recorded, registry):
+    """What Debezium wrote as Avro, with the ids that its schemas have in the registry here; and the settings that read it."""
+    return readable(recorded, registry), {"value_format": "avro", "schema_registry_url": registry.url}
+
+
+def readable(found, registry):
+    """The records of Avro as bytes, their schemas registered."""
+    client = Client({"schema.registry.url": registry.url})
+    ids = {int(one): client.id_of(f"debezium-{one}", "AVRO", text, True) for one, text in found["schemas"].items()}
+
+    def moved(text):
+        if text is None:
+            return None
+        record = base64.b64decode(text)
+        return header(ids[schema_id(record)]) + record[5:]
+
+    tables = {
+        name: [one | {part: moved(one[part]) for part in ("key", "value")} for one in records]
+        for name, records in found[AVRO].items()
+    }
+    return {AVRO: tables}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -158,16 +188,91 @@ def test_messages_are_no_rows(log, recorded, caplog):
     assert "topic raw has a message of an application" in caplog.text
 
 
+@pytest.mark.foreign("registry")
+def test_avro(in_avro, tmp_path):
+    """Envelopes as Avro are the same rows of the same types as those as JSON with schemas."""
+    found, settings = in_avro
+    for number, check in enumerate((check_people, check_whole, check_kinds)):
+        with sk.open_log(tmp_path / str(number)) as log:
+            check(log, found, AVRO, **settings)
+
+
+@pytest.mark.foreign("registry")
+def test_avro_that_is_refused(log, in_avro):
+    """Other bytes, an unknown schema, a value cut short or too long is refused with its place; or it is a dead letter."""
+    found, settings = in_avro
+    good = found[AVRO]["public.people"][0]
+    value = good["value"]
+    for bad, message in (
+        (b"{}", "expected a zero byte, a schema id"),
+        (header(999_999) + value[5:], "does not have schema id 999999"),
+        (value[:-3], r"schema id \d+: the value is not of that Avro schema"),
+        (value + b"x", r"schema id \d+: the value is not of that Avro schema"),
+        (good["key"], "expected Debezium's envelope"),
+    ):
+        if "raw" in log.topics():
+            log.delete_topic("raw")
+        fill(log, "raw", [{"key": good["key"], "value": bad}])
+        with pytest.raises(SchemaError, match=rf"topic raw, partition 0, offset 0: .*{message}"):
+            run([DebeziumSource(f"in-{len(bad)}", {"source.topic": "raw", "topic": "rows"}, **settings)], log, once=True)
+    fill(log, "raw", [good])
+    run([source(errors_tolerance="all", errors_deadletterqueue_topic_name="bad", **settings)], log, once=True)
+    assert list(by_key(log)) == [1]
+    assert len(log.read("bad").to_pylist()) == 1
+
+
+@pytest.mark.foreign("registry")
+def test_avro_with_keys_of_json(log, in_avro):
+    """Keys may be of another format than values."""
+    found, settings = in_avro
+    row = found[AVRO]["public.people"][0] | {"key": '{"id": 1}'}
+    bring(log, [row], key_format="json", **settings)
+    assert log.topic("rows").key == ("id",)
+    assert by_key(log) == {1: [("Ada", Decimal("10.50"))]}
+
+
+def test_avro_types():
+    """Avro's own logical types, maps, records and enums are columns of their kind; what Connect has no type of is refused."""
+
+    def read(kind, value):
+        types = connect_type(connect_schema(json.dumps(kind)))
+        return types.read([value, None]).to_pylist()
+
+    def kind(physical, logical):
+        return {"type": physical, "logicalType": logical}
+
+    assert read(kind("int", "date"), 1) == [dt.date(1970, 1, 2), None]
+    assert read(kind("int", "time-millis"), 1) == ["00:00:00.001", None]
+    assert read(kind("long", "timestamp-millis"), 1) == [dt.datetime(1970, 1, 1, 0, 0, 0, 1000, UTC), None]
+    assert read(kind("long", "timestamp-micros"), 1) == [dt.datetime(1970, 1, 1, 0, 0, 0, 1, UTC), None]
+    assert read(kind("long", "local-timestamp-micros"), 1) == [dt.datetime(1970, 1, 1, 0, 0, 0, 1), None]
+    assert read(kind("bytes", "decimal") | {"precision": 4, "scale": 2}, b"\xff\x00") == [Decimal("-2.56"), None]
+    any_precision = {"precision": 64, "scale": 2, "connect.parameters": {"scale": "2"}}
+    assert connect_type(connect_schema(json.dumps(kind("bytes", "decimal") | any_precision))).arrow == pa.decimal128(38, 2)
+    assert read({"type": "enum", "name": "e", "symbols": ["a"]}, "a") == ["a", None]
+    assert read({"type": "map", "values": "long"}, {"x": 1}) == [[("x", 1)], None]
+    point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": ["null", "double"]}]}
+    assert read({"type": "array", "items": point}, [{"x": 1.5}, {"x": None}]) == [[{"x": 1.5}, {"x": None}], None]
+    assert connect_type(connect_schema(json.dumps({"type": "int", "connect.type": "int8"}))).arrow == pa.int8()
+    itself = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
+    for schema, message in ((itself, "node holds itself"), (["int", "string"], "a union of int, string"), ("null", "null alone")):
+        with pytest.raises(SchemaError, match=message):
+            connect_schema(json.dumps(schema))
+
+
 @pytest.mark.skipif(not TAKES_ALL, reason="starts a broker, PostgreSQL and Kafka Connect: make torture")
-def test_debezium_itself(tmp_path):
+@pytest.mark.foreign("registry")
+def test_debezium_itself(tmp_path, registry):
     """A Debezium that runs now writes what the recorded one wrote."""
     now = record()
     if now is None:
         pytest.skip("Debezium cannot be had here")
+    settings = {"value_format": "avro", "schema_registry_url": registry.url}
     for number, check in enumerate(
         [*(lambda log, mode=mode: check_people(log, now, mode) for mode in MODES),
          *(lambda log, mode=mode: check_whole(log, now, mode) for mode in MODES),
-         lambda log: check_kinds(log, now)]
+         lambda log: check_kinds(log, now),
+         *(lambda log, check=check: check(log, readable(now, registry), AVRO, **settings) for check in (check_people, check_whole, check_kinds))]
     ):  # fmt: skip
         with sk.open_log(tmp_path / str(number)) as log:
             check(log)
@@ -245,7 +350,10 @@ def test_settings_that_do_not_go_together():
         ({}, "needs kafka.topic or source.topic"),
         ({"kafka.topic": "a"}, "needs bootstrap.servers"),
         ({"source.topic": "a"}, r"would write into a, which it reads; expected another topic"),
-        ({"source.topic": "a", "topic": "b", "value.format": "avro"}, "value.format='avro'; expected json"),
+        ({"source.topic": "a", "topic": "b", "value.format": "csv"}, "value.format='csv'; expected json or avro"),
+        ({"source.topic": "a", "topic": "b", "key.format": "string"}, "key.format='string'; expected json or avro"),
+        ({"source.topic": "a", "topic": "b", "value.format": "avro"}, "without schema.registry.url"),
+        ({"source.topic": "a", "topic": "b", "schema.registry.url": "http://x"}, "expected both avro and schema.registry.url"),
     ):
         with pytest.raises(ConfigError, match=message):
             DebeziumSource("in", config)

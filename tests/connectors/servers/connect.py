@@ -1,4 +1,4 @@
-"""A worker of Kafka Connect with Debezium's connector for PostgreSQL, from Maven artifacts."""
+"""A worker of Kafka Connect with Debezium's connector for PostgreSQL and Apicurio's Avro converter, from Maven artifacts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.connectors.servers.apicurio import VERSION as APICURIO
 from tests.connectors.servers.kafka import START_SECONDS, VERSION, free_ports, jars_of, java, wait_for_port
 
 DEBEZIUM = "3.6.1.Final"
-JARS = Path(tempfile.gettempdir()) / f"streamkit-connect-{VERSION}-debezium-{DEBEZIUM}"
+JARS = Path(tempfile.gettempdir()) / f"streamkit-connect-{VERSION}-debezium-{DEBEZIUM}-apicurio-{APICURIO}"
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>connect</artifactId><version>1</version>
 <dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>{VERSION}</version></dependency>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-json</artifactId><version>{VERSION}</version></dependency>
 <dependency><groupId>io.debezium</groupId><artifactId>debezium-connector-postgres</artifactId><version>{DEBEZIUM}</version></dependency>
+<dependency><groupId>io.apicurio</groupId><artifactId>apicurio-registry-utils-converter</artifactId><version>{APICURIO}</version></dependency>
 </dependencies></project>
 """
 PROPERTIES = """bootstrap.servers={broker}
