@@ -30,7 +30,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, Location
 
 TOPIC = "_topic"  # name of the topic a polled record came from
 TIMESTAMP = "_timestamp"  # event time, ms since 1970 UTC
@@ -87,13 +87,14 @@ def is_name(name: object) -> bool:
     return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..") and len(name) <= NAME_LENGTH_MAX
 
 
-def check_name(name: str, what: str) -> str:
-    """Return `name` if Kafka would take it as a topic name; else raise ConfigError, which names what is wrong with it."""
+def check_name(name: str, what: str, at: Location | None = None) -> str:
+    """Return `name` if Kafka would take it as a topic name; else raise ConfigError, which says what is wrong with it, and at which line."""
     if is_name(name):
         return name
     raise ConfigError(
         f"the {what} name {quoted_name(name)} cannot be used: {name_flaw(name)}; expected 1 to {NAME_LENGTH_MAX} of the characters "
-        "a-z A-Z 0-9 . _ - and neither '.' nor '..'"
+        "a-z A-Z 0-9 . _ - and neither '.' nor '..'",
+        at,
     )
 
 

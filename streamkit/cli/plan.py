@@ -20,6 +20,7 @@ from streamkit.log.opening import existing_location, open_existing_log
 
 if TYPE_CHECKING:
     from streamkit.engine.preview import Change, Preview
+    from streamkit.plan.refusal import RefusedTopic
 
 REFUSED_CODE = 2
 _SIGNS = {"same": "=", "added": "+", "gone": "-", "changed": "~", "refused": "!"}
@@ -53,14 +54,17 @@ def plan(
 
 
 def _shown(topology: Topology, log: Log, tasks: int | None) -> dict[str, Any]:
-    """The preview of a start as plain values; of a topology that does not compile on this log, the reason alone."""
-    from streamkit.engine.compile import compile_with_settings  # no other command pays for it
+    """The preview of a start as plain values; of a topology from which no program can be made on this log, the reasons alone."""
+    from streamkit.engine.compile import compile_passing_over  # no other command pays for it
     from streamkit.engine.preview import preview
 
+    refused: list[RefusedTopic] = []
     try:
-        found = preview(log.catalog, compile_with_settings(topology, log), tasks)
+        program = compile_passing_over(topology, log, refused.append)
+        found = preview(log.catalog, program, tasks, refused)
     except StreamKitError as error:
-        return {"application": topology.name, "starts": False, "refusals": [str(error)]}
+        reasons = dict.fromkeys(str(one) for one in (*(one.error for one in refused), error))
+        return {"application": topology.name, "starts": False, "refusals": list(reasons)}
     return _described(found, log)
 
 

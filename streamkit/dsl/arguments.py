@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -192,6 +192,17 @@ def python_columns(
     value = _typed_function(function, columns, _STYLES[by])
     is_key, at = verb == "select_key", user_location()
     return PythonColumns(node, value, tombstones, _required(columns), is_key, name=name, at=at)
+
+
+def key_function(node: Node, given: Sequence[Any], schema: Any, tombstones: Any, named: Mapping[str, Any]) -> PythonColumns:
+    """The step of select_key by a Python function; TopologyError if columns are named beside it, or as `python_columns`."""
+    beside = [*map(repr, given[1:]), *named, *(["tombstones"] if not isinstance(tombstones, bool) else [])]
+    if beside:
+        raise TopologyError(
+            f"select_key() was given a Python function, and beside it {', '.join(beside)}; expected columns, or a function with schema= alone",
+            user_location(),
+        )
+    return python_columns(node, given[0], schema, "select_key", tombstones=tombstones)
 
 
 def mapped(

@@ -163,8 +163,9 @@ def _endpoint(
             f"{system}({shown_place(place)!r}) was given the setting {taken!r}; expected topic= for the topic of the log, and name= for the connector",
             user_location(),
         )
-    chosen = check_name(topic or _default_name(system, place), "topic")
-    return Endpoint(system, place, chosen, name and check_name(name, "connector"), _frozen(every), source, sink)
+    at = user_location()
+    chosen = check_name(topic or _default_name(system, place), "topic", at)
+    return Endpoint(system, place, chosen, name and check_name(name, "connector", at), _frozen(every), source, sink)
 
 
 def _frozen(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -12,6 +12,7 @@ from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import TopologyError
+from streamkit.names import check_name
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location
@@ -62,6 +63,8 @@ class Grouped(ForeignNames):
                 f"late_to={late_to!r} goes with tumbling(…) or hopping(…): which records are late for {window} depends on the windows there are",
                 user_location(),
             )
+        if late_to is not None:
+            check_name(late_to, "topic", user_location())
         return replace(self, window=arguments.windowed(window, self.window), late_to=late_to)
 
     def agg(

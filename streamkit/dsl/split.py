@@ -53,7 +53,7 @@ class Split(ForeignNames):
         return self._streams()
 
     def _check(self, name: str) -> None:
-        check_name(name, "branch")
+        check_name(name, "branch", user_location())
         if name in dict(self.branches):
             raise TopologyError(f"there is a branch {name!r} already; expected another name", user_location())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from streamkit.dsl import arguments
 from streamkit.dsl.column import Column, to_predicate
@@ -95,13 +95,21 @@ class Stream(ForeignNames):
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
         return self._step(WithColumns(self.node, added, at=user_location()), policy)
 
+    @overload
+    def select_key(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str) -> Stream: ...
+
+    @overload
+    def select_key(
+        self, function: Callable[..., Any], /, *, schema: str, tombstones: bool = False, on_error: OnError | None = None
+    ) -> Stream: ...
+
     def select_key(
         self,
         *columns: Column | str | Callable[..., Any],
-        schema: str | None = None,
-        tombstones: bool = False,
+        schema: Column | str | None = None,
+        tombstones: Column | str | bool = False,
         on_error: OnError | Column | None = None,
-        **named: Column,
+        **named: Column | str,
     ) -> Stream:
         """
         Give the stream another key: these columns, computed under names that are new or replace columns.
@@ -113,12 +121,12 @@ class Stream(ForeignNames):
             flights.select_key(region=F.substring("origin", 1, 1))
             flights.select_key(lambda row: {"region": row["origin"][0]}, schema="region string")
         """
-        policy, named = arguments.told_apart(on_error, named)
+        policy, chosen = arguments.told_apart(on_error, named)
         if columns and arguments.is_function(columns[0]):
-            return self._step(
-                arguments.python_columns(self.node, columns[0], schema, "select_key", tombstones=tombstones), policy
-            )
-        return self._step(SelectKey(self.node, arguments.selected(columns, named), at=user_location()), policy)  # type: ignore[arg-type]
+            return self._step(arguments.key_function(self.node, columns, schema, tombstones, chosen), policy)
+        chosen |= {} if schema is None else {"schema": schema}
+        chosen |= {} if tombstones is False else {"tombstones": tombstones}
+        return self._step(SelectKey(self.node, arguments.selected(columns, chosen), at=user_location()), policy)  # type: ignore[arg-type]
 
     def map(
         self,

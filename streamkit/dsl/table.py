@@ -17,7 +17,7 @@ from streamkit.errors import Location, TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTableNode
-from streamkit.plan.operators.emit import EmitNode, EmitOldNode
+from streamkit.plan.operators.emit import EmitNode, EmitOldNode, windows_missing
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.final_table import FinalTableNode
 from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
@@ -172,7 +172,13 @@ class Table(_StatelessVerbs):
         return Table(SuppressNode(self.node, until.limit_ms, max_rows, when_full, name=name, at=at), self.topology)
 
     def _final_table(self, max_rows: int | None, when_full: str, name: str | None, at: Location | None) -> Node:
-        """The table of final results; TopologyError if some of them are to come early."""
+        """The table of final results; TopologyError if there are none, or some of them are to come early."""
+        if self.node.origin.final_delay_ms(None) is None:
+            raise TopologyError(
+                f"suppress(until=sk.window_closes()) needs windows that close: {windows_missing(self.node)}; or expected "
+                'until=sk.time_limit("5 minutes"), which any table takes',
+                at,
+            )
         final = EmitNode(self.node, "final", at=at)
         if max_rows is None and when_full == "emit":
             return FinalTableNode(final, name=name, at=at)

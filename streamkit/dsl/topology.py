@@ -56,7 +56,7 @@ class Topology(ForeignNames):
     """
 
     def __init__(self, name: str, time_zone: str = "UTC", on_error: OnError = FAIL) -> None:
-        self.name = check_name(name, "topology")
+        self.name = check_name(name, "topology", user_location())
         self.time_zone = _zone(time_zone)
         self.on_error = checked_on_error(on_error, user_location()) or FAIL
         self._sinks: dict[Node, None] = {}

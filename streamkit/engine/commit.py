@@ -8,7 +8,7 @@ epoch can run again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamkit.engine.epoch import Application, EpochEnd
@@ -27,15 +27,21 @@ from streamkit.plan.program import Program
 from streamkit.state.format import METRIC as STATE_METRIC
 from streamkit.state.format import STATE_FORMAT
 
+READERS = 0  # the stage of the readers
+
 
 def commit_epoch(
-    catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport], functions: Sequence[str] = ()
+    catalog: Catalog,
+    storage: Storage,
+    stages: int,
+    reports: Sequence[TaskReport],
+    functions: Callable[[int], Sequence[str]] = lambda stage: (),
 ) -> EpochClaim | None:
     """
     Make the epoch that these reports speak of visible; None if it was committed before or there was none.
 
     Raises EpochFailedError if the attempts do not agree or did not arrive whole, FencedError if a newer generation started.
-    `functions` are those of users, which may be why attempts do not agree.
+    `functions` gives those of users in a stage (`functions_of`): they may be why two attempts at it do not agree.
     """
     if not reports:
         return None
@@ -49,8 +55,7 @@ def commit_epoch(
         splits = _splits(claim, reports)
         kernels = _kernels(claim, stages, reports)
     except DisagreementError as error:
-        suspects = f"; these functions may not be deterministic: {', '.join(functions)}" if functions else ""
-        raise EpochFailedError(f"{error}{suspects}") from None
+        raise EpochFailedError(f"{error}{_suspicion(functions(error.stage))}") from None
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")
     catalog.commit_epoch(
@@ -93,17 +98,30 @@ def _positions_before(claim: EpochClaim) -> dict[int, dict[int, int]]:
 
 
 class DisagreementError(EpochFailedError):
-    """Attempts on the same records made different things."""
+    """Attempts at a stage made different things of the same records."""
+
+    def __init__(self, message: str, stage: int) -> None:
+        super().__init__(message)
+        self.stage = stage
 
 
-def functions_of(program: Program) -> tuple[str, ...]:
-    """The functions of users that a program calls, each with the line of its step."""
-    found = (
-        f"{name.partition(':')[0]} at {program.lines.get(operator.id, operator.id)}"
-        for operator in program.operators
-        for name in sorted(functions_in(operator))
-    )
+def functions_of(program: Program, stage: int) -> tuple[str, ...]:
+    """The functions and processors of users that a stage calls, each with its step and the user's line."""
+    found = []
+    for operator in program.operators_of(stage):
+        line = f" at {program.lines[operator.id]}" if operator.id in program.lines else ""
+        found += [f"{name.partition(':')[0]} in {operator.id}{line}" for name in sorted(functions_in(operator))]
     return tuple(dict.fromkeys(found))
+
+
+def _suspicion(functions: Sequence[str]) -> str:
+    """What is most likely the cause where attempts differ."""
+    if not functions:
+        return ""
+    return (
+        f". What ran there calls functions of the topology, and one that is not deterministic is the likely cause: {', '.join(functions)}. "
+        "Expected the same results for the same records: without clocks, random numbers, or what other calls left behind"
+    )
 
 
 def _check_tasks(claim: EpochClaim, reports: Sequence[TaskReport]) -> None:
@@ -120,7 +138,9 @@ def _splits(claim: EpochClaim, reports: Sequence[TaskReport]) -> list[SplitRepor
     """The reports of the splits, on which all tasks must agree, and which must add up to what was planned."""
     heard = [sorted(report.splits, key=lambda split: split.number) for report in reports]
     if any(splits != heard[0] for splits in heard) or [split.number for split in heard[0]] != list(range(claim.splits)):
-        raise DisagreementError(f"epoch {claim.end.epoch}: tasks heard different things from the readers; run the epoch again")
+        raise DisagreementError(
+            f"epoch {claim.end.epoch}: tasks heard different things from the readers; run the epoch again", READERS
+        )
     records = sum(split.records for split in heard[0])
     if records != claim.end.records:
         raise EpochFailedError(
@@ -143,11 +163,14 @@ def _kernels(claim: EpochClaim, stages: int, reports: Sequence[TaskReport]) -> l
 
 
 def _check_agreement(claim: EpochClaim, attempts: Sequence[KernelReport], expected: int, stage: int, task: int) -> None:
-    if len(attempts) != expected or len({attempt.content for attempt in attempts}) != 1:
-        raise DisagreementError(
-            f"epoch {claim.end.epoch}: {len(attempts)} tasks heard of kernel {stage}, task {task}, with "
-            f"{len({attempt.content for attempt in attempts})} different contents; expected {expected} with one; run the epoch again"
-        )
+    contents = len({attempt.content for attempt in attempts})
+    if len(attempts) == expected and contents == 1:
+        return
+    message = (
+        f"epoch {claim.end.epoch}: {len(attempts)} tasks heard of kernel {stage}, task {task}, with {contents} different contents; "
+        f"expected {expected} with one; run the epoch again"
+    )
+    raise DisagreementError(message, stage) if contents > 1 else EpochFailedError(message)
 
 
 def _whole_slab(storage: Storage, attempts: Sequence[KernelReport]) -> SlabReference | None:

@@ -18,6 +18,7 @@ from streamkit.plan.naming import name_steps
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
+from streamkit.plan.refusal import Refuse, stop_at
 from streamkit.plan.steps import Plan
 
 if TYPE_CHECKING:
@@ -40,14 +41,21 @@ def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | 
     by default by Spark's rules in the topology's time zone. Raises TopicNotFoundError for a missing input topic, and TopologyError (with the
     user's line) for unknown columns, types that do not fit, keys that do not match and outputs that do not fit their topics.
     """
-    *_, last = _passes(topology, log, analyzer)
-    assert last.plan is not None
-    return assemble(last.plan)
+    return _compiled(topology, log, analyzer, stop_at)
 
 
 def compile_with_settings(topology: Topology, log: Log, analyzer: Analyzer | None = None) -> Program:
     """`compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for."""
-    program = compile(topology, log, analyzer)
+    return compile_passing_over(topology, log, stop_at, analyzer)
+
+
+def compile_passing_over(topology: Topology, log: Log, refuse: Refuse, analyzer: Analyzer | None = None) -> Program:
+    """
+    As `compile_with_settings`; `refuse` is called with each topic that does not fit, and may go on.
+
+    A topic that is read is then taken for what its source says of itself, and one that is written for what is written.
+    """
+    program = _compiled(topology, log, analyzer, refuse)
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 
@@ -66,20 +74,26 @@ def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer:
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
 
 
-def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None) -> Iterator[PassResult]:
+def _compiled(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse) -> Program:
+    *_, last = _passes(topology, log, analyzer, refuse)
+    assert last.plan is not None
+    return assemble(last.plan)
+
+
+def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse = stop_at) -> Iterator[PassResult]:
     roots = topology.roots
     if not roots:
         raise TopologyError(
             f"the topology {topology.name!r} has no end: nothing would run; expected a stream or table that goes to a topic with "
             ".to('…'), or a table with store='…'"
         )
-    inputs = resolve_inputs(roots, log)
+    inputs = resolve_inputs(roots, log, refuse)
     yield PassResult("resolve_inputs", explain_inputs(inputs.values()), None)
     names = name_steps(roots)
     yield PassResult("name_steps", explain_names(names), None)
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
     plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
     yield PassResult("infer_types", explain_plan(plan), plan)
-    for one in (fit_outputs(log), *PASSES):
+    for one in (fit_outputs(log, refuse), *PASSES):
         before, plan = plan, one(plan)
         yield PassResult(one.__name__, explain_change(before, plan), plan)

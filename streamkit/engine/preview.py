@@ -20,7 +20,8 @@ from streamkit.names import changelog_topic
 from streamkit.plan.earlier_program import read_program
 from streamkit.plan.operator import Operator
 from streamkit.plan.plain import to_plain
-from streamkit.plan.program import Input, Program
+from streamkit.plan.program import Input, Output, Program
+from streamkit.plan.refusal import RefusedTopic
 from streamkit.state.format import is_earlier
 
 SAME, ADDED, GONE, CHANGED, REFUSED = "same", "added", "gone", "changed", "refused"
@@ -66,24 +67,28 @@ class Preview:
         return [change for change in self.changes if change.subject == subject]
 
 
-def preview(catalog: Catalog, program: Program, tasks: int | None = None) -> Preview:
+def preview(catalog: Catalog, program: Program, tasks: int | None = None, refused: Sequence[RefusedTopic] = ()) -> Preview:
     """
     Compare a program with what its application last ran, and with the state that this left; nothing is written.
 
-    `tasks` is the number of tasks that the start would ask for. TopicNotFoundError for a missing input, as at a start;
-    FormatVersionError if a newer version ran the application.
+    `tasks` is the number of tasks that the start would ask for, `refused` has the topics that were passed over when the program was
+    compiled. FormatVersionError if a newer version ran the application.
     """
     found = continuation(catalog, program)
     before = _program_before(catalog, found.known)
-    inputs = {source.topic: catalog.topic(source.topic) for source in program.inputs}
+    refusals = _refusals(catalog, found, tasks, refused)
     changes = (
-        *_inputs(program, before, found.known, inputs),
-        *_outputs(catalog, program, before, list(inputs.values())),
-        *_stores(found),
-        _tasks(found.known, tasks),
+        *_inputs(catalog, program, before, found.known, _topics_of(refused, True)),
+        *_outputs(catalog, program, before, _topics_of(refused, False)),
+        *_stores(catalog, found),
+        _tasks(program, found.known, tasks),
         *_steps(found.program_in_stored_order(), before),
     )
-    return Preview(program.application, found.known, changes, tuple(_refusals(catalog, found, tasks)))
+    return Preview(program.application, found.known, changes, tuple(dict.fromkeys(refusals)))
+
+
+def _topics_of(refused: Sequence[RefusedTopic], is_input: bool) -> set[str]:
+    return {one.topic for one in refused if one.is_input == is_input}
 
 
 def _program_before(catalog: Catalog, known: ApplicationState | None) -> Program | None:
@@ -92,10 +97,14 @@ def _program_before(catalog: Catalog, known: ApplicationState | None) -> Program
     return read_program(text) if text else None
 
 
-def _refusals(catalog: Catalog, found: Continuation, tasks: int | None) -> Iterator[str]:
+def _refusals(catalog: Catalog, found: Continuation, tasks: int | None, refused: Sequence[RefusedTopic]) -> Iterator[str]:
     """Why the start would be refused, by the checks of a start."""
     program = found.program
+    yield from (str(one.error) for one in refused)
     yield from _failure(check_options, tasks, None, program)
+    inputs = _inputs_found(catalog, program)
+    for output in program.outputs:
+        yield from _failure(_check_created, catalog, output, inputs)
     if found.known is not None:
         yield from _failure(_check_keys, catalog, found.known, program)
     for store in program.stores:
@@ -114,26 +123,48 @@ def _check_keys(catalog: Catalog, known: ApplicationState, program: Program) -> 
     catalog.read(lambda transaction: applications.check_keys(transaction, known, program.key_groups))
 
 
+def _inputs_found(catalog: Catalog, program: Program) -> list[Topic]:
+    """The topics that the program reads, as far as they exist."""
+    found = (catalog.find_topic(source.topic) for source in program.inputs)
+    return [topic for topic in found if topic is not None]
+
+
+def _check_created(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> None:
+    if catalog.find_topic(output.topic) is None:
+        declared_output(output, inputs)
+
+
 def _check_changelog(catalog: Catalog, declared: Topic) -> None:
     if (existing := catalog.find_topic(declared.name)) is not None:
         topics.fitted(existing, declared)
 
 
 def _inputs(
-    program: Program, before: Program | None, known: ApplicationState | None, found: dict[str, Topic]
+    catalog: Catalog, program: Program, before: Program | None, known: ApplicationState | None, refused: set[str]
 ) -> Iterator[Change]:
     earlier = {source.topic: source for source in before.inputs} if before is not None else {}
-    for source in {one.topic: one for one in program.inputs}.values():
-        has_position = known is not None and found[source.topic].id in known.positions
+    now = {one.topic: one for one in program.inputs}
+    for source in now.values():
+        topic = catalog.find_topic(source.topic)
+        has_position = known is not None and topic is not None and topic.id in known.positions
         was = earlier.get(source.topic)
-        if was is None:
+        if topic is None or source.topic in refused:
+            yield Change(INPUTS, source.topic, REFUSED, _misfit(topic, source))
+        elif was is None:
             yield Change(INPUTS, source.topic, ADDED, _reading(source, has_position))
         elif was.kind != source.kind:
             yield Change(INPUTS, source.topic, CHANGED, _reading(source, has_position), _kind(was))
         else:
             yield Change(INPUTS, source.topic, SAME, _reading(source, has_position))
-    for topic in sorted(set(earlier) - set(found)):
-        yield Change(INPUTS, topic, GONE, "no longer read")
+    for name in sorted(set(earlier) - set(now)):
+        yield Change(INPUTS, name, GONE, "no longer read")
+
+
+def _misfit(topic: Topic | None, meant: Input | Output) -> str:
+    """A topic beside what the topology takes it for, on one line."""
+    if topic is None:
+        return "topic does not exist"
+    return f"topic has {topic.schema}, key {list(topic.key)}; the topology has {meant.schema}, key {list(meant.key)}"
 
 
 def _reading(source: Input, has_position: bool) -> str:
@@ -146,12 +177,20 @@ def _kind(source: Input) -> str:
     return source.kind.replace("_", " ")
 
 
-def _outputs(catalog: Catalog, program: Program, before: Program | None, inputs: Sequence[Topic]) -> Iterator[Change]:
+def _outputs(catalog: Catalog, program: Program, before: Program | None, refused: set[str]) -> Iterator[Change]:
     earlier = {output.topic for output in before.outputs} if before is not None else set()
+    changelogs = {changelog_topic(program.application, store.name) for store in program.stores}
+    inputs = _inputs_found(catalog, program)
     for output in program.outputs:
         existing = catalog.find_topic(output.topic)
         fate = SAME if output.topic in earlier else ADDED
-        if existing is None:
+        if output.topic in changelogs:
+            yield Change(OUTPUTS, output.topic, REFUSED, "topic is the changelog of a store of the topology")
+        elif output.topic in refused:
+            yield Change(OUTPUTS, output.topic, REFUSED, _misfit(existing, output))
+        elif failure := list(_failure(_check_created, catalog, output, inputs)):
+            yield Change(OUTPUTS, output.topic, REFUSED, failure[0])
+        elif existing is None:
             created = declared_output(output, inputs)
             policy = dict(created.config)["cleanup.policy"]
             yield Change(
@@ -163,10 +202,12 @@ def _outputs(catalog: Catalog, program: Program, before: Program | None, inputs:
         yield Change(OUTPUTS, topic, GONE, "no longer written; the topic stays")
 
 
-def _stores(found: Continuation) -> Iterator[Change]:
+def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
     program, known = found.program, found.known
     for store in program.stores:
-        if store.name not in found.kept:
+        if failure := list(_failure(_check_changelog, catalog, declared_changelog(program, store.name))):
+            yield Change(STORES, store.name, REFUSED, failure[0])
+        elif store.name not in found.kept:
             yield Change(STORES, store.name, ADDED, _filling(found, store.name))
         elif store.name in found.differing:
             yield Change(STORES, store.name, REFUSED, "; ".join(map(str, found.differing[store.name])))
@@ -206,8 +247,10 @@ def _filling(found: Continuation, store: str) -> str:
     return f"begins empty, without the records read before; {changelog}" if is_late else f"begins empty; {changelog}"
 
 
-def _tasks(known: ApplicationState | None, tasks: int | None) -> Change:
+def _tasks(program: Program, known: ApplicationState | None, tasks: int | None) -> Change:
     before = None if known is None else known.tasks
+    if any(_failure(check_options, tasks, None, program)):
+        return Change(TASKS, "tasks", REFUSED, f"{tasks}; expected 1 to {program.key_groups}")
     if before is None:
         return Change(TASKS, "tasks", ADDED, "as many as the run has cores" if tasks is None else str(tasks))
     if tasks is None or tasks == before:

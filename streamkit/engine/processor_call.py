@@ -6,22 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.errors import EvaluationError
+from streamkit.plan.processing import RefusedCallError, used_too_late
 from streamkit.plan.python_function import type_name
-
-
-class RefusedCallError(Exception):
-    """A processor asked for what it cannot have; the message says what, and the engine adds where."""
 
 
 @dataclass
 class Call:
     """
-    A call of a processor's function, as its context, stores and record see it; one object lives as long as the processor.
+    A call of a processor's function, as its context, stores and record see it; one object lives as long as the processor `name`.
 
     `what` names the function that runs, and is empty between calls; `turn` counts calls. `stream_time` and `time`, that of changes
     without a time of their own, are in ms. `origin` is the number of the record whose turn it is.
     """
 
+    name: str
     group: int
     wall_clock: int
     what: str = ""
@@ -34,10 +32,7 @@ class Call:
     def check(self, used: str) -> None:
         """RefusedCallError if no function of the processor runs."""
         if not self.what:
-            raise RefusedCallError(
-                f"{used} was used after the call that it was given to; expected it within init(), process(), close() and what schedule() "
-                "calls: keep values, or put them into a store"
-            )
+            raise used_too_late(f"{used} of the processor {self.name}")
 
     def count(self, metric: str) -> None:
         """Count one for a metric."""

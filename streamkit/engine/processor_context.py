@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-from streamkit.engine.processor_call import Call, RefusedCallError
+from streamkit.engine.processor_call import Call
 from streamkit.engine.processor_stores import Moment, ProcessorStore, milliseconds
-from streamkit.plan.processing import Schedule
+from streamkit.plan.processing import RefusedCallError, Schedule
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -62,11 +62,7 @@ class Record:
     @property
     def row(self) -> dict[str, Any]:
         """All columns; those of a tombstone's value are None."""
-        if self._turn != self._call.turn or not self._call.what:
-            raise RefusedCallError(
-                "a record was used after the call of process() that it was given to; expected to keep its values, or to put them "
-                "into a store"
-            )
+        self._check()
         return self._row
 
     @property
@@ -84,21 +80,32 @@ class Record:
     @property
     def timestamp(self) -> int:
         """Its event time, in ms since 1970 UTC."""
+        self._check()
         return self._timestamp
 
     @property
     def deleted(self) -> bool:
         """Whether it is a tombstone, which deletes its key."""
+        self._check()
         return self._is_deleted
 
     @property
     def headers(self) -> Headers:
         """Its headers, in their order: pairs of a name, which may occur more than once, and bytes or None; empty if it has none."""
+        self._check()
         return self._headers
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header of this name; None if there is none."""
-        return next((value for key, value in reversed(self._headers) if key == name), None)
+        return next((value for key, value in reversed(self.headers) if key == name), None)
+
+    def _check(self) -> None:
+        """RefusedCallError if the call of process() is over that the record was given to."""
+        if self._turn != self._call.turn or self._call.what != "process":
+            raise RefusedCallError(
+                f"a record was used after the call of process() that it was given to, in the processor {self._call.name}; expected to "
+                "keep its values, or to put them into a store"
+            )
 
 
 @dataclass
@@ -207,6 +214,7 @@ class ProcessorContext:
     @property
     def task(self) -> int:
         """The number of the key group."""
+        self._call.check("the context")
         return self._call.group
 
 

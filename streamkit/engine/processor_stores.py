@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streamkit.engine.processor_call import Call, RefusedCallError
+from streamkit.engine.processor_call import Call
 from streamkit.engine.store_overlay import StoreOverlay, Values
 from streamkit.expressions.exact_values import UNFIT, exactly
+from streamkit.plan.processing import RefusedCallError
 from streamkit.plan.python_function import type_name
 from streamkit.plan.store_definition import KEY_VALUE, SESSION, VERSIONED, WINDOW, StoreDefinition
 from streamkit.schema import Schema

@@ -131,6 +131,11 @@ class Functions:
         self._copied: Callable[[Any], Any] = copied if any(is_nested(column.type) for column in columns) else copy.copy
         self._is_checked = calls_twice()
 
+    @property
+    def has_initial(self) -> bool:
+        """Whether a group begins with a state, and not with its first value."""
+        return self._initial is not None
+
     def initial(self) -> Value | None:
         """The state that a group begins with."""
         return None if self._initial is None else self._called(self._initial)

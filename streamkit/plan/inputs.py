@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from streamkit.errors import TopicNotFoundError, TopologyError
+from streamkit.errors import StreamKitError, TopicNotFoundError, TopologyError
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.plan.node import STREAM, TABLE, Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
+from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.tree import walk
 from streamkit.schema import Schema
 
@@ -38,13 +40,21 @@ class Topics(Protocol):
         ...
 
 
-def resolve_inputs(roots: Iterable[Node], topics: Topics | None) -> dict[Node, Input]:
+def resolve_inputs(roots: Iterable[Node], topics: Topics | None, refuse: Refuse = stop_at) -> dict[Node, Input]:
     """
     The input behind every source, tables before streams and then by name: their places in the canonical order.
 
-    TopicNotFoundError lists the topics there are; TopologyError says what a topic lacks.
+    TopicNotFoundError lists the topics there are; TopologyError says what a topic lacks. If `refuse` goes on behind such a topic, the
+    source is taken at its word; the error comes when all have been looked at, if one does not say what it reads.
     """
-    inputs = {source: _input(source, topics) for source in sources_of(roots)}
+    inputs = {source: _taken(source, topics, refuse) for source in sources_of(roots)}
+    for found in inputs.values():
+        if isinstance(found, StreamKitError):
+            raise found
+    return _in_order({source: found for source, found in inputs.items() if isinstance(found, Input)})
+
+
+def _in_order(inputs: dict[SourceNode, Input]) -> dict[Node, Input]:
     _check_agree(inputs)
     return dict(sorted(inputs.items(), key=lambda item: (item[1].kind == STREAM, item[1].topic, item[1].kind)))
 
@@ -57,6 +67,19 @@ def sources_of(roots: Iterable[Node]) -> list[SourceNode]:
 def is_declared(roots: Iterable[Node]) -> bool:
     """Whether every source says itself what its topic holds, so that no log is needed."""
     return all(source.schema is not None or source.decoding is not None for source in sources_of(roots))
+
+
+def _taken(source: SourceNode, topics: Topics | None, refuse: Refuse) -> Input | StreamKitError:
+    """The input behind a source: by its topic, or by its own word if the topic is refused; the error if it gives none."""
+    try:
+        return _input(source, topics)
+    except (TopicNotFoundError, TopologyError) as error:
+        refuse(RefusedTopic(source.topic, True, error))
+        refusal = error
+    try:
+        return _input(source, None)
+    except TopologyError:
+        return refusal
 
 
 def _input(source: SourceNode, topics: Topics | None) -> Input:
@@ -83,15 +106,23 @@ def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple
             )
         return source.schema, source.key or ()
     if source.topic not in topics.topics(internal=True):
-        existing = ", ".join(sorted(topics.topics()))
         raise TopicNotFoundError(
-            f"the topic {source.topic!r} does not exist; "
-            f"{f'there are: {existing}' if existing else f'the log {topics.location} has no topics at all'}. "
-            "Create it with log.create_topic(…), or correct the name" + (f"\n  at {source.at}" if source.at else "")
+            f"the topic {source.topic!r} does not exist; {_there_are(source.topic, topics)} Create it with log.create_topic(…), or correct "
+            "the name" + (f"\n  at {source.at}" if source.at else "")
         )
     topic = topics.topic(source.topic)
     _check_declared(source, topic)
     return topic.schema, tuple(topic.key)
+
+
+def _there_are(missing: str, topics: Topics) -> str:
+    """The topics that there are, and which of them may be meant."""
+    existing = sorted(topics.topics())
+    if not existing:
+        return f"the log {topics.location} has no topics at all."
+    close = difflib.get_close_matches(missing, existing, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"there are: {', '.join(existing)}{hint}"
 
 
 def _check_declared(source: SourceNode, topic: TopicDescription) -> None:

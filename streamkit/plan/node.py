@@ -55,7 +55,7 @@ class Node:
 
     def __post_init__(self) -> None:
         if self.name is not None:
-            check_name(self.name, "step")
+            check_name(self.name, "step", self.at)
 
     @property
     def relation(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from streamkit.errors import Location, TopologyError
 from streamkit.names import is_name, name_flaw, quoted_name
+from streamkit.plan.location import user_location
 
 FAIL, SKIP = "fail", "skip"
 DEAD_LETTER = "dead_letter"  # what a program says of a step whose failing records go to a topic
@@ -36,7 +37,9 @@ def dead_letter(topic: str) -> DeadLetterTopic:
         orders.map_values(parse, "amount int", on_error=sk.dead_letter("broken_orders"))
     """
     if not is_name(topic):
-        raise TopologyError(f"dead_letter() was given {quoted_name(topic)}: {name_flaw(topic)}; expected the name of a topic")
+        raise TopologyError(
+            f"dead_letter() was given {quoted_name(topic)}: {name_flaw(topic)}; expected the name of a topic", user_location()
+        )
     return DeadLetterTopic(topic)
 
 

@@ -7,18 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
+from streamkit.names import changelog_topic
 from streamkit.plan.inputs import TopicDescription, Topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
+from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
 from streamkit.schema import Schema
 
 
-def fit_outputs(topics: Topics | None) -> Callable[[Plan], Plan]:
+def fit_outputs(topics: Topics | None, refuse: Refuse = stop_at) -> Callable[[Plan], Plan]:
     """
     The pass that gives every output the column order of its topic.
 
-    TopologyError, with both schemas, if the topic exists and has other columns, types or another key.
+    TopologyError, with both schemas, if the topic exists and has other columns, types or another key; or if it is the changelog of a
+    store. If `refuse` goes on, such an output stays as the topology has it.
     """
     names = () if topics is None else topics.topics(internal=True)
     existing = {name: topics.topic(name) for name in names} if topics is not None else {}
@@ -26,24 +29,39 @@ def fit_outputs(topics: Topics | None) -> Callable[[Plan], Plan]:
     def fit_outputs(plan: Plan) -> Plan:
         """Check every output against its topic, and bring its columns into the order of the topic."""
         outputs = tuple(
-            _fitted(output, existing.get(output.topic), _line(plan, number)) for number, output in enumerate(plan.outputs)
+            _fitted(output, existing.get(output.topic), plan, _line(plan, number), refuse)
+            for number, output in enumerate(plan.outputs)
         )
         return _in_order(replace(plan, outputs=outputs))
 
     return fit_outputs
 
 
-def _fitted(output: Output, topic: TopicDescription | None, at: Location | None) -> Output:
-    if topic is None:
+def _fitted(output: Output, topic: TopicDescription | None, plan: Plan, at: Location | None, refuse: Refuse) -> Output:
+    misfit = _own_changelog(output, plan) or (None if topic is None else _misfit(output, topic))
+    if misfit is not None:
+        refuse(RefusedTopic(output.topic, False, TopologyError(misfit, at)))
         return output
-    if not _takes(topic.schema, output.schema) or tuple(topic.key) != output.key:
-        raise TopologyError(
-            f"the topic {output.topic!r} exists and does not fit; expected the same columns, types and key: {_ways_on(output, topic)}\n"
-            f"  written:   {output.schema}; key {list(output.key)}\n"
-            f"  the topic: {topic.schema}; key {list(topic.key)}",
-            at,
-        )
-    return replace(output, schema=topic.schema)
+    return output if topic is None else replace(output, schema=topic.schema)
+
+
+def _own_changelog(output: Output, plan: Plan) -> str | None:
+    for store in plan.stores:
+        if output.topic == changelog_topic(plan.application, store.name):
+            return f"the topic {output.topic!r} is the changelog of the store {store.name!r}; expected a topic of another name"
+    return None
+
+
+def _misfit(output: Output, topic: TopicDescription) -> str | None:
+    if getattr(topic, "internal", False):
+        return f"the topic {output.topic!r} is the changelog of another application's store; expected a topic of another name"
+    if _takes(topic.schema, output.schema) and tuple(topic.key) == output.key:
+        return None
+    return (
+        f"the topic {output.topic!r} exists and does not fit; expected the same columns, types and key: {_ways_on(output, topic)}\n"
+        f"  written:   {output.schema}; key {list(output.key)}\n"
+        f"  the topic: {topic.schema}; key {list(topic.key)}"
+    )
 
 
 def _ways_on(output: Output, topic: TopicDescription) -> str:

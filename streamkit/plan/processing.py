@@ -17,6 +17,18 @@ _EXPECTED = "expected a class with process(record), a factory of such objects, o
 _OF_MANY = ("range", "reverse_range", "prefix_scan", "all", "reverse_all", "fetch_all", "find_sessions", "get_range")
 
 
+class RefusedCallError(Exception):
+    """A processor asked for what it cannot have; the message says what, and the engine adds where."""
+
+
+def used_too_late(what: str) -> RefusedCallError:
+    """The error of what a processor was given for a call, and used behind it."""
+    return RefusedCallError(
+        f"{what} was used after the call that it was given to; expected it within init(), process(), close() and what schedule() "
+        "calls: keep values, or put them into a store"
+    )
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Calls at every `interval_ms` of stream time or of the wall clock."""
@@ -46,36 +58,59 @@ class Declaration:
     """
     The context that `init` is given when the topology is declared: it notes the schedules, and its stores are empty.
 
-    So the engine knows of them before it runs.
+    So the engine knows of them before it runs. Once it `is_over`, it refuses to be used: what is put into its stores is lost.
     """
 
     def __init__(self) -> None:
         self.schedules: list[Schedule] = []
-        self.stream_time = self.wall_clock = self.record_metadata = self.task = None
+        self.is_over = False
+
+    def check(self) -> None:
+        """RefusedCallError if the declaration is over."""
+        if self.is_over:
+            raise used_too_late("the context that init() had when the processor was declared")
+
+    @property
+    def stream_time(self) -> None:
+        """None: no record has come."""
+        self.check()
+
+    wall_clock = record_metadata = task = stream_time
 
     def schedule(self, interval: dt.timedelta | str, clock: str, callback: Callable[[int], object]) -> Any:
         """Note the schedule."""
+        self.check()
         if not callable(callback):
             raise TypeError(f"schedule() was given {callback!r}; expected a function of the time in ms")
         self.schedules.append(Schedule.of(interval, clock))
-        return _Nothing()
+        return _Nothing(self)
 
     def store(self, name: str) -> Any:
         """A store without entries."""
-        return _Nothing()
+        self.check()
+        return _Nothing(self)
 
     def forward(self, *row: Any, **options: Any) -> None:
         """Refuse: there is no record yet."""
+        self.check()
         raise RuntimeError("forward() in init(); expected it in process() or in what schedule() calls")
 
 
 class _Nothing:
-    """A store without entries, or a schedule; whatever is done to it has no effect."""
+    """A store without entries, or a schedule; whatever is done to it while it is declared has no effect."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return lambda *values, **named: [] if name in _OF_MANY else None
+
+        def do_nothing(*values: Any, **named: Any) -> list[Any] | None:
+            self._declaration.check()
+            return [] if name in _OF_MANY else None
+
+        return do_nothing
 
 
 def is_plain_function(processor: Any, at: Location | None) -> bool:
@@ -120,6 +155,8 @@ def declared_schedules(factory: Callable[[], Any], at: Location | None) -> tuple
             "stores, to learn its schedules",
             at,
         ) from error
+    finally:
+        declaration.is_over = True
     return tuple(declaration.schedules)
 
 

@@ -230,3 +230,57 @@ def test_after_a_reset_a_start_begins_again(streamkit, edit, ran):
     assert fates(shown, "stores") == {"by_customer": "added", "hourly": "added"}
     assert text_of(shown, "stores", "hourly").startswith("begins empty; ")
     assert text_of(shown, "inputs", "orders") == "stream, read from its beginning"
+
+
+def test_topics_that_do_not_fit_are_told_beside_all_else(root, streamkit, edit, ran):
+    """Of topics that do not fit, as inputs or outputs, each is refused at its place, and everything else is told as ever."""
+    with sk.open_log(root) as log:
+        log.create_topic("other", "a int", key="a", partitions=1)
+    more = """
+app.stream("gone", schema="a int", key="a").to("other")
+app.stream("orders").select("customer").to("hours")
+app.stream("other", schema="b string").to("shop-hourly-changelog")
+"""
+    changes = [('.to("hours")', '.to("by_hour")'), *CHANGES["another aggregate"], *CHANGES["a filter"]]
+    shown = json.loads(streamkit("plan", edit(*changes, more=more), "--json", code=2))
+
+    assert fates(shown, "inputs") == {"gone": "refused", "orders": "same", "other": "refused"}
+    assert text_of(shown, "inputs", "gone") == "topic does not exist"
+    assert text_of(shown, "inputs", "other") == "topic has a int, key ['a']; the topology has b string, key []"
+    assert fates(shown, "outputs") == {
+        "by_hour": "added", "doubled": "same", "hours": "refused", "other": "added", "shop-hourly-changelog": "refused", "totals": "same",
+    }  # fmt: skip
+    assert "the topology has number int, customer string, key ['number']" in text_of(shown, "outputs", "hours")
+    assert fates(shown, "stores") == {"by_customer": "refused", "hourly": "same"}
+    assert [reason.replace("\n", ";").partition(";")[0].partition(":")[0] for reason in shown["refusals"]] == [
+        "the topic 'gone' does not exist",
+        "the topic 'other' does not hold what schema= says",
+        "the topic 'hours' exists and does not fit",
+        "the topic 'shop-hourly-changelog' is the changelog of the store 'hourly'",
+        "the store 'by_customer' of 'shop' holds something else than the topology now makes of it",
+    ]
+    assert all("shop_" in reason.rpartition("\n  at ")[2] for reason in shown["refusals"])
+
+
+def test_all_missing_topics_are_told_at_once(streamkit, edit, ran):
+    """Where a missing topic leaves unknown what would be read, there is no program to compare; all such topics are told."""
+    more = 'app.stream("clicks").to("copies")\napp.table("user").to("users")\n'
+    shown = json.loads(streamkit("plan", edit(more=more), "--json", code=2))
+
+    assert set(shown) == {"application", "starts", "refusals"}
+    assert [reason.partition(";")[0] for reason in shown["refusals"]] == [
+        "the topic 'clicks' does not exist",
+        "the topic 'user' does not exist",
+    ]
+
+
+def test_a_store_whose_changelog_is_taken_is_refused_at_its_place(root, streamkit, edit):
+    """A topic of the changelog's name that is something else refuses the store, and tasks out of range refuse the tasks."""
+    with sk.open_log(root) as log:
+        log.create_topic("shop-hourly-changelog", "a int", key="a", partitions=1)
+    shown = json.loads(streamkit("plan", edit(), "--json", "--tasks", "1000", code=2))
+
+    assert fates(shown, "stores") == {"by_customer": "added", "hourly": "refused"}
+    assert fates(shown, "tasks") == {"tasks": "refused"}
+    assert text_of(shown, "stores", "hourly") in shown["refusals"]
+    assert len(shown["refusals"]) == 2

@@ -33,6 +33,7 @@ from tests.conformance.kinds import found_steps
 from tests.conformance.ways import Way, difference, is_bounded, random_way
 from tests.crash.processes import IS_TORTURE
 
+pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
 PARTS = 10 if IS_TORTURE else 1
 STEPWISE = 200 if IS_TORTURE else 6
 IN_ANY_WAY = 400 if IS_TORTURE else 6

@@ -220,16 +220,42 @@ def test_a_topic_made_anew(epoch):
     assert epoch.refuses(epoch.reports, "which does not exist")
 
 
-def test_functions_are_suspected_by_name(epoch):
-    """Where attempts made different things, the functions of users are named, because one may not be deterministic."""
+def test_functions_of_the_stage_are_suspected_by_name(epoch):
+    """Where attempts at a stage made different things, its functions are named as the likely cause, and those of other stages are not."""
+    functions = {0: ["parse in parse-in at shop.py:5"], 1: ["price in price-in at shop.py:7"], 2: ["sum in sums at shop.py:9"]}
+
+    def message(reports):
+        with pytest.raises(EpochFailedError) as failed:
+            commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.stages, reports, functions.__getitem__)
+        return str(failed.value)
+
     spoilt = heard(epoch.reports[1], lambda kernel: replace(kernel, content="other"))
-    reports = of_task(epoch.reports, 1, kernels=spoilt)
-    with pytest.raises(EpochFailedError, match=r"these functions may not be deterministic: price at shop\.py:7"):
-        commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.stages, reports, ["price at shop.py:7"])
+    of_kernels = message(of_task(epoch.reports, 1, kernels=spoilt))
+    assert "not deterministic is the likely cause: price in price-in at shop.py:7. Expected" in of_kernels
+
+    split, *others = epoch.reports[1].splits
+    of_readers = message(of_task(epoch.reports, 1, splits=(replace(split, content="other"), *others)))
+    assert "is the likely cause: parse in parse-in at shop.py:5. Expected" in of_readers
+
+    unheard = tuple(kernel for kernel in epoch.reports[1].kernels if kernel.stage != 1)
+    assert "likely cause" not in message(of_task(epoch.reports, 1, kernels=unheard))
+
+
+class Priced:
+    def process(self, record):
+        """Nothing."""
+
+
+def test_functions_are_known_by_stage():
+    """A program knows which functions and processors its stages call, of which step, and at which of the user's lines."""
     app = sk.Topology("app")
-    app.stream("in", schema="k string, v int", key="k").map_values(price, "w int").to("out")
-    (named,) = functions_of(compile(app))
-    assert named.startswith(f"price at {__file__}:")
+    stream = app.stream("in", schema="k string, v int", key="k").map_values(price, "w int")
+    stream.process(Priced, "w int").to("out")
+    functions = [functions_of(compile(app), stage) for stage in (0, 1)]
+
+    assert [one.partition(" at ")[0] for one in functions[0]] == ["price in map_values-in"]
+    assert [one.partition(" at ")[0] for one in functions[1]] == ["Priced in process-in"]
+    assert all(f" at {__file__}:" in one for stage in functions for one in stage)
 
 
 def price(row):

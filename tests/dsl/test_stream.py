@@ -129,3 +129,30 @@ def test_a_stream_is_no_sequence():
     """Looping over a stream is an error at once, not a loop without end."""
     with pytest.raises(TypeError):
         iter(flights)
+
+
+def test_named_columns_may_come_in_a_dict() -> None:
+    """Verbs take columns from dicts, by the types too: `make lint` checks this body; names of options are columns where they are such."""
+    stream: sk.Stream = app.stream("flights")
+    table: sk.Table = app.table("planes")
+    columns: dict[str, sk.Column] = {"k": F.col("origin")}
+    names: dict[str, str] = {"k": "origin"}
+    both: dict[str, sk.Column | str] = {**columns, **names}
+
+    for keyed in (stream.select_key(**columns), stream.select_key(**names), stream.select_key(**both)):
+        assert keyed.node == stream.select_key(F.col("origin").alias("k")).node
+    totals: dict[str, sk.Column] = {"n": F.count("*")}
+    assert stream.group_by(**columns).agg(**totals).node == stream.group_by(**both).agg(n=F.count("*")).node
+    assert table.group_by(**columns).agg(**totals).node == table.group_by(**names).agg(n=F.count("*")).node
+    assert stream.select(**columns).node == stream.select(**names).node
+    assert table.select(**columns).with_columns(**columns).rename(**names).node is not None
+    options = [F.col("a").alias(name) for name in ("on_error", "schema", "tombstones")]
+    assert stream.select_key(**{name: F.col("a") for name in ("on_error", "schema", "tombstones")}).node == (
+        stream.select_key(*options).node
+    )
+
+
+def test_a_function_of_the_key_stands_alone():
+    """Columns beside a Python function of the key are refused, at the user's line, and not left out in silence."""
+    with pytest.raises(TopologyError, match=r"(?s)beside it 'origin', late; .*test_stream.py:\d+"):
+        flights.select_key(dict, "origin", schema="k string", late=F.col("dep_delay"))

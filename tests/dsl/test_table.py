@@ -62,6 +62,39 @@ def test_final_needs_windows():
         app.stream("s").group_by("k").count().filter("count > 1").emit("final")
 
 
+def without_windows():
+    """Tables that have no windows that close, with what the error says they are."""
+    own = sk.Topology("own")
+    table, clicks = own.table("users"), own.stream("clicks")
+    windows = clicks.group_by("k").windowed_by(sk.tumbling("1 hour", grace="0 seconds")).count()
+    none = "which has none; expected windowed_by"
+    return {
+        "a topic": (table.filter("n > 1"), "'table users'", none),
+        "an aggregation": (clicks.group_by("k").count(), "'group by k: count = count(1)'", none),
+        "a stream": (clicks.to_table(), "'to table'", none),
+        "groups of a table": (table.group_by("n").count(), "'group by n: count = count(1)'", none),
+        "a join of windows": (
+            windows.join(windows.rename(count="n")),
+            "'inner join aggregate on key'",
+            "a step behind the windows",
+        ),
+        "what waits": (windows.suppress(until=sk.time_limit("1 ms")), "'suppress until 1 ms", "a step behind the windows"),
+    }
+
+
+@pytest.mark.parametrize("kind", list(without_windows()))
+def test_only_windows_close(kind):
+    """Without windows that close the error says what the table is and where it was declared, what to do, and the line of the call."""
+    table, found, why = without_windows()[kind]
+    with pytest.raises(TopologyError) as refused:
+        table.suppress(until=sk.window_closes())
+
+    message = str(refused.value)
+    assert message.startswith(f"suppress(until=sk.window_closes()) needs windows that close: found {found}")
+    assert why in message and "until=sk.time_limit(" in message
+    assert message.count("test_table.py:") == 2
+
+
 def test_a_global_table_is_not_emitted():
     """A global table is looked up and nothing else."""
     assert not hasattr(SOURCES[GlobalTable][0], "emit")

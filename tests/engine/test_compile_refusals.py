@@ -66,7 +66,12 @@ REFUSALS = {
     "missing topic": (
         lambda app: app.stream("fligths").to("x"),
         TopicNotFoundError,
-        r"'fligths' does not exist; there are: flights, keyless",
+        r"'fligths' does not exist; there are: flights, keyless, .*; did you mean 'flights'\?.*(\n|.)*test_compile_refusals.py",
+    ),
+    "own changelog": (
+        lambda app: (flights(app).group_by("origin").count(store="n"), flights(app).to("app-n-changelog")),
+        TopologyError,
+        r"'app-n-changelog' is the changelog of the store 'n'.*(\n|.)*test_compile_refusals.py",
     ),
     "unknown column": (lambda app: flights(app).filter(F.col("orign") == "JFK").to("x"), TopologyError, r"(?s)orign.*origin"),
     "unknown group": (

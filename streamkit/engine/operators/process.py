@@ -21,7 +21,7 @@ from streamkit.engine.advance import earliest
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
-from streamkit.engine.processor_call import Call, RefusedCallError, failure
+from streamkit.engine.processor_call import Call, failure
 from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
 from streamkit.engine.rows import RECORD_FIELDS, concatenate, deletions_of, numbers, own_columns, plain, rows_of
@@ -48,7 +48,7 @@ from streamkit.names import (
     TIMESTAMP,
 )
 from streamkit.plan.operators.process import BATCH, BEGUN, Process
-from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK
+from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, RefusedCallError
 from streamkit.plan.python_function import PythonFunction, type_name
 from streamkit.state.layout import layout_of
 
@@ -309,7 +309,7 @@ class _GroupRun:
         self._epoch = run.epoch
         self._operator = run.epoch.operator
         self._is_begun = is_begun
-        self._call = Call(group, run.epoch.context.plan.end.time_ms)
+        self._call = Call(run.epoch.function.name, group, run.epoch.context.plan.end.time_ms)
         self._stores = {one.name: STORES[one.kind](one, run.overlays[one.name], self._call) for one in self._operator.definitions}
         self._convert = [exactly(column.arrow.type) for column in self._operator.columns]
         self._positions = {name: place for place, name in enumerate(self._operator.columns.names)}

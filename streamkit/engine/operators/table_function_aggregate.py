@@ -21,7 +21,9 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, own_columns, rows_of
 from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, Value, is_deleted, timestamps_of
+from streamkit.engine.undoing import left_over, warn_of
 from streamkit.errors import EvaluationError
+from streamkit.expressions.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
 from streamkit.names import CHANGE, DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
@@ -33,11 +35,16 @@ ADDER, SUBTRACTOR = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Results in order: the rows that gave them, and the states of their groups before (None: there was none) and after."""
+    """
+    Results in order: the rows that gave them, and the states of their groups before (None: there was none) and after.
+
+    `left_over` has the columns that rows change which are added and taken away again, where that is looked at.
+    """
 
     rows: list[int]
     before: list[State | None]
     after: list[State]
+    left_over: dict[str, None]
 
 
 @kernel(TableFunctionAggregate)
@@ -52,7 +59,10 @@ def table_function_aggregate(operator: TableFunctionAggregate, inputs: Sequence[
     codes = GroupCodes.of(keys)
     stored = states.decode(context.committed_state().get(codes.keys))
     current = list(stored)
-    results = _updated(operator, batch, codes.codes, current, Functions(store.value, operator.initial, operator.updates))
+    functions = Functions(store.value, operator.initial, operator.updates)
+    results = _updated(operator, batch, codes.codes, current, functions)
+    if results.left_over:
+        warn_of(context.program, operator.id, [function_of(one).name for one in operator.updates], list(results.left_over))
     newest = [state for state in current if state is not None]
     _keep(operator, codes, stored, newest, states, context)
     groups = batch.take(pa.array(codes.last))
@@ -76,14 +86,18 @@ def _updated(
     functions: Functions,
 ) -> Results:
     """Take rows away and add rows, one by one; `current` has the state of each group, and is brought up to date."""
-    value, results = _values(operator, batch), Results([], [], [])
+    value, results = _values(operator, batch), Results([], [], [], {})
     whole: State | None = None  # what a group had before the row that is replaced was taken away
+    is_checked = calls_twice()
     changes, timestamps = numbers(batch, CHANGE).tolist(), numbers(batch, TIMESTAMP).tolist()
     for row, (code, change, timestamp) in enumerate(zip(codes.tolist(), changes, timestamps, strict=True)):
         taken = current[code]
         before = taken if whole is None else whole
         try:
-            after = _changed(functions, None if taken is None else taken.value, value(row), change)
+            state_before = None if taken is None else taken.value
+            after = _changed(functions, state_before, value(row), change)
+            if change == ADDED and is_checked:
+                results.left_over.update(dict.fromkeys(left_over(functions, state_before, after, value(row), SUBTRACTOR)))
         except EvaluationError as error:
             error.row = batch.slice(row, 1)
             raise

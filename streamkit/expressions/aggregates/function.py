@@ -66,6 +66,7 @@ class AggregateFunction:
                     It must be associative, and must not fail whatever the values are; null state columns are neutral,
                     and a state that comes alone stays as it is
     `subtract`      the first states without the second, row by row: the inverse of a merge; None if the function cannot subtract
+                    A state column that is named with `count.COUNT_ENDING` counts rows: a group of a table whose count falls below 0 is an error
     `result`        the values of states, and which do not fit the type, which is checked only here. Null state columns mean no rows
     `typed`         the argument, cast as the function wants it, and the type of the result of a call
     `functions`     further names that people write for it

@@ -124,7 +124,7 @@ class Grouping(Node):
     def check_group(self, stream: Node, key: GroupKey) -> None:
         """TopologyError unless the records of `stream` can be grouped so, or the rows of a table if that is what the step groups."""
         if self.store is not None:
-            check_name(self.store, "store")
+            check_name(self.store, "store", self.at)
         if stream.relation != self.grouped_relation:
             raise TopologyError(
                 f"group_by of a {words(stream.relation)} is not supported; expected a {self.grouped_relation}", self.at

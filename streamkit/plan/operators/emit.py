@@ -18,6 +18,18 @@ from streamkit.plan.windows import Window
 from streamkit.schema import Schema
 
 
+def windows_missing(table: Node) -> str:
+    """What was found instead of an aggregation with windows, and what to do."""
+    origin = table.origin
+    line = f" at {origin.at}" if origin.at else ""
+    if origin.key_window is None:
+        return f"found {origin.text()!r}{line}, which has none; expected windowed_by(…) between group_by() and the aggregation"
+    return (
+        f"found {origin.text()!r}{line}, a step behind the windows ({origin.key_window}); expected the aggregation itself, with only "
+        "filters and projections of its rows behind it"
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class EmitNode(Node):
     """The changes of a table as a stream: `latest`, `every` or `final`."""
@@ -32,8 +44,8 @@ class EmitNode(Node):
             raise TopologyError(f"there is no emission {self.mode!r}; expected one of {', '.join(EMIT_MODES)}", self.at)
         if self.mode == "final" and self.child.origin.final_delay_ms(None) is None:
             raise TopologyError(
-                "emit('final') needs windows: a table without them has no last result; expected windowed_by(…) before agg(), "
-                "or emit('latest') or emit('every')",
+                f"emit('final') needs windows, whose last results are known: {windows_missing(self.child)}; or expected emit('latest') or "
+                "emit('every')",
                 self.at,
             )
 

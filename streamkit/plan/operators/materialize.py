@@ -38,7 +38,7 @@ class ToTable(Node):
         super().__post_init__()
         check_history(self.history_ms, self)
         if self.store is not None:
-            check_name(self.store, "store")
+            check_name(self.store, "store", self.at)
 
     @property
     def relation(self) -> str:

@@ -151,7 +151,7 @@ class ProcessChild(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_name(self.port, "child")
+        check_name(self.port, "child", self.at)
 
     @property
     def relation(self) -> str:

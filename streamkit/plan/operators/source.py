@@ -35,7 +35,7 @@ class SourceNode(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_name(self.topic, "topic")
+        check_name(self.topic, "topic", self.at)
         if self.decoding is not None:
             return
         if self.key is not None and self.schema is None:
@@ -116,7 +116,7 @@ class TableSource(SourceNode):
         super().__post_init__()
         check_history(self.history_ms, self)
         if self.store is not None:
-            check_name(self.store, "store")
+            check_name(self.store, "store", self.at)
 
     @property
     def relation(self) -> str:

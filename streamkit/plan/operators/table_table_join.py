@@ -55,7 +55,7 @@ class TableTableJoin(Node):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.store is not None:
-            check_name(self.store, "store")
+            check_name(self.store, "store", self.at)
         if self.how not in TABLE_JOIN_KINDS:
             raise TopologyError(
                 f"two tables cannot be joined how={self.how!r}; expected one of {', '.join(TABLE_JOIN_KINDS)}", self.at

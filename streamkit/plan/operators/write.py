@@ -29,7 +29,7 @@ class To(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_name(self.topic, "topic")
+        check_name(self.topic, "topic", self.at)
         if self.partitions is not None and self.partitions < 1:
             raise TopologyError(
                 f"the topic {self.topic!r} cannot have {self.partitions} partitions; expected at least 1", self.at

@@ -407,6 +407,15 @@ class Counting(sk.Processor):
         self.context.forward({"n": self.count})
 
 
+class KeptTime(Kept):
+    """Keeps its last record, and asks it for its time."""
+
+    def process(self, record: Any) -> None:
+        if record["v"] == 2:
+            self.context.forward({"n": self.last.timestamp})
+        self.last = record
+
+
 LEAKED: list[Any] = []
 
 
@@ -450,6 +459,7 @@ def test_errors_name_the_record_and_the_line(processor, message):
     ("processor", "message"),
     [
         (Kept, "a record was used after the call"),
+        (KeptTime, "a record was used after the call"),
         (Counting, "when each call had an object of its own; expected what must last in a store"),
         (lambda record, context: context.forward({"n": random.randrange(10**9)}), "expected a deterministic processor"),
     ],
@@ -463,8 +473,73 @@ def test_what_must_not_be_kept_is_told(processor, message):
 def test_a_store_is_not_used_outside_its_processor():
     """A store that a processor handed out refuses to be used when the call is over."""
     LEAKED.clear()
-    with pytest.raises(EvaluationError, match="the store 'counts' was used after the call"):
+    with pytest.raises(EvaluationError, match="the store 'counts' of the processor leaking was used after the call"):
         given(counted(leaking), {"k": "a", "v": 1}, {"k": "b", "v": 2})
+
+
+FIRST: dict[str, Any] = {}
+
+
+def first_context(record: Any, context: Any) -> None:
+    FIRST.setdefault("context", context).forward({"n": record["v"]})
+
+
+def first_task(record: Any, context: Any) -> None:
+    context.forward({"n": FIRST.setdefault("context", context).task})
+
+
+class FirstContext(sk.Processor):
+    """Keeps the first context that there is, which is that of the declaration."""
+
+    def init(self, context: Any) -> None:
+        FIRST.setdefault("context", context)
+
+    def process(self, record: Any) -> None:
+        FIRST["context"].forward({"n": record["v"]})
+
+
+class FirstStore(sk.Processor):
+    """Keeps the first store that there is."""
+
+    def init(self, context: Any) -> None:
+        FIRST.setdefault("store", context.store("counts"))
+
+    def process(self, record: Any) -> None:
+        FIRST["store"].put(record["k"], {"n": record["v"]})
+
+
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [
+        (first_context, "in process: the context of the processor first_context was used after the call"),
+        (first_task, "in process: the context of the processor first_task was used after the call"),
+        (FirstContext, "in process: the context that init\\(\\) had when the processor was declared was used after the call"),
+        (FirstStore, "in process: the context that init\\(\\) had when the processor was declared was used after the call"),
+    ],
+)
+def test_a_context_that_is_kept_is_told(processor, message):
+    """A context, or a store of it, that a processor puts into a global is refused in later calls: what it is given would be lost."""
+    FIRST.clear()
+    with pytest.raises(EvaluationError, match=message) as error:
+        given(counted(processor), {"k": "a", "v": 1}, {"k": "b", "v": 2})
+    assert "test_process.py" in str(error.value)
+
+
+def test_a_context_is_used_by_its_processor_alone():
+    """A context that a processor hands to a function of another step, by a global, is refused there, and names the processor."""
+
+    def keep(record: Any, context: Any) -> None:
+        FIRST["context"] = context
+        context.forward({"n": record["v"]})
+
+    def use(row: Any) -> Any:
+        FIRST["context"].forward(row)
+
+    app = sk.Topology("kept")
+    app.stream("in", schema=SCHEMA, key="k").process_values(keep, "n int").map_values(use, "n int").to("out")
+    refused = r"the function use raised .*: the context of the processor keep was used after the call"
+    with TopologyTestDriver(app) as driver, pytest.raises(EvaluationError, match=refused):
+        driver.pipe("in", {"k": "a", "v": 1})
 
 
 class WithoutProcess:

@@ -15,6 +15,7 @@ from streamkit.errors import EvaluationError, TopologyError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, values
 
+pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # some show in which order functions are called
 Row = dict[str, Any]
 SCHEMA = "user string, city string, age bigint"
 KEYS, CITIES = ["ann", "bob", "cat", "dan", "eve"], ["rome", "oslo", "bern", None]
