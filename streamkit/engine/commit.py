@@ -8,7 +8,7 @@ epoch can run again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamkit.engine.epoch import Application, EpochEnd
@@ -29,13 +29,13 @@ from streamkit.state.format import STATE_FORMAT
 
 
 def commit_epoch(
-    catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport], functions: Sequence[str] = ()
+    catalog: Catalog, storage: Storage, stages: int, reports: Sequence[TaskReport], functions: Callable[[], Sequence[str]] = tuple
 ) -> EpochClaim | None:
     """
     Make the epoch that these reports speak of visible; None if it was committed before or there was none.
 
     Raises EpochFailedError if the attempts do not agree or did not arrive whole, FencedError if a newer generation started.
-    `functions` are those of users, which may be why attempts do not agree.
+    `functions` gives those of users, which may be why attempts do not agree.
     """
     if not reports:
         return None
@@ -49,7 +49,8 @@ def commit_epoch(
         splits = _splits(claim, reports)
         kernels = _kernels(claim, stages, reports)
     except DisagreementError as error:
-        suspects = f"; these functions may not be deterministic: {', '.join(functions)}" if functions else ""
+        found = ", ".join(functions())
+        suspects = f"; these functions may not be deterministic: {found}" if found else ""
         raise EpochFailedError(f"{error}{suspects}") from None
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")

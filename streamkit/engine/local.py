@@ -8,6 +8,7 @@ the crash tests and small jobs use this one. `local_run` goes on with it beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -74,7 +75,8 @@ def run_epoch(
     plan, parts = planner.plan(before, end, splits)
     reach("epoch.planned")
     reports = run_tasks(planner.program, plan, parts, planner.storage, stores, each)
-    claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports, functions_of(planner.program))
+    functions = partial(functions_of, planner.program)
+    claim = commit_epoch(planner.catalog, planner.storage, planner.program.stages, reports, functions)
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim

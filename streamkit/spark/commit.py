@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 from streamkit.engine.commit import commit_epoch, functions_of
 from streamkit.engine.epoch_heartbeat import forget_epoch
@@ -17,5 +18,5 @@ def commit_reports(job: str, texts: Sequence[str]) -> None:
     decoded = decode_job(job)
     reports = [from_plain(TaskReport, json.loads(text)) for text in texts if text]
     with open_job_log(decoded) as log:
-        commit_epoch(log.catalog, log.storage, decoded.program.stages, reports, functions_of(decoded.program))
+        commit_epoch(log.catalog, log.storage, decoded.program.stages, reports, partial(functions_of, decoded.program))
         forget_epoch(log.heartbeats, decoded.application)

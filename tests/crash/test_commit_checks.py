@@ -225,7 +225,7 @@ def test_functions_are_suspected_by_name(epoch):
     spoilt = heard(epoch.reports[1], lambda kernel: replace(kernel, content="other"))
     reports = of_task(epoch.reports, 1, kernels=spoilt)
     with pytest.raises(EpochFailedError, match=r"these functions may not be deterministic: price at shop\.py:7"):
-        commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.stages, reports, ["price at shop.py:7"])
+        commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.stages, reports, lambda: ["price at shop.py:7"])
     app = sk.Topology("app")
     app.stream("in", schema="k string, v int", key="k").map_values(price, "w int").to("out")
     (named,) = functions_of(compile(app))
