@@ -21,6 +21,11 @@ def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:
     return cases if TAKES_ALL else cases[:count]
 
 
+def examples(count: int) -> int:
+    """How many examples of a property: a quarter of those that torture takes."""
+    return count if TAKES_ALL else max(1, count // 4)
+
+
 def chosen(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
     """Few cases that have all traits that any has, in their order; all cases in torture."""
     return [*cases] if TAKES_ALL else covering(cases, traits_of)

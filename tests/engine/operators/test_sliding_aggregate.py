@@ -22,6 +22,7 @@ from tests.engine.operators.window_rules import (
     sliding_windows,
     stored,
 )
+from tests.sampling import first
 
 HOW: list[tuple[int, Any]] = [(1, "one"), (2, 8), (7, "all")]  # tasks, batching
 MODES = ("every", "latest", "final")
@@ -149,7 +150,7 @@ def test_windows_are_those_of_the_definition(difference: int, lateness: int) -> 
             }
 
 
-@pytest.mark.parametrize(("difference", "grace", "lateness"), [(6, 0, 12), (10, 3, 30)])
+@pytest.mark.parametrize(("difference", "grace", "lateness"), first(1, [(10, 3, 30), (6, 0, 12)]))
 def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: int, lateness: int) -> None:
     """With late records, too, each key has the same results in the same order, and the store is the same, for columns and functions."""
     records = random_records(difference + grace, 50, lateness)
