@@ -130,6 +130,16 @@ def test_read_gives_what_is_new():
         assert driver.newest("planes") == {"N2": {"plane": "N2", "seats": 5, "_timestamp": MORNING}}
 
 
+def test_a_second_read_gives_later_rows_whole():
+    """Rows that came since the last read have all columns; without any there is nothing, and then the next ones come."""
+    with driven() as driver:
+        driver.pipe("planes", {"plane": "N", "seats": 1})
+        assert [row["seats"] for row in driver.read("planes")] == [1]
+        assert driver.read("planes") == []
+        driver.pipe("planes", {"plane": "M", "seats": 2})
+        assert [(row["plane"], row["seats"], row["_offset"]) for row in driver.read("planes")] == [("M", 2, 1)]
+
+
 def test_outputs_stores_and_metrics_follow_each_row():
     """After each row topics, stores and counts are those of the rows so far; a drain gives the final results."""
     with driven() as driver:
