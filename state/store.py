@@ -64,8 +64,10 @@ class SortedKeys:
 
     def between(self, start: Key, end: Key) -> list[Key]:
         """The keys in [start, end), in order."""
-        self._sort_waiting()
-        return _merged([run[bisect_left(run, start) : bisect_left(run, end)] for run in self._runs])
+        if self._waiting:
+            self._sort_waiting()
+        parts = [run[first : bisect_left(run, end, first)] for run in self._runs if (first := bisect_left(run, start)) < len(run)]
+        return parts[0] if len(parts) == 1 else _merged(parts)
 
     def _sort_waiting(self) -> None:
         run, self._waiting = self._waiting, []
@@ -74,9 +76,8 @@ class SortedKeys:
         while self._runs and len(self._runs[-1]) <= 2 * length:
             parts.append(self._runs.pop())
             length += len(parts[-1])
-        if length:
-            self._runs.append(_merged(parts[::-1]))
-            self.moved += length
+        self._runs.append(_merged(parts[::-1]))
+        self.moved += length
 
 
 def _merged(runs: Sequence[list[Key]]) -> list[Key]:

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests import sampling
-from tests.sampling import chosen, combined, first
+from tests.sampling import chosen, combined, examples, first
 
 HOW, TASKS, CUTS = "abc", (1, 2, 3, 7), (True, False)
 
@@ -20,6 +20,13 @@ def _ordinary(monkeypatch):
 def test_the_first_are_taken():
     """An ordinary run takes the first so many."""
     assert first(2, range(5)) == range(2)
+
+
+def test_few_examples_are_taken(monkeypatch):
+    """An ordinary run takes a third of the examples, and one at least; torture takes all."""
+    assert (examples(100).max_examples, examples(2).max_examples) == (34, 1)
+    monkeypatch.setattr(sampling, "TAKES_ALL", True)
+    assert examples(100).max_examples == 100
 
 
 def test_every_trait_is_met():

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from streamkit.schema import Schema
 
 Moment: TypeAlias = int | str | dt.datetime
+Offsets: TypeAlias = dict[int, int]  # by partition
 Declared: TypeAlias = "str | Schema | pa.Schema | Mapping[str, Any]"
 EACH, ONE, ALL = "each", "one", "all"
 START = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
@@ -120,7 +121,7 @@ class TopologyTestDriver:
             raise
         self._producer = self._log.producer()
         self._waiting = 0
-        self._read_up_to: dict[str, dict[int, int]] = {}
+        self._read_up_to: dict[str, Offsets] = {}
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "crashed"
@@ -210,13 +211,23 @@ class TopologyTestDriver:
         With `columns` they have these alone, `_headers` too if it is named; without, all columns of the topic, then `_timestamp`,
         `_partition`, `_offset` and `_deleted`.
         """
-        return _dicts(self._log, topic, self.read_arrow(topic, *columns), columns)
+        before, end = self._unread(topic)
+        if before == end and not columns:
+            return []
+        return _dicts(self._log, topic, self._rows(topic, before, end, columns), columns)
 
     def read_arrow(self, topic: str, *columns: str) -> pa.Table:
         """As `read`, as a table."""
+        return self._rows(topic, *self._unread(topic), columns)
+
+    def _unread(self, topic: str) -> tuple[Offsets, Offsets]:
+        """Where the rows begin and end that were not read yet, and are now."""
         self._process_all()
         before = self._read_up_to.get(topic, {})
         self._read_up_to[topic] = end = self._log.end_offsets(topic)
+        return before, end
+
+    def _rows(self, topic: str, before: Offsets, end: Offsets, columns: Sequence[str]) -> pa.Table:
         return _with_deleted(self._log.read(topic, _stored(columns), start=before, end=end))
 
     def read_all(self, topic: str, *columns: str) -> list[dict[str, Any]]:

@@ -13,18 +13,19 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.conformance.builder import Json
 from tests.conformance.kinds import difference
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments name, else those of the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="Run a folder of conformance cases.")
     parser.add_argument("folder", type=Path, metavar="DIR", help="a folder of JSON files with cases, or one such file")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds this text")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", "the subtractor .* does not undo")  # cases append what they take away
     passed = failed = 0
     for case in cases_in(options.folder):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ FILE = Path(__file__).parent / "data" / "recorded.json.gz"
 OF_ITS_PLACE = ("id", "in", "left", "right", "name", "topic", "out", "store")  # names, which say nothing of what an operator does
 
 
+@cache
 def recorded() -> list[dict[str, Any]]:
     """All cases."""
     with gzip.open(FILE, "rt", encoding="utf-8") as file:

@@ -7,21 +7,19 @@ Where StreamKit differs on purpose, an interpreter of the rules explains the dif
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.conformance import functions
-from tests.conformance.__main__ import cases_in
+from tests.conformance.__main__ import cases_in, main
 from tests.conformance.builder import Json
 from tests.conformance.kinds import deviation, difference
 from tests.conformance.recorded import recorded, traits
 from tests.sampling import chosen
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
-ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
 NOT_YET = json.loads((DATA / "not_yet.json").read_text(encoding="utf-8"))  # name: what is missing
 CASES = list(cases_in(DATA / "cases"))
@@ -30,6 +28,12 @@ PARTS = 8
 
 def name_of(case: Json) -> str:
     return str(case["name"])
+
+
+@cache
+def ordinary() -> list[Json]:
+    """The recorded cases that a run takes."""
+    return chosen(recorded(), traits)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["name"] not in NOT_YET], ids=name_of)
@@ -45,7 +49,7 @@ def test_random_topologies_give_what_kafka_streams_gave(part: int) -> None:
 
     An ordinary run takes some that have every option of every operator, and every operator behind every other that it was recorded behind.
     """
-    cases = [case for case in chosen(recorded(), traits)[part::PARTS] if case["name"] not in NOT_YET]
+    cases = [case for case in ordinary()[part::PARTS] if case["name"] not in NOT_YET]
     assert len(cases) > 10
     found = {case["name"]: difference(case) for case in cases}
     assert {name: text for name, text in found.items() if text is not None} == {}
@@ -85,17 +89,15 @@ def test_a_deviation_is_explained_by_its_rule() -> None:
     assert "windows_are_kept" in deviation({**case, "name": "another"})
 
 
-def test_the_runner_tells_what_differs(tmp_path: Path) -> None:
+def test_the_runner_tells_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`python -m tests.conformance DIR` names a case whose records are others, counts, and fails."""
     cases = [case for case in CASES if case["name"] in ("kstream_filter", "kgroupedstream_count")]
     wrong = json.loads(json.dumps(cases[0]))
     wrong["name"] = "wrong"
     next(step for step in wrong["steps"] if step["expect"])["expect"][0]["value"] = "another"
     (tmp_path / "cases.json").write_text(json.dumps([*cases, wrong]), encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.conformance", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    failing, count = run.stdout.splitlines()
+    status = main([str(tmp_path)])
+    failing, count = capsys.readouterr().out.splitlines()
     assert failing.startswith("wrong: step ")
     assert count == "2 passed, 1 failed"
-    assert run.returncode == 1
+    assert status == 1

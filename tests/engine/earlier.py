@@ -23,6 +23,7 @@ from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
+from streamkit.state.stores import MemoryStores
 
 LOG = Path(__file__).parent / "data" / "state-format-1.tar.gz"
 APPLICATION = "books"
@@ -118,7 +119,7 @@ def _moment(milliseconds: int) -> pd.Timestamp:
 def run(log: sk.Log, drain: bool = False) -> None:
     """Start the application and let it take what is there, in several epochs."""
     program = compile(topology(), log)
-    run_available(start(log.catalog, log.storage, program, tasks=2, records_max=50), drain=drain)
+    run_available(start(log.catalog, log.storage, program, tasks=2, records_max=150), drain=drain, stores=MemoryStores())
 
 
 def make(file: Path) -> None:

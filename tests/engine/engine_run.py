@@ -19,6 +19,7 @@ from streamkit.engine.report import EpochClaim
 from streamkit.engine.start import start
 from streamkit.log.log import Log
 from streamkit.plan.program import Program
+from streamkit.state.stores import MemoryStores, Stores
 from tests.engine.reference import Emitted, Key, Row, Waiting
 
 MEMORY = "/dev/shm"  # a log there costs no disk flushes
@@ -59,10 +60,10 @@ def append(log: Log, topic: str, rows: Sequence[Mapping[str, Any]]) -> None:
         producer.send_batch(topic, [a | b for a, b in zip(columns, flags, strict=True)])
 
 
-def execute(log: Log, program: Program, run: Run) -> list[EpochClaim]:
-    """Begin a generation and run what is available."""
+def execute(log: Log, program: Program, run: Run, stores: Stores | None = None) -> list[EpochClaim]:
+    """Begin a generation and run what is available, with stores in memory unless others are given: to open RocksDB takes as long as an epoch."""
     planner = start(log.catalog, log.storage, program, tasks=run.tasks, records_max=run.records_max)
-    return run_available(planner, drain=run.drain, splits=run.splits)
+    return run_available(planner, drain=run.drain, splits=run.splits, stores=stores or MemoryStores())
 
 
 def written(log: Log, topic: str) -> list[Emitted]:

@@ -10,6 +10,7 @@ import streamkit as sk
 from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available, run_next
 from streamkit.engine.start import start
+from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import append, fresh_log
 
 NAMES = "k string, name string"
@@ -44,7 +45,10 @@ def joined(log):
 
 
 def run(log, tasks=1, records_max=None, app=None):
-    return run_available(start(log.catalog, log.storage, compile(app or topology(), log), tasks=tasks, records_max=records_max))
+    return run_available(
+        start(log.catalog, log.storage, compile(app or topology(), log), tasks=tasks, records_max=records_max),
+        stores=MemoryStores(),
+    )
 
 
 def test_older_records_of_streams_meet_the_whole_table():

@@ -11,6 +11,7 @@ from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.state import task_state
+from streamkit.state.stores import ON_DISK
 from tests.engine.engine_run import Run, append, execute, ran
 
 PLAYERS = 4_000  # more than one block of the store
@@ -24,7 +25,7 @@ def log():
     games = [{"player": f"p{n:04}", "points": n, "ts": n} for n in range(PLAYERS)]
     with ran(app, {"games": "player string, points bigint"}, {"games": games}) as log:
         append(log, "games", [{"player": "p0000", "points": 1, "ts": PLAYERS}])
-        execute(log, compile(app, log), Run())
+        execute(log, compile(app, log), Run(), ON_DISK)
         yield log
 
 

@@ -15,6 +15,7 @@ from streamkit import functions as F
 from streamkit.data_type import to_arrow
 from streamkit.engine.compile import compile
 from streamkit.errors import TopologyError
+from streamkit.state.stores import ON_DISK
 from tests.engine.engine_run import Run, append, execute, fresh_log
 from tests.nested import NESTED_TYPES, values_of
 
@@ -74,16 +75,16 @@ def test_a_table_of_nested_values_joins_a_stream_after_a_restart(log, splits):
     """Each record meets the nested row of its key as of its own place: in one epoch, from the store, and from a store restored elsewhere."""
     append(log, "places", [place(number, number) for number in range(20)])
     append(log, "visits", [visit(number, 25, 100 + number) for number in range(30)])
-    execute(log, compile(topology(), log), Run(tasks=2, splits=splits))
+    execute(log, compile(topology(), log), Run(tasks=2, splits=splits), ON_DISK)
 
     changed = [place(3, 200, tags=["new"], at={"lat": 1.0, "lon": 2.0}, props=None), place(4, 201) | {"deleted": True}]
     append(log, "places", changed)
     append(log, "visits", [visit(number, 25, 300 + number) for number in range(30, 60)])
-    execute(log, compile(topology(), log), Run(tasks=2, splits=splits))
+    execute(log, compile(topology(), log), Run(tasks=2, splits=splits), ON_DISK)
 
     shutil.rmtree(Path(log.root, "stores"))
     append(log, "visits", [visit(number, 25, 400 + number) for number in range(60, 90)])
-    execute(log, compile(topology(), log), Run(tasks=3, splits=splits))
+    execute(log, compile(topology(), log), Run(tasks=3, splits=splits), ON_DISK)
 
     first = {f"p{number}": values(place(number, 0)) for number in range(20)}
     then = first | {"p3": values(changed[0])}
@@ -151,7 +152,7 @@ def test_stores_of_any_nested_type_are_restored(data):
         with log.producer() as producer:
             producer.send_batch("things", sent)
         for tasks in (2, 3):
-            execute(log, compile(app, log), Run(tasks=tasks))
+            execute(log, compile(app, log), Run(tasks=tasks), ON_DISK)
             assert log.store("any", "things").to_arrow().sort_by("id").equals(sent)
             shutil.rmtree(Path(log.root, "stores"))
             assert log.store("any", "things").to_arrow().sort_by("id").equals(sent)

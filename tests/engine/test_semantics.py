@@ -32,6 +32,12 @@ CUTS = [  # how the work is cut, in how many commits the input was appended, and
     (Run(tasks=2, records_max=5, splits=3, drain=False), 1, (3,)),
     (Run(tasks=1, records_max=1, splits=3, drain=False), 4, (2,)),
 ]
+WAYS = [  # each case and each cut several times; in torture each case with each cut
+    (case_name, *cut)
+    for number, case_name in enumerate(CASES)
+    for place, cut in enumerate(CUTS)
+    if TAKES_ALL or (number + place) % 3 == 0
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +48,10 @@ def programs() -> dict[str, Program]:
         return {name: compile(case.topology, log) for name, case in CASES.items()}
 
 
-@pytest.mark.parametrize("case_name", CASES)
 @pytest.mark.parametrize(
-    ("run", "flushes", "seeds"), CUTS, ids=[f"{run.tasks}-{run.records_max}-{run.splits}" for run, _, _ in CUTS]
+    ("case_name", "run", "flushes", "seeds"),
+    WAYS,
+    ids=[f"{run.tasks}-{run.records_max}-{run.splits}-{case_name}" for case_name, run, _, _ in WAYS],
 )
 def test_everything_written_is_the_reference_s(
     programs: dict[str, Program], case_name: str, run: Run, flushes: int, seeds: tuple[int, ...]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import CorruptionError
 from streamkit.state.key import range_prefix, split_state_keys, state_keys
+from tests.sampling import examples
 
 TIMES = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, -1, 1, 60_000])
 KEYS = st.none() | st.text(st.sampled_from("\0ab"), max_size=3)
@@ -52,7 +53,7 @@ def test_golden_prefixes() -> None:
     assert range_prefix(0, 0, -(2**63)) == bytes(12)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(ROWS, st.integers(0, 65535), st.booleans())
 def test_round_trip(rows: list[Row], store_number: int, windowed: bool) -> None:
     """Splitting gives back key groups, windows and key columns."""
@@ -63,7 +64,7 @@ def test_round_trip(rows: list[Row], store_number: int, windowed: bool) -> None:
     assert (texts.to_pylist(), numbers.to_pylist()) == ([row[2] for row in rows], [row[3] for row in rows])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(ROWS, st.booleans())
 def test_byte_order_is_group_then_window_then_key(rows: list[Row], windowed: bool) -> None:
     """Keys of a store sort by key group, window start and key."""
@@ -73,7 +74,7 @@ def test_byte_order_is_group_then_window_then_key(rows: list[Row], windowed: boo
             assert (order(left, windowed) < order(right, windowed)) == (left_bytes < right_bytes)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(ROWS, st.integers(0, 3), TIMES)
 def test_a_prefix_selects_its_range(rows: list[Row], key_group: int, window_start: int) -> None:
     """A key begins with a prefix exactly when it has that key group, store and window."""

@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.log.values.keys import murmur2
 from streamkit.state import key_index
 from streamkit.state.key_index import KeyIndex
+from tests.sampling import examples
 
 KEYS = st.binary(max_size=3) | st.sampled_from([b"", b"a", b"a\0", b"a" * 20])
 HASHES = {
@@ -26,7 +27,7 @@ HASHES = {
 def test_an_index_answers_as_a_dict(name: str) -> None:
     """Each wanted key is found where it stands first, and no other; whatever the hashes."""
 
-    @settings(deadline=None, max_examples=200)
+    @examples(200)
     @given(st.lists(KEYS, max_size=40), st.lists(KEYS | st.none(), max_size=40))
     def answers(keys: list[bytes], wanted: list[bytes | None]) -> None:
         first = {key: place for place, key in reversed(list(enumerate(keys)))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.config import KEY_GROUPS_MAX
@@ -17,6 +17,7 @@ from streamkit.state import check
 from streamkit.state.key import state_keys
 from streamkit.state.layout import LAYOUTS, LISTED, Layout, layout_of
 from streamkit.state.rocksdb import POSITION_KEY
+from tests.sampling import examples
 
 NUMBER = 7
 ALL = [*LAYOUTS.values(), Layout("behind", after=1), Layout("both", before=1, after=2)]
@@ -36,7 +37,7 @@ def keys_of(layout: Layout, rows: list[Row], number: int = NUMBER) -> pa.BinaryA
 def test_keys_come_back_and_are_in_order(layout: Layout) -> None:
     """Splitting gives what was joined; bytes are in the order of group, times before, key and times behind."""
 
-    @settings(deadline=None)
+    @examples(100)
     @given(ROWS)
     def holds(rows: list[Row]) -> None:
         keys = keys_of(layout, rows)
@@ -56,7 +57,7 @@ def test_keys_come_back_and_are_in_order(layout: Layout) -> None:
 def test_a_range_holds_the_keys_of_its_times(layout: Layout) -> None:
     """A range of times holds the keys of the store with a first time in it, and no others; lists of windows are in none."""
 
-    @settings(deadline=None)
+    @examples(100)
     @given(ROWS, st.none() | TIMES, st.none() | TIMES)
     def holds(rows: list[Row], first: int | None, last: int | None) -> None:
         own, others = keys_of(layout, rows).to_pylist(), keys_of(layout, rows, NUMBER + 1).to_pylist()

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import CorruptionError, FormatVersionError
 from streamkit.state.row import decode_rows, encode_rows
 from tests.nested import ANY_TYPES, NESTED_TYPES, values_of
+from tests.sampling import examples
 
 GOLDEN = [
     ("array<int>", [1, None, 3], "11000000 03000000 02 01000000 00000000 03000000"),
@@ -54,7 +55,7 @@ def test_golden_bytes_beside_flat_columns() -> None:
     assert encode_rows([flat])[0].as_py()[0] == 1
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     """Any columns, also sliced ones, come back; a slice has the same bytes as in the whole, and what came back has them too."""
@@ -87,7 +88,7 @@ def test_what_nulls_hide_has_no_bytes() -> None:
     assert encode_rows([inside]).equals(encode_rows([column_of("array<bigint>", [[5, None]])]))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_other_bytes_are_refused_or_sound(data: st.DataObject) -> None:
     """Bytes that were changed, cut or added are a CorruptionError, or a column that Arrow finds sound: no length is trusted."""

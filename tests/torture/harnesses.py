@@ -20,6 +20,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "maintenance": "tests/log/maintenance/test_maintenance_model.py tests/log/test_clock_jumps.py tests/crash/test_maintenance_points.py",
     "groups": "tests/log/consume/test_group_model.py tests/log/consume/test_group_processes.py tests/log/produce/test_read_process_write.py",
     "machine": "tests/log/test_state_machine.py",
+    "state": "tests/state/test_key.py tests/state/test_key_index.py tests/state/test_layout.py tests/state/test_nested_value.py tests/state/test_row.py",
     "compaction": "tests/log/maintenance/test_compaction_crashes.py tests/log/maintenance/test_deletion_readers.py tests/state/test_compaction.py",
     "damage": "tests/damage",
     "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/catalog/test_commit_faults.py "
@@ -41,9 +42,9 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "simulation": "tests/simulation",
     "power": "tests/power",
     "expressions": "tests/expressions/parity tests/expressions/sql",
-    "operators": "tests/engine/test_semantics.py tests/engine/operators",
+    "operators": "tests/engine tests/testing",
     "conformance": "tests/conformance",
-    "topologies": "tests/topologies/test_examples.py tests/topologies/nexmark/test_queries.py",
+    "topologies": "tests/topologies/test_examples.py tests/topologies/test_loading.py tests/topologies/nexmark/test_queries.py",
     "connectors": "tests/connectors",
     "values": "tests/formats tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
@@ -54,6 +55,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "maintenance": f"{LOG}/maintenance",
     "groups": f"{LOG}/consume",
     "machine": f"{LOG}/log.py {LOG}/topic {LOG}/catalog",
+    "state": "state",
     "compaction": f"{LOG}/maintenance state",
     "damage": f"{LOG}/slab",
     "faults": f"{LOG}/storage {LOG}/produce",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from streamkit.errors import ConfigError, TopicExistsError, TopicNotFoundError
 from streamkit.log.database.database import Transaction
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.topic import Topic
 from streamkit.names import is_name, name_flaw, quoted_name
+
+DECLARATIONS_KEPT = 1024  # each look-up of a topic reads its declaration, and it seldom changes
 
 
 @dataclass(frozen=True)
@@ -200,5 +203,6 @@ def drop_unreferenced(transaction: Transaction, slab_ids: list[int]) -> tuple[st
     return tuple(dropped)
 
 
+@lru_cache(maxsize=DECLARATIONS_KEPT)
 def _topic(topic_id: int, declaration: str) -> Topic:
     return Topic.from_json(json.loads(declaration)).with_id(topic_id)

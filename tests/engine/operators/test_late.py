@@ -11,6 +11,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing import TopologyTestDriver
+from tests.sampling import combined
 
 Row = dict[str, Any]
 SCHEMA = "user string, v bigint"
@@ -48,8 +49,7 @@ def ms(moment: Any) -> int:
     return milliseconds
 
 
-@pytest.mark.parametrize("mode", ["final", "every"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("mode", "seed"), combined(["final", "every"], range(2), together=1))
 def test_late_records(seed: int, mode: str) -> None:
     """A record that is late for all its windows goes to the topic once, with the bounds of the last one; others do not."""
     app, rows = sk.Topology("late"), events(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.testing import TopologyTestDriver
-from tests.sampling import first
+from tests.engine.engine_run import moment
+from tests.sampling import chosen, first
 
 CUTS = [(1, "one"), (1, "all"), (3, 5)]  # tasks, and which records an epoch takes
 WINDOWS: dict[str, Callable[[], Any]] = {
@@ -19,6 +21,10 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "sessions without grace": lambda: sk.session("5 ms", grace="0 ms"),
     "sliding": lambda: sk.sliding("5 ms", grace="10 ms"),
 }
+WAYS = [  # each kind of window by columns and by functions
+    (window, by, *CUTS[cut])
+    for window, by, cut in chosen([*product(WINDOWS, ("columns", "functions"), (1, 2))], lambda way: {(way[0], way[1]), way[2]})
+]
 Row = dict[str, Any]
 Piped = list[tuple[str, int, int]]
 
@@ -42,8 +48,7 @@ def sums(app: sk.Topology, window: Any, by: str) -> sk.Table:
 
 def read(topology: sk.Topology, piped: Piped, *topics: str, tasks: int = 1, batching: Any = "one") -> list[list[Row]]:
     with TopologyTestDriver(topology, tasks=tasks, batching=batching) as driver:
-        for key, value, time in piped:
-            driver.pipe("in", {"k": key, "v": value}, timestamp=time)
+        driver.pipe("in", [{"k": key, "v": value, "_timestamp": moment(time)} for key, value, time in piped])
         return [driver.read(topic) for topic in topics]
 
 
@@ -69,9 +74,7 @@ def test_a_result_replaces_the_one_of_its_window_before_it(window: str, by: str)
         assert any(r["old_n"] is not None and r["n"] is not None for r in results[0])
 
 
-@pytest.mark.parametrize("by", ["columns", "functions"])
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(("tasks", "batching"), CUTS[1:])
+@pytest.mark.parametrize(("window", "by", "tasks", "batching"), WAYS)
 def test_a_filter_deletes_only_windows_that_matched(window: str, by: str, tasks: int, batching: Any) -> None:
     """A window that did not match before and does not now gives nothing; one that does not match any more is deleted."""
     app = sk.Topology("filtered")
@@ -91,9 +94,7 @@ def test_a_filter_deletes_only_windows_that_matched(window: str, by: str, tasks:
     assert {key: [(window_of(row), row["n"], row["_deleted"]) for row in even if row["k"] == key] for key in "abc"} == expected
 
 
-@pytest.mark.parametrize("by", ["columns", "functions"])
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(("tasks", "batching"), CUTS[1:])
+@pytest.mark.parametrize(("window", "by", "tasks", "batching"), WAYS)
 def test_windows_are_grouped_by_their_values(window: str, by: str, tasks: int, batching: Any) -> None:
     """How many windows have a sum: a window leaves the group of its old sum, also a session of one moment that takes another record."""
     app = sk.Topology("grouped")

@@ -13,6 +13,7 @@ from streamkit import functions as F
 from streamkit.engine import members
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError
+from streamkit.state.stores import ON_DISK
 from streamkit.state.task_state import TaskState
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, values, written
@@ -91,7 +92,7 @@ def test_a_restart_goes_on_with_the_members() -> None:
                 {"user": row["user"], "city": row["city"], "age": row["age"], "ts": row["_timestamp"], "deleted": row.get("_deleted", False)}
                 for row in part
             ])  # fmt: skip
-            execute(log, compile(app_of("latest"), log), Run(tasks, records_max=6, drain=False))
+            execute(log, compile(app_of("latest"), log), Run(tasks, records_max=6, drain=False), ON_DISK)
         newest = {emitted.row["city"]: rounded(tuple(emitted.row.values())) for emitted in written(log, "latest")}
         assert newest == {city: by_hand(city, group) for city, group in users.groups.items()}
         kept = [row["count"] for row in stored(log, "members", "cities-members") if row["aggregate"] == "ages"]
