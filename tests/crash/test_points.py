@@ -59,7 +59,12 @@ SCENARIOS = {
     "compaction.run_swapped": Scenario((), at=5, again_at=9, order={"compacts": True}),
     "compaction.swapped": Scenario((), at=8, again_at=30, order={"compacts": True}),
 }
-ONCE = ("commit.before_commit", "state.between_writes", "kernel.in_operator", "compaction.swapped")  # one of each part; all die twice below
+ONCE = (
+    "commit.before_commit",
+    "state.between_writes",
+    "kernel.in_operator",
+    "compaction.swapped",
+)  # one of each part; all die twice below
 BUGS = {  # and where they show
     "positions are committed before what was made of them": "commit.before_commit",
     "a store says that it has caught up before it has": "state.between_writes",
