@@ -13,13 +13,17 @@ import streamkit as sk
 from tests.waiting import WAIT_SECONDS
 
 INTERRUPTED_WHILE_IT_LOADS = """
-import os, signal, sys
+import os, signal, sys, time
 {before}
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "{loaded}":
-            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+            except BaseException:  # as an import may lose it
+                pass
 
 sys.meta_path.insert(0, Interrupt())
 sys.argv = ["streamkit", *{arguments}]
