@@ -62,7 +62,7 @@ def test_make_has_the_targets_named():
 
 def test_program_has_the_commands_shown():
     """Every command of the program that the page shows exists."""
-    commands = set(get_command(program).commands)  # type: ignore[attr-defined]
+    commands = set(get_command(program).list_commands(None))  # type: ignore[attr-defined]
     shown = set(re.findall(r"^streamkit (\w+)", README, re.MULTILINE)) | set(re.findall(r"`streamkit (\w+)", README))
 
     assert shown <= commands

@@ -27,6 +27,7 @@ from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 
 RECORDS_MAX = 50_000
+WAIT_SECONDS = 0.2  # for records, of a task that is not to wait: they come by themselves, and later than a call
 _NO_TIMESTAMP = 0  # confluent_kafka.TIMESTAMP_NOT_AVAILABLE
 _TIMES = pa.timestamp("ms", tz="UTC")
 
@@ -91,7 +92,7 @@ class KafkaSource(Source):
         """The next records, by topic."""
         kafka = library()
         try:
-            messages = self._client().consume(RECORDS_MAX, timeout or 0.2)
+            messages = self._client().consume(RECORDS_MAX, timeout or WAIT_SECONDS)
         except kafka.KafkaException as error:
             raise meaning(error, self, self._errors) from error
         records = [message for message in messages if message.error() is None]

@@ -1,4 +1,4 @@
-"""The program `streamkit`: its nouns, and how its errors look."""
+"""The program `streamkit`: what it says of itself, and how its errors look."""
 
 from __future__ import annotations
 
@@ -9,56 +9,18 @@ from typing import Annotated
 import typer
 
 import streamkit
-from streamkit.cli import (
-    applications,
-    backup,
-    compact,
-    connect,
-    consume,
-    dlq,
-    fsck,
-    groups,
-    init,
-    offsets,
-    plan,
-    produce,
-    run,
-    stats,
-    storage,
-    stores,
-    topics,
-)
-from streamkit.cli.terminal.rendering import show_error
+from streamkit.cli.commands import Commands
 from streamkit.cli.terminal.standard_streams import check_standard_streams
 from streamkit.errors import StreamKitError
 
 program = typer.Typer(
     name="streamkit",
+    cls=Commands,
     help="Topics, consumer groups, applications, stores and connectors of a StreamKit log. The log is that of --log, else of STREAMKIT_LOG, else .streamkit.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-program.command("init")(init.init)
-program.add_typer(topics.program, name="topics")
-program.command("produce")(produce.produce)
-program.command("consume")(consume.consume)
-program.command("compact")(compact.compact)
-program.command("offsets")(offsets.offsets)
-program.add_typer(groups.program, name="groups")
-program.command("run")(run.run)
-program.command("explain")(run.explain)
-program.command("plan")(plan.plan)
-program.command("stats")(stats.stats)
-program.command("maintain")(stats.maintain)
-program.add_typer(connect.program, name="connect")
-program.add_typer(applications.program, name="apps")
-program.add_typer(stores.program, name="store")
-program.add_typer(dlq.program, name="dlq")
-program.add_typer(storage.program, name="storage")
-program.command("fsck")(fsck.fsck)
-program.command("backup")(backup.backup)
-program.command("rebuild")(backup.rebuild)
 
 
 def _show_version(wanted: bool) -> None:
@@ -86,6 +48,8 @@ def main() -> None:
         check_standard_streams()
         program()
     except (StreamKitError, OSError) as error:
+        from streamkit.cli.terminal.rendering import show_error
+
         show_error(error)
         sys.exit(1)
     except KeyboardInterrupt:  # before typer takes care of them, or after

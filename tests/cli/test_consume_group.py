@@ -108,9 +108,10 @@ def test_it_ends_at_the_first_interrupt(root):
     assert found == [1001]
 
 
-def test_partitions_of_a_silent_member_are_waited_for(root, streamkit):
+def test_partitions_of_a_silent_member_are_waited_for(root, streamkit, monkeypatch):
     """What a member has that has fallen silent is printed as soon as that member does not count any more."""
-    with sk.open_log(root) as log, member_of(log, instance_id="till", session_timeout_ms=1_500) as consumer:
+    monkeypatch.setattr("streamkit.log.consume.membership.HEARTBEAT_INTERVAL_MS", 100)
+    with sk.open_log(root) as log, member_of(log, instance_id="till", session_timeout_ms=500) as consumer:
         consumer.poll()
 
     assert numbers(streamkit("consume", "orders", "--group", "g", "--json")) == [1001, 1002, 1003]

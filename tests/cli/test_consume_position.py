@@ -10,6 +10,7 @@ import pytest
 import streamkit as sk
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from tests.cli.test_consume_live import Following, numbers, send
+from tests.sampling import first as taken
 
 
 @pytest.fixture(scope="module")
@@ -157,11 +158,14 @@ def test_options_that_contradict_each_other(as_program, arguments, message):
     assert message in " ".join(err.replace("│", " ").split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "first"),
-    [(("--offset", "1", "--partition", "0"), [1002, 1003]), (("--since", "2023-11-14T22:15:20Z"), [1003]), (("--offset", "earliest"), [1001, 1002, 1003])],
-    ids=range(3),
-)  # fmt: skip
+POSITIONS = [  # and what is there from them on; the last is what --from-beginning is too
+    (("--offset", "1", "--partition", "0"), [1002, 1003]),
+    (("--since", "2023-11-14T22:15:20Z"), [1003]),
+    (("--offset", "earliest"), [1001, 1002, 1003]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "first"), taken(2, POSITIONS))
 def test_following_from_a_position_on(root, arguments, first):
     """With --follow, what is there from the position on is printed, then what comes."""
     following = Following(root, "--json", *arguments)

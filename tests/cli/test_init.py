@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import importlib
 import subprocess
 import sys
 
@@ -41,7 +42,22 @@ def begin(streamkit, tmp_path):
     return call
 
 
-def runs(tmp_path, name):
+@pytest.fixture
+def runs(streamkit, tmp_path, monkeypatch):
+    """Run the topology and its test, without a process; returns the rows of its output."""
+
+    def call(name):
+        monkeypatch.syspath_prepend(str(tmp_path))
+        streamkit("run", str(tmp_path / f"{name}_counts.py"), "--local", "--drain", "--log", str(tmp_path / "mine"))
+        importlib.import_module(f"test_{name}_counts").test_every_record_is_counted()
+        for module in (f"test_{name}_counts", f"{name}_counts"):
+            monkeypatch.delitem(sys.modules, module)
+        return rows_of(tmp_path, name)
+
+    return call
+
+
+def runs_as_told(tmp_path, name):
     """Run the topology as its line says, and its test; returns the rows of its output."""
     module = tmp_path / f"{name}_counts.py"
     for words in (
@@ -50,6 +66,10 @@ def runs(tmp_path, name):
     ):
         done = subprocess.run([sys.executable, *words], check=False, capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
+    return rows_of(tmp_path, name)
+
+
+def rows_of(tmp_path, name):
     with sk.open_log(tmp_path / "mine") as log:
         return log.read(f"{name}_counts").to_pylist()
 
@@ -59,7 +79,7 @@ def test_csv_becomes_a_running_topology(begin, tmp_path):
     output = begin("orders.csv", CSV)
     assert "4 records loaded, key order_id, event time created_at" in output
     assert "order_id bigint, status string, amount double, created_at timestamp, note string" in output
-    counts = runs(tmp_path, "orders")
+    counts = runs_as_told(tmp_path, "orders")
     assert sorted((row["status"], row["window_start"].hour, row["records"]) for row in counts) == [
         ("open", 10, 1), ("paid", 10, 1), ("paid", 11, 1), ("paid", 12, 1),
     ]  # fmt: skip
@@ -68,15 +88,15 @@ def test_csv_becomes_a_running_topology(begin, tmp_path):
         assert log.topic("orders").timestamp == "created_at"
 
 
-def test_json_lines_keep_nested_values(begin, tmp_path):
+def test_json_lines_keep_nested_values(begin, runs, tmp_path):
     """Structs and arrays are columns; without times the counts are not per hour."""
     begin("clicks.jsonl", JSON)
-    assert {row["page"]: row["records"] for row in runs(tmp_path, "clicks")} == {"/a": 2, "/b": 2}
+    assert {row["page"]: row["records"] for row in runs("clicks")} == {"/a": 2, "/b": 2}
     with sk.open_log(tmp_path / "mine") as log:
         assert log.read("clicks")["user"].to_pylist()[:1] == [{"id": 1, "name": "ann"}]
 
 
-def test_parquet_keeps_its_types(begin, tmp_path):
+def test_parquet_keeps_its_types(begin, runs, tmp_path):
     """Decimals, dates and bytes of a Parquet file are as they were, also in the test's rows; names may be any."""
     table = pa.table({
         "the day": [dt.date(2024, 1, day) for day in (1, 2, 3, 4)],
@@ -86,7 +106,7 @@ def test_parquet_keeps_its_types(begin, tmp_path):
         "_offset": [1, 2, 3, 4],
     })  # fmt: skip
     begin("My Prices.parquet", table)
-    assert {row["kind"]: row["records"] for row in runs(tmp_path, "my_prices")} == {"a": 2, "b": 2}
+    assert {row["kind"]: row["records"] for row in runs("my_prices")} == {"a": 2, "b": 2}
     with sk.open_log(tmp_path / "mine") as log:
         assert str(log.topic("my_prices").schema) == (
             "the day date, price decimal(10,2), raw binary, kind string, _offset_ bigint"

@@ -26,11 +26,10 @@ def commands():
     waiting: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(program))]
     while waiting:
         words, command = waiting.pop()
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            found[words] = command.params
+        if hasattr(command, "list_commands"):
+            waiting += [((*words, name), command.get_command(None, name)) for name in command.list_commands(None)]
         else:
-            waiting += [((*words, name), one) for name, one in inner.items()]
+            found[words] = command.params
     return found
 
 

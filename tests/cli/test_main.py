@@ -13,16 +13,20 @@ import streamkit as sk
 from tests.waiting import WAIT_SECONDS
 
 INTERRUPTED_WHILE_IT_LOADS = """
-import os, signal, sys
+import os, signal, sys, time
 {before}
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "numpy":
-            os.kill(os.getpid(), signal.SIGINT)
+        if name == "{loaded}":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+            except BaseException:  # as an import may lose it
+                pass
 
 sys.meta_path.insert(0, Interrupt())
-sys.argv = ["streamkit", "--version"]
+sys.argv = ["streamkit", *{arguments}]
 from streamkit.cli.__main__ import main
 main()
 """
@@ -176,16 +180,21 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
 
-def test_an_interrupt_while_it_loads_ends_it():
-    """Ctrl-C right after the start ends the program with 130, and without a word."""
-    done = run_python(INTERRUPTED_WHILE_IT_LOADS.format(before="signal.signal(signal.SIGINT, signal.default_int_handler)"))
+@pytest.mark.parametrize(
+    ("loaded", "arguments"), [("typer", ["--version"]), ("numpy", ["topics", "list"])], ids=["program", "command"]
+)
+def test_an_interrupt_while_it_loads_ends_it(loaded, arguments):
+    """Ctrl-C right after the start ends the program with 130, and without a word, whether it loads itself or a command."""
+    before = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    done = run_python(INTERRUPTED_WHILE_IT_LOADS.format(before=before, loaded=loaded, arguments=arguments))
 
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
 def test_an_interrupt_that_is_ignored_does_not_end_it():
     """Where interrupts are ignored, as in the background of a script, they are while it loads, too."""
-    done = run_python(INTERRUPTED_WHILE_IT_LOADS.format(before="signal.signal(signal.SIGINT, signal.SIG_IGN)"))
+    before = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    done = run_python(INTERRUPTED_WHILE_IT_LOADS.format(before=before, loaded="typer", arguments=["--version"]))
 
     assert (done.returncode, done.stdout, done.stderr) == (0, f"streamkit {sk.__version__}\n", "")
 
@@ -209,7 +218,17 @@ def test_it_can_be_run_as_a_module():
 
 
 def test_start_up_is_light():
-    """Loading the command line, which each tab completion does, loads no pandas, no Spark and no database of state."""
-    code = "import streamkit.cli.main, sys; print(*[name for name in ('pandas', 'pyspark', 'rocksdict', 'fastavro') if name in sys.modules])"
+    """The program alone loads no Arrow; with all commands, as each tab completion may, no pandas, no Spark and no database of state."""
+    code = (
+        "import sys; from streamkit.cli import commands, main; print('pyarrow' in sys.modules); list(map(commands.load, commands.HOMES)); "
+        "print(*[name for name in ('pandas', 'pyspark', 'rocksdict', 'fastavro') if name in sys.modules])"
+    )
 
-    assert run_python(code).stdout.split() == []
+    assert run_python(code).stdout.split() == ["False"]
+
+
+def test_a_command_loads_no_connector():
+    """A command that has nothing to do with connectors does not load what runs them."""
+    code = "import sys; from streamkit.cli import consume; print('streamkit.connectors.runtime.worker' in sys.modules)"
+
+    assert run_python(code).stdout.split() == ["False"]

@@ -12,15 +12,17 @@ from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.outcome import finish
 from tests.crash.torture import Place, Report, compare, killed_life, prepared, started, torture
+from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 KILLS = 1
-LOCAL_KILLS = 4
+CHUNKS = 6
 WAIT_SECONDS = 200
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.skipif(not TAKES_ALL, reason="starts Spark twice, and the other test kills it too: make torture")
 def test_kills_at_random_moments(tmp_path):
     """A run that was killed, and started again, leaves what one leaves that never was."""
     seed = int(time.time())
@@ -29,22 +31,24 @@ def test_kills_at_random_moments(tmp_path):
     assert torture(KILLS, seed, tmp_path, tell=print, engines=("spark",)).kills.total() == KILLS
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the session lacks")
 def test_engines_in_turns(tmp_path, spark):
-    """Local runs that are killed at random, then one on Spark, then local ones again leave what a single run leaves."""
+    """Runs that are killed at random, in one process and on Spark, and one on Spark that ends well, leave what a single run leaves."""
     seed = int(time.time())
     print("seed", seed)
     random, place, report = Random(seed), Place(tmp_path), Report(seed)
-    expected = prepared(place, 3 * LOCAL_KILLS)
-    for _ in range(LOCAL_KILLS // 2):
-        killed_life(started(place, "local", random, 20), random, report)
+    expected = prepared(place, CHUNKS)
+    for engine in ("local", "spark"):
+        life = started(place, engine, random, 20)
+        assert killed_life(life, random, report)
+        life.end()
     with open_log(place.log) as log:
         running = sk.run(sales.load_program(), spark, log, tasks=random.choice((None, 1, 2)), max_records_per_epoch=20)
         wait_until(lambda: running.records() or not running.is_active, WAIT_SECONDS)
         running.stop()
         assert running.records()
-    for _ in range(LOCAL_KILLS // 2):
-        killed_life(started(place, "local", random, 20), random, report)
+    assert killed_life(started(place, "local", random, 20), random, report)
     assert started(place, "local", random, 50).process.wait(WAIT_SECONDS) == 0
 
     compare(finish(place.log), expected, place)

@@ -16,8 +16,10 @@ from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.expressions.arrow import evaluate
 from streamkit.plan.expression import SqlText
 from streamkit.schema import Schema
+from tests.sampling import TAKES_ALL
 
 Read = Callable[[pa.Array], pa.Array]
+DOCUMENTS = 4_000 if TAKES_ALL else 1_000
 
 NUMBERS = re.split(
     " ",
@@ -135,7 +137,7 @@ def assert_reads_alike(texts: pa.Array, pattern: str, read: Read, read_exactly: 
 @pytest.mark.parametrize("type", TYPES)
 def test_what_a_batch_reads_is_what_each_document_gives(type):
     """`from_json` may hand a document to Arrow only if it is refused, or read as Spark's parser reads it."""
-    texts = documents(random.Random(type), type, 4_000)
+    texts = documents(random.Random(type), type, DOCUMENTS)
     pattern = json_batches.OBJECTS if fields_of(type) else json_batches.ARRAYS
     assert_reads_alike(
         texts,
@@ -150,7 +152,7 @@ def test_what_a_batch_reads_is_what_each_document_gives(type):
 )
 def test_what_a_batch_finds_is_what_is_found_in_each_document(field, kind):
     """`get_json_object` by the batch writes numbers, texts and booleans as the reader of one document does."""
-    texts = documents(random.Random(field), f"struct<a:struct<b:{field},c:string>,d:bigint>", 4_000)
+    texts = documents(random.Random(field), f"struct<a:struct<b:{field},c:string>,d:bigint>", DOCUMENTS)
     assert_reads_alike(
         texts,
         json_batches.OBJECTS,

@@ -22,6 +22,12 @@ NAMES = itertools.count()
 SOON = {"fetch.wait.max.ms": 20}  # a broker tells the end of a partition when a fetch has waited for so long
 
 
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    """A poll takes as long as it may if there are not very many records."""
+    monkeypatch.setattr("streamkit.connectors.kafka.source.WAIT_SECONDS", 0.04)
+
+
 @pytest.fixture
 def name():
     """A topic of Kafka that no other test uses."""

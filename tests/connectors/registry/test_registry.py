@@ -266,7 +266,7 @@ class _Answers(BaseHTTPRequestHandler):
 def answers():
     handler = type("Handler", (_Answers,), {"said": [], "asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield handler, f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()

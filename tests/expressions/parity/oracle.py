@@ -1,7 +1,7 @@
 """
 What Spark makes of expressions: the type of each, whether it can be null, and its value or failure in every row.
 
-Analysis is one plan for all texts. Only what Spark's rules throw at is looked for, by halves.
+Analysis is one plan for many texts. Only what Spark's rules throw at is looked for, by halves.
 
 We compute constants at compile time, Spark's optimizer does so later. So each text has two nullabilities, as analysed and with constants
 computed by Spark's own `ConstantFolding`, and ours may be either. Without constants there is one.
@@ -19,20 +19,14 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from streamkit.data_type import normalise_type
 from tests.expressions.parity.cells import FAILED, cells
 
-RULES = ",".join(
-    f"org.apache.spark.sql.catalyst.optimizer.{rule}"
-    for rule in (
-        "BooleanSimplification", "SimplifyConditionals", "PushFoldableIntoBranches", "ConstantFolding", "NullPropagation", "OptimizeIn",
-        "SimplifyBinaryComparison", "ReorderAssociativeOperator", "SimplifyCasts", "SimplifyCaseConversionExpressions", "ConstantPropagation",
-        "ReplaceNullWithFalseInPredicate", "SimplifyConditionalsInPredicate", "UnwrapCastInBinaryComparison", "LikeSimplification",
-    )
-)  # fmt: skip
+NEEDED_RULE = "RewriteWithExpression"  # one that Spark lets us leave out, though it cannot run what has a WITH without it
+GROUP = 48  # texts that are analysed together at first
 
 
 @dataclass(frozen=True)
@@ -75,10 +69,12 @@ class Oracle:
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # a refusal is an expected answer here
             PySparkLogger.getLogger(name).disabled = True
         self._session = _session(spark, zone)
-        self._jvm = self._session._jvm
         self._state = self._session._jsparkSession.sessionState()
+        self._parser = self._state.sqlParser()
         self._frame = _frame(spark, self._session, batch)
-        self._expressions = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
+        self._relation = self._frame._jdf.queryExecution().analyzed()
+        self._java = _Java(self._session._jvm)
+        self._resolved: dict[str, Any] = {}
 
     def analysed(self, texts: Sequence[str]) -> dict[str, Expected]:
         """Type and nullability of each text, or why Spark refuses it; no cells."""
@@ -89,7 +85,7 @@ class Oracle:
                 parsed[text] = self._parse(f"({text}\n) AS r")
             except REFUSALS as error:
                 found[text] = Expected(refused=_reason(error))
-        for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+        for group, plan, refusal in _in_groups(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
             found |= {group[0]: Expected(refused=_reason(refusal))} if plan is None else self._fields(group, plan)
         return found
 
@@ -104,7 +100,7 @@ class Oracle:
         """Each text's expression after analysis, with constants computed, as Spark writes it, without ids; or why Spark refuses it."""
         parsed = {text: self._parse(f"({text}\n) AS r") for text in texts}
         found = {}
-        for group, plan, refusal in _by_halves(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
+        for group, plan, refusal in _in_groups(list(parsed), lambda group: self._plan([parsed[text] for text in group])):
             for place, text in enumerate(group):
                 found[text] = (
                     _reason(refusal).split("]")[0] if plan is None else self._folded_text(plan.projectList().apply(place))
@@ -112,10 +108,9 @@ class Oracle:
         return found
 
     def _folded_text(self, field) -> str:
-        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
         with suppress(*REFUSALS):  # a constant that fails stays
-            replaced = optimizer.ReplaceExpressions.apply(self._project([field]))
-            field = optimizer.ConstantFolding.apply(replaced).projectList().apply(0)
+            replaced = self._java.replace_expressions.apply(self._project([field]))
+            field = self._java.constant_folding.apply(replaced).projectList().apply(0)
         type = field.dataType().sql() if field.resolved() else "unresolved"
         return f"{type} {_without_ids(field.child().toString())}"
 
@@ -130,6 +125,7 @@ class Oracle:
         for (text, field), later in zip(sound, folded, strict=True):
             type = field.dataType().simpleString() if "interval" in field.dataType().simpleString() else self._type(field)
             found[text] = Expected(type, frozenset((field.nullable(), later)))
+            self._resolved[text] = field.child()
         return found
 
     def _type(self, field) -> str:
@@ -137,13 +133,12 @@ class Oracle:
 
     def _folded(self, fields) -> list[bool]:
         """Whether each can be null once constants are computed; as before where that fails."""
-        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
 
         def fold(group):
-            return optimizer.ConstantFolding.apply(optimizer.ReplaceExpressions.apply(self._project(group)))
+            return self._java.constant_folding.apply(self._java.replace_expressions.apply(self._project(group)))
 
         found = []
-        for group, plan, _ in _by_halves(fields, fold):
+        for group, plan, _ in _in_groups(fields, fold):
             found += (
                 [plan.projectList().apply(place).nullable() for place in range(len(group))] if plan else [group[0].nullable()]
             )
@@ -157,32 +152,50 @@ class Oracle:
         return plan
 
     def _project(self, fields):
-        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project(
-            self._jvm.PythonUtils.toSeq(fields), self._frame._jdf.queryExecution().analyzed()
-        )
+        return self._java.project(self._java.sequence(fields), self._relation)
 
     def cells(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """For each text its value in every row as a text, FAILED where it fails."""
+        """For each text that was analysed its value in every row as a text, FAILED where it fails."""
         if not texts:
             return []
         tried = [self._tried(place, text) for place, text in enumerate(texts)]
-        table = DataFrame(self._frame._jdf.select(self._jvm.PythonUtils.toSeq(tried)), self._session).toArrow().combine_chunks()
+        table = DataFrame(self._frame._jdf.select(self._java.sequence(tried)), self._session).toArrow().combine_chunks()
         return [tuple(_spark_cells(column.combine_chunks())) for column in table.columns]
 
     def _parse(self, text):
         """The parser reads times in the zone of the active session."""
-        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session._jsparkSession)
-        return self._state.sqlParser().parseExpression(text)
+        self._java.set_active_session(self._session._jsparkSession)
+        return self._parser.parseExpression(text)
 
     def _tried(self, place, text):
         """The value in an array of one; null instead of the array where it fails."""
-        parsed = self._expressions.column(self._parse(text))
-        wrapped = self._expressions.expression(functions.array(Column(parsed))._jc)
-        return self._expressions.column(self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval(wrapped)).alias(f"r{place}")
+        wrapped = self._java.try_eval(self._java.create_array(self._java.sequence([self._resolved[text]])))
+        return self._java.column(wrapped).alias(f"r{place}")
+
+
+class _Java:
+    """The classes and functions of Spark that are called for every text; each is looked up once, which takes longer than a call."""
+
+    def __init__(self, jvm) -> None:
+        catalyst, classic = jvm.org.apache.spark.sql.catalyst, jvm.org.apache.spark.sql.classic
+        self.sequence = jvm.PythonUtils.toSeq
+        self.project = catalyst.plans.logical.Project
+        self.replace_expressions = catalyst.optimizer.ReplaceExpressions
+        self.constant_folding = catalyst.optimizer.ConstantFolding
+        self.create_array = catalyst.expressions.CreateArray
+        self.try_eval = catalyst.expressions.TryEval
+        self.column = classic.ExpressionUtils.column
+        self.set_active_session = classic.SparkSession.setActiveSession
 
 
 def _without_ids(tree: str) -> str:
     return re.sub(r"#\d+L?|CommonExpressionId\(\d+", "", tree)
+
+
+def _in_groups(items: list[Any], compute: Callable[[list[Any]], Any]):
+    """As by halves, but of few items at a time: an item that throws lets all beside it be computed again."""
+    for start in range(0, len(items), GROUP):
+        yield from _by_halves(items[start : start + GROUP], compute)
 
 
 def _by_halves(items: list[Any], compute: Callable[[list[Any]], Any]):
@@ -210,13 +223,24 @@ def _session(spark, zone):
     settings = {
         "spark.sql.session.timeZone": zone,
         "spark.sql.ansi.enabled": "true",
-        "spark.sql.optimizer.excludedRules": RULES,  # they may drop a part that would fail
+        "spark.sql.optimizer.excludedRules": _rules(session),  # they may drop a part that would fail, and take their time
         "spark.sql.codegen.wholeStage": "false",  # compiling 700 columns takes longer than interpreting them
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     for name, value in settings.items():
         session.conf.set(name, value)
     return session
+
+
+def _rules(session) -> str:
+    """All rules of the optimizer that it can do without."""
+    optimizer = session._jsparkSession.sessionState().optimizer()
+    rules = {rule.ruleName() for batch in _each(optimizer.batches()) for rule in _each(batch.rules())}
+    return ",".join(sorted(rule for rule in rules - {*_each(optimizer.nonExcludableRules())} if NEEDED_RULE not in rule))
+
+
+def _each(sequence) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _frame(spark, session, batch):
