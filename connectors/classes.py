@@ -47,7 +47,9 @@ def known_classes() -> list[str]:
         spec = importlib.util.find_spec(f"streamkit.connectors.{package.name}") if package.ispkg else None
         if spec is not None and spec.origin is not None:
             with open(spec.origin, encoding="utf-8") as file:
-                found += re.findall(r"^ *from streamkit\.connectors\.\S+ import (\w+(?:Source|Sink))\b", file.read(), re.MULTILINE)
+                found += re.findall(
+                    r"^ *from streamkit\.connectors\.\S+ import (\w+(?:Source|Sink))\b", file.read(), re.MULTILINE
+                )
     return sorted(set(found))
 
 
