@@ -26,6 +26,7 @@ from streamkit.data_type import normalise_type
 from tests.expressions.parity.cells import FAILED, cells
 
 NEEDED_RULE = "RewriteWithExpression"  # one that Spark lets us leave out, though it cannot run what has a WITH without it
+QUERY_FAILS = "its query fails as a whole"  # Spark moves a common part out of the attempt, or a text is no UTF-8
 GROUP = 48  # texts that are analysed together at first
 
 
@@ -50,7 +51,9 @@ def in_spark(spark, batch, texts, zone="UTC"):
     analysed = oracle.analysed(texts)
     sound = [text for text in texts if not analysed[text].refused]
     return analysed | {
-        text: Expected(analysed[text].type, analysed[text].nullable, found)
+        text: Expected(refused=f"{QUERY_FAILS}: {found}")
+        if isinstance(found, str)
+        else Expected(analysed[text].type, analysed[text].nullable, found)
         for text, found in zip(sound, oracle.cells(sound), strict=True)
     }
 
@@ -154,10 +157,14 @@ class Oracle:
     def _project(self, fields):
         return self._java.project(self._java.sequence(fields), self._relation)
 
-    def cells(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """For each text that was analysed its value in every row as a text, FAILED where it fails."""
-        if not texts:
-            return []
+    def cells(self, texts: Sequence[str]) -> list[tuple[str, ...] | str]:
+        """For each text that was analysed its value in every row as a text, FAILED where it fails; or why its query fails as a whole."""
+        found: list[tuple[str, ...] | str] = []
+        for _, columns, refusal in _by_halves(list(texts), self._cells):
+            found += [_reason(refusal)] if columns is None else columns
+        return found
+
+    def _cells(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         tried = [self._tried(place, text) for place, text in enumerate(texts)]
         table = DataFrame(self._frame._jdf.select(self._java.sequence(tried)), self._session).toArrow().combine_chunks()
         return [tuple(_spark_cells(column.combine_chunks())) for column in table.columns]

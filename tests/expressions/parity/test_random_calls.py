@@ -12,7 +12,7 @@ import pytest
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, can_fail, if_an_argument_is, never, signature_rule
 from tests.expressions.parity.columns import rows
 from tests.expressions.parity.comparison import differences
-from tests.expressions.parity.oracle import in_spark
+from tests.expressions.parity.oracle import QUERY_FAILS, in_spark
 from tests.expressions.parity.random_calls import random_calls
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -31,7 +31,7 @@ def batch():
 
 
 def compared(spark, batch, texts, zone="UTC"):
-    """Lines about what differs, lines about what we refuse, and how many were compared; what Spark has no function for is left out."""
+    """Lines about what differs, lines about what we refuse, and how many were compared; what Spark has no function for, or no row, is left out."""
     wrong: list[str] = []
     refused: list[str] = []
     count = 0
@@ -39,7 +39,7 @@ def compared(spark, batch, texts, zone="UTC"):
         part = texts[start : start + PART]
         expected = in_spark(spark, batch, part, zone)
         for text in part:
-            if "UNRESOLVED_ROUTINE" in expected[text].refused:
+            if "UNRESOLVED_ROUTINE" in expected[text].refused or expected[text].refused.startswith(QUERY_FAILS):
                 continue
             found = differences(text, expected[text], batch, zone)
             is_refused = bool(found) and "we refuse" in found[0]
@@ -55,6 +55,7 @@ def test_random_calls_are_as_in_spark(spark, batch, zone, count, seed):
     wrong, refused, done = compared(spark, batch, texts, zone)
     print(f"{done} random calls compared with Spark in {zone}, {len(refused)} refused")
 
+    assert done >= len(texts) * 0.9
     assert not wrong, "\n" + "\n".join(wrong)
     assert len(refused) <= len(texts) // 50, "\n".join(refused)
 
