@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nbformat
@@ -9,14 +10,18 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.oracle import flights as oracle
+from tests.spark.attached import way_to
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+ATTACH = "from tests.spark.attached import attach; attach()"
 
 
-def executed(name):
+def executed(name, environment):
     """The notebook after all its cells have run in a fresh kernel; a cell that fails raises."""
     notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
-    NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(ATTACH))
+    client = NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}})
+    client.execute(env=os.environ | environment)
     return notebook
 
 
@@ -32,10 +37,9 @@ def shown(cell):
     return {kind: content for data in contents for kind, content in data.items()}
 
 
-@pytest.mark.slow
-def test_first_topology():
+def test_first_topology(spark):
     """The first notebook shows the graph, finds what pandas finds, and draws the delays."""
-    notebook = executed("01_first_topology.ipynb")
+    notebook = executed("01_first_topology.ipynb", way_to(spark))
     expected = oracle.daily_delays()
     row = expected[
         (expected["origin"] == "JFK") & (expected["airline"] == "JetBlue Airways") & (expected["window_start"] == "2013-07-01")

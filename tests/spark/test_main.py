@@ -1,17 +1,23 @@
-"""A topology file as a process: what signals do to it, and that the next run goes on where it stopped."""
+"""A topology file as a process: what it says when it fails, what signals do to it, and that the next run goes on where it stopped."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from streamkit.launch.main import main
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.names import spark_log_path
 from streamkit.spark.session import get_or_create_session
 from tests.crash.kill_tree import family, kill, outliving
 from tests.spark import faults
@@ -20,16 +26,41 @@ from topologies import flight_delays
 
 FILE = Path(flight_delays.__file__)
 WAIT_SECONDS = 200
+OPTIONS = ("--tasks", "1", "--max-records-per-epoch", "600")
+RATIOS = """
+import streamkit as sk
+from streamkit import functions as F
+
+app = sk.Topology("ratios")
+app.stream("orders").with_columns(ratio=F.col("n") / F.col("m")).to("out")
+if __name__ == "__main__":
+    sk.main(app)
+"""
+ENDED = "the failing run ended with"
+BOTH_RUNS = f"""
+import runpy, sys
+from streamkit.cli.main import main
+
+failing, going_on, root, *options = sys.argv[1:]
+sys.argv = ["streamkit", "run", failing, "--once", "--log", root]
+try:
+    main()
+except SystemExit as end:
+    print("{ENDED}", end.code, file=sys.stderr, flush=True)
+sys.argv = [going_on, "--log", root, *options]
+runpy.run_path(going_on, run_name="__main__")
+"""
 
 
-@pytest.fixture
-def started(tmp_path):
-    """Starts commands in a process group of their own, as a terminal does; none outlives the test."""
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """Starts commands in a process group of their own, as a terminal does, which write to a file; none outlives the tests."""
     processes = []
 
-    def start(*command):
-        with (tmp_path / "output.txt").open("a") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    def start(file, *command, **environment):
+        with file.open("w") as output:
+            environment = os.environ | environment
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
         processes.append(process)
         return process
 
@@ -38,10 +69,41 @@ def started(tmp_path):
         kill(family(process.pid))
 
 
+@dataclass
+class Terminated:
+    """A process that ran a topology that fails, then another one on the same JVM, and was sent SIGTERM in that."""
+
+    log: Log
+    file: Path
+    failure: str
+    code: int
+    said: str
+    survivors: list[psutil.Process]
+
+
+@pytest.fixture(scope="module")
+def terminated(loaded, started, tmp_path_factory):
+    """One process for what a run says that fails and for SIGTERM, since each needs a JVM of its own, which takes ten seconds."""
+    folder = tmp_path_factory.mktemp("terminated")
+    file, output = folder / "ratios.py", folder / "output.txt"
+    file.write_text(RATIOS)
+    with open_log(shutil.copytree(loaded(3, 2), folder / "log")) as log:
+        log.create_topic("orders", "user string, n int, m int", key="user", partitions=1)
+        with log.producer() as producer:
+            producer.send("orders", {"user": "ann", "n": 1, "m": 0})
+        command = (sys.executable, "-c", BOTH_RUNS, str(file), str(FILE), log.root, *OPTIONS)
+        process = started(output, *command, COLUMNS="80")
+        wait_for_an_epoch(log, process)
+        others = family(process.pid)
+        process.terminate()
+        code = process.wait(WAIT_SECONDS)
+        failure, _, said = output.read_text().partition(ENDED)
+        yield Terminated(log, file, failure, code, said, outliving(others, 20))
+
+
 def committed(log):
-    """The last committed epoch."""
-    states = log.catalog.applications()
-    return states[0].epoch if states else 0
+    """The last committed epoch of the flights."""
+    return max((state.epoch for state in log.catalog.applications() if state.name == "flight-delays"), default=0)
 
 
 def wait_for_an_epoch(log, process):
@@ -65,23 +127,39 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
     assert log.catalog.applications() == []
 
 
+@pytest.mark.spark
 @pytest.mark.slow
-def test_signals(spark, few_flights, started, tmp_path):
+def test_a_run_says_what_is_ours_and_spark_writes_a_file(terminated):
+    """A run that fails prints its own few lines and the message last; Spark's lines and the JVM's frames are in the file that is named."""
+    lines = terminated.failure.splitlines()
+    file = Path(terminated.log.root) / spark_log_path("ratios")
+
+    assert terminated.said.splitlines()[0] == " 1"
+    assert lines[-2].startswith("EvaluationError: topic orders, partition ") and "divide by zero" in lines[-2]
+    assert lines[-1] == f"  at {terminated.file}:6"
+    assert f"what Spark said is in {file}; --verbose shows it" in lines
+    assert len(lines) < 10 and "WARN" not in terminated.failure
+    assert "\tat org.apache.spark" in file.read_text() and "divide by zero" in file.read_text()
+
+
+@pytest.mark.slow
+def test_signals(spark, terminated, started, tmp_path):
     """
     SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
 
     Nothing stays behind but whole epochs; the next run goes on there.
     """
-    log = few_flights()
-    for number, send in ((signal.SIGTERM, os.kill), (signal.SIGINT, os.killpg)):
-        process = started(sys.executable, str(FILE), "--log", log.root, "--tasks", "1", "--max-records-per-epoch", "600")
-        wait_for_an_epoch(log, process)
-        others = family(process.pid)
-        send(process.pid, number)
+    log, output = terminated.log, tmp_path / "output.txt"
+    assert (terminated.code, terminated.survivors) == (128 + signal.SIGTERM, [])
+    assert "Traceback" not in terminated.said and "flight-delays: " in terminated.said
+    process = started(output, sys.executable, str(FILE), "--log", log.root, *OPTIONS)
+    wait_for_an_epoch(log, process)
+    others = family(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
 
-        assert process.wait(WAIT_SECONDS) == 128 + number
-        assert outliving(others, 20) == []
-    assert "Traceback" not in (tmp_path / "output.txt").read_text()
+    assert process.wait(WAIT_SECONDS) == 128 + signal.SIGINT
+    assert outliving(others, 20) == []
+    assert "Traceback" not in output.read_text()
     main(flight_delays.app, ["--log", log.root, "--drain"])
     assert_equals_pandas(log, flights_of(3))
 
