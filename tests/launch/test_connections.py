@@ -15,6 +15,7 @@ from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.launch.connections import exported
 from streamkit.launch.main import main
 from streamkit.testing import TopologyTestDriver
+from tests.connectors.conftest import _quick_looks  # noqa: F401 (of its own accord)
 from tests.waiting import wait_until
 
 SINK = "topologies.connectors.sqlite_connector:SqliteSink"

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,22 @@ from topologies import flight_delays
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(flight_delays.__file__)
-CLI = (sys.executable, "-m", "streamkit.cli")
 WAIT_SECONDS = 100
 PLANES = 3_322
 NO_SPARK = "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; "  # importing them fails from now on
+COMMANDS = """
+import json
+from streamkit.cli.main import main
+
+ends = []
+for words in sys.argv[1:]:
+    sys.argv[1:] = json.loads(words)
+    try:
+        main()
+    except SystemExit as end:
+        ends.append(end.code)
+sys.exit(any(ends))
+"""
 
 
 @pytest.fixture
@@ -50,10 +63,14 @@ def started(tmp_path):
 
 
 def finished(*command):
-    """What a command printed to standard error; it must end with 0."""
+    """What a command printed; it must end with 0."""
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert answer.returncode == 0, answer.stderr
-    return answer.stderr
+    return answer
+
+
+def has_committed_or_ended(folder, before, process):
+    return epoch(folder) > before or process.poll() is not None
 
 
 def epoch(folder):
@@ -63,44 +80,41 @@ def epoch(folder):
 
 
 def test_a_file_runs_where_there_is_no_spark(folder):
-    """`python FILE --local` and `streamkit run FILE --local` need no pyspark, and give what pandas gives."""
+    """
+    `python FILE --local` and `streamkit run FILE --local` need no pyspark, and give what pandas gives.
+
+    Nor does `streamkit explain FILE`, which shows every pass; Spark's plan is for who asks for it.
+    """
     words = ["--local", "--drain", "--log", folder]
     run_file = f"{NO_SPARK}import runpy; sys.argv[1:] = {words!r}; runpy.run_path({str(FILE)!r}, run_name='__main__')"
-    run_command = f"{NO_SPARK}from streamkit.cli.main import main; sys.argv[1:] = {['run', str(FILE), *words]!r}; main()"
-    said = finished(sys.executable, "-c", run_file)
+    run_commands = f"{NO_SPARK}{COMMANDS}"
+    said = finished(sys.executable, "-c", run_file).stderr
     with open_log(folder) as log:
         assert_equals_pandas(log, flights_of(2))
         append_flights(log, flights_of(3).iloc[len(flights_of(2)) :])
-    again = finished(sys.executable, "-c", run_command)
+    explain = json.dumps(["explain", str(FILE), "--json", "--log", folder])
+    again = finished(sys.executable, "-c", run_commands, explain, json.dumps(["run", str(FILE), *words]))
 
-    summary = r"^flight-delays: ([\d,]+) records, epoch (\d), \d+ tasks, (\d+) late, 0 null key$"
-    assert re.findall(summary, said, re.MULTILINE) == [(f"{len(flights_of(2)) + PLANES:,}", "2", "0")]
-    assert re.search(summary, again, re.MULTILINE)
-
-
-def test_explain_needs_no_spark(folder):
-    """`streamkit explain FILE` shows every pass without pyspark; Spark's plan is for who asks for it."""
-    command = f"{NO_SPARK}from streamkit.cli.main import main; sys.argv[1:] = ['explain', {str(FILE)!r}, '--json', '--log', {folder!r}]; main()"
-    answer = subprocess.run(
-        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
-    )
-    shown = json.loads(answer.stdout)
-
+    shown = json.loads(again.stdout)
     assert list(shown) == ["program", "fingerprint", "passes"]
     assert "== infer_types ==" in shown["passes"]
+    summary = r"^flight-delays: ([\d,]+) records, epoch (\d), \d+ tasks, (\d+) late, 0 null key$"
+    assert re.findall(summary, said, re.MULTILINE) == [(f"{len(flights_of(2)) + PLANES:,}", "2", "0")]
+    assert re.search(summary, again.stderr, re.MULTILINE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals(folder, started, tmp_path, number):
+def test_signals(folder, started, tmp_path):
     """A signal ends a local run without a traceback, with the code that shells expect; whole epochs are left, and the next goes on."""
-    process = started(sys.executable, str(FILE), "--local", "--log", folder, "--max-records-per-epoch", "100")
-    wait_until(lambda: epoch(folder) or process.poll() is not None, WAIT_SECONDS)
-    os.killpg(process.pid, number)
+    for count, number in enumerate((signal.SIGTERM, signal.SIGINT), 1):
+        before = epoch(folder)
+        process = started(sys.executable, str(FILE), "--local", "--log", folder, "--max-records-per-epoch", "100")
+        wait_until(partial(has_committed_or_ended, folder, before, process), WAIT_SECONDS)
+        os.killpg(process.pid, number)
 
-    assert process.wait(WAIT_SECONDS) == 128 + number
-    output = (tmp_path / "output.txt").read_text()
-    assert "Traceback" not in output and "flight-delays: " in output
-    finished(*CLI, "run", str(FILE), "--local", "--drain", "--log", folder)
+        assert process.wait(WAIT_SECONDS) == 128 + number
+        output = (tmp_path / "output.txt").read_text()
+        assert "Traceback" not in output and output.count("flight-delays: ") == count
+    main(flight_delays.app, ["--local", "--drain", "--log", folder])
     with open_log(folder) as log:
         assert_equals_pandas(log, flights_of(2))
 
