@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 WORKERS ?= 2
 STAMP := $(VENV)/.set-up
+CLASSES := build/spark-classes.jsa
 IN := ./scripts/in-environment
 
 help: ## list the targets
@@ -23,7 +24,7 @@ demo: $(STAMP) ## load the flights of 2013, run the topology on Spark, show the 
 demo-cdc: $(STAMP) ## PostgreSQL to Delta Lake and Kafka by a topology that is killed twice; the sums are compared
 	@$(IN) python scripts/demo_cdc.py
 
-test: $(STAMP) ## run the whole test suite, or TESTS="paths"; build/durations.txt keeps how long each test took
+test: $(STAMP) $(CLASSES) ## run the whole test suite, or TESTS="paths"; build/durations.txt keeps how long each test took
 	@$(IN) python -m pytest -n $(WORKERS) --durations=25 --durations-min=1 $(TESTS)
 
 test-busy: $(STAMP) ## run what depends on time twenty times beside six busy loops (hours), or TESTS="paths"
@@ -59,6 +60,11 @@ set-up: $(STAMP) ## the environment alone, in .venv
 $(STAMP): pyproject.toml requirements/pinned.txt
 	@./scripts/set-up "$(PYTHON)" $(VENV)
 	@touch $@
+
+# Classes that the JVMs of tests need not load and check one by one.
+$(CLASSES): $(STAMP)
+	@echo 'Making $@, once'
+	-@$(IN) python -m tests.spark.class_archive $@ >/dev/null 2>&1
 
 clean: ## remove what can be made again; keeps .streamkit, the log
 	rm -rf $(VENV) build dist streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

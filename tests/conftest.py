@@ -19,13 +19,15 @@ from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
 from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
+from tests.spark import faults
+from tests.spark.class_archive import java_options
 from tests.torture.harnesses import changed, harness_of
 
+ROOT = Path(__file__).parents[1]
 SESSION_TESTS = "session_tests"
 SESSION_FILE = pytest.StashKey[Path]()
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 RAM_BYTES_MIN = 4 << 30  # more than the folders of a run hold at any time
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts with half the work, and would run slower after minutes
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -34,6 +36,7 @@ SETTINGS = {
     "spark.pyspark.python": sys.executable,
     "spark.pyspark.driver.python": sys.executable,
     "spark.python.authenticate.socketTimeout": "120s",
+    "spark.python.daemon.module": "tests.spark.ready_daemon",
     "spark.python.task.killTimeout": "20s",  # a zombie lives long enough to be one
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
@@ -51,7 +54,7 @@ def pytest_configure(config):
     """Folders of tests are in memory where that has room; each JVM and each Python that a test starts is ready soon."""
     if os.access(RAM, os.W_OK) and shutil.disk_usage(RAM).free >= RAM_BYTES_MIN:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(RAM))
-    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JVM)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else hundreds of processes compile all of us, each for itself
     sys.dont_write_bytecode = False
 
@@ -166,8 +169,14 @@ def shared_place(request, fast_folder) -> Place:
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """One Spark session for the whole run: two threads, four attempts a task, quiet."""
+def fault_folder(tmp_path_factory):
+    """Where the Python processes of Spark look for faults that a test ordered."""
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="session")
+def spark(fault_folder):
+    """One Spark session for the whole run, with the same Python processes for all: two threads, four attempts a task, quiet."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -176,5 +185,6 @@ def spark():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    session.sparkContext.environment.update(faults.settings(fault_folder, faults.__name__), PYTHONPATH=str(ROOT))
     yield session
     session.stop()

@@ -74,25 +74,6 @@ def few_flights(loaded, tmp_path):
         log.close()
 
 
-@pytest.fixture(scope="session")
-def fault_folder(tmp_path_factory):
-    """Where processes look for faults that a test ordered."""
-    return tmp_path_factory.mktemp("faults")
-
-
-@pytest.fixture(scope="session")
-def fault_session(spark, fault_folder):
-    """The Python processes that the session starts from now on look there."""
-    spark.sparkContext.environment.update(faults.settings(fault_folder, faults.__name__))
-
-
-@pytest.fixture(autouse=True)
-def _same_processes(request):
-    """All tests here that use the session use the same Python processes: starting others takes seconds."""
-    if "spark" in request.fixturenames:
-        request.getfixturevalue("fault_session")
-
-
 @pytest.fixture
 def fault(fault_folder, tmp_path):
     """Orders faults for the length of a test: `fault(place__name=faults.function)` returns the folder where they leave traces."""
