@@ -26,6 +26,7 @@ from topologies import flight_delays
 
 FILE = Path(flight_delays.__file__)
 WAIT_SECONDS = 200
+ONE_CORE = {"PYSPARK_SUBMIT_ARGS": "--master local[1,4] pyspark-shell"}  # one worker to start
 OPTIONS = ("--tasks", "1", "--max-records-per-epoch", "600")
 RATIOS = """
 import streamkit as sk
@@ -152,7 +153,7 @@ def test_signals(spark, terminated, started, tmp_path):
     log, output = terminated.log, tmp_path / "output.txt"
     assert (terminated.code, terminated.survivors) == (128 + signal.SIGTERM, [])
     assert "Traceback" not in terminated.said and "flight-delays: " in terminated.said
-    process = started(output, sys.executable, str(FILE), "--log", log.root, *OPTIONS)
+    process = started(output, sys.executable, str(FILE), "--log", log.root, *OPTIONS, **ONE_CORE)
     wait_for_an_epoch(log, process)
     others = family(process.pid)
     os.killpg(process.pid, signal.SIGINT)
@@ -166,9 +167,9 @@ def test_signals(spark, terminated, started, tmp_path):
 
 def test_progress_without_a_terminal(spark, few_flights, monkeypatch, capsys):
     """Where standard error is no terminal, a line now and then says how far the run is: epoch, records, rate, lag and late ones."""
-    log = few_flights(days=3)
+    log = few_flights(days=2)
     monkeypatch.setattr("streamkit.launch.progress.LINE_SECONDS", 0.1)
-    main(flight_delays.app, ["--log", log.root, "--drain", "--max-records-per-epoch", "600"])
+    main(flight_delays.app, ["--log", log.root, "--drain", "--max-records-per-epoch", "1200"])
 
     line = r"^\S+Z flight-delays: epoch (\d+), [\d,]+ records, [\d,]+ records/s, lag ([\d,]+), late [\d,]+$"
     found = re.findall(line, capsys.readouterr().err, re.MULTILINE)

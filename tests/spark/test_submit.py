@@ -98,14 +98,14 @@ def test_executor_killed_between_the_kernels(archive, bare_python, few_flights, 
 
     The kernel runs again elsewhere, and stages its slab again. One of the two slabs is adopted, the other is not, and nothing differs.
     """
-    log = few_flights()
+    log = few_flights(days=1)
     fault_folder = fault(state__before_open=faults.kill_executor, kernel__finished=faults.note_finished)
     environment = faults.settings(fault_folder, "faults", ("state.before_open", "kernel.finished"))  # both in executors
     output = submit(
         archive,
         bare_python,
         tmp_path,
-        *("--log", log.root, "--drain", "--tasks", "2", "--max-records-per-epoch", "2500"),
+        *("--log", log.root, "--drain", "--tasks", "2", "--max-records-per-epoch", "5000"),
         **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
     )
 
@@ -113,4 +113,4 @@ def test_executor_killed_between_the_kernels(archive, bare_python, few_flights, 
     assert {epoch.generation for epoch in log.catalog.epochs(1)} == {1}
     assert "kill_executor-3" in faults.struck(fault_folder)
     assert orphans(log)
-    assert_equals_pandas(log, flights_of(3))
+    assert_equals_pandas(log, flights_of(1))

@@ -49,6 +49,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "values": "tests/formats tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
+    "spark": "tests/spark/test_run.py",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -73,6 +74,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "connectors": "connectors",
     "values": f"streamkit/formats {LOG}/values {LOG}/rows {LOG}/slab",
     "dataframes": "streamkit/spark/dataframe",
+    "spark": "streamkit/spark/run.py",
 }
 
 
