@@ -38,10 +38,11 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/log/test_log.py tests/log/test_statistics.py "
     "tests/log/topic/test_alteration.py tests/log/topic/test_declaration.py",
     "siege": "tests/history tests/log/database/test_contention.py",
-    "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py",
+    "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py "
+    "tests/crash/test_kill.py",
     "simulation": "tests/simulation",
     "power": "tests/power",
-    "expressions": "tests/expressions/parity tests/expressions/sql",
+    "expressions": "tests/expressions/parity tests/expressions/sql tests/expressions/test_json_batches.py",
     "operators": "tests/engine tests/testing",
     "conformance": "tests/conformance",
     "topologies": "tests/topologies/test_examples.py tests/topologies/test_loading.py tests/topologies/nexmark/test_queries.py",
@@ -50,6 +51,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
     "spark": "tests/spark/test_run.py",
+    "cli": "tests/cli/test_consume_position.py",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -75,6 +77,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "values": f"streamkit/formats {LOG}/values {LOG}/rows {LOG}/slab",
     "dataframes": "streamkit/spark/dataframe",
     "spark": "streamkit/spark/run.py",
+    "cli": "streamkit/cli/consume.py",
 }
 
 
