@@ -48,6 +48,7 @@ def compared(spark, batch, texts, zone="UTC"):
     return wrong, refused, count
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(("zone", "count", "seed"), [("UTC", COUNT, 0), ("America/New_York", COUNT // 4, 1)])
 def test_random_calls_are_as_in_spark(spark, batch, zone, count, seed):
     """Type, nullability, value and failure of random nested calls are Spark's, in two zones; few are refused."""
