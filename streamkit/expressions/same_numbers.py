@@ -17,10 +17,12 @@ class SameNumbers:
 
     def of(self, rows: int) -> Integers:
         """The number that many times; it must not be written to."""
-        if len(self._numbers) < rows:
-            self._numbers = np.full(rows, self._number, np.int64)
-            self._numbers.setflags(write=False)
-        return self._numbers[:rows]
+        numbers = self._numbers  # another thread may put a shorter array into its place meanwhile
+        if len(numbers) < rows:
+            numbers = np.full(rows, self._number, np.int64)
+            numbers.setflags(write=False)
+            self._numbers = numbers
+        return numbers[:rows]
 
     def share(self, values: Integers) -> bool:
         """Whether the values are such a view, which is seen without reading them."""
