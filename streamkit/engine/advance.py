@@ -157,12 +157,8 @@ def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
     if (windows[1:] > windows[:-1]).all():  # of one partition
         return table
     by_key = keys - windows
-    columns = [
-        windows,
-        *([] if (by_key == by_key[0]).all() else [keys]),
-        *origin,
-    ]  # where any millisecond closes one, both have one order
-    order = np.lexsort([column for column in reversed(columns) if (column != column[0]).any()])
+    columns = [*([] if (by_key == by_key[0]).all() else [keys]), *origin]  # where any millisecond closes one, both have one order
+    order = np.lexsort([*(column for column in reversed(columns) if (column != column[0]).any()), windows])
     first: Numbers = table[order[np.flatnonzero(np.diff(windows[order], prepend=windows[order[0]] - 1))]]
     return first
 

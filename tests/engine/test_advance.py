@@ -79,6 +79,13 @@ def test_the_earliest_record_of_all_is_taken_whatever_the_splits(lanes, data):
             assert place_of(ONE, due, reports) == (key, number, partition, offset - 1, due)
 
 
+def test_a_report_that_comes_twice_says_no_more() -> None:
+    """The same reader heard twice, of one record or of several, is the reader heard once."""
+    for keys in ([30], [30, 70]):
+        heard = report(program_of(ONE), [(0, 0, keys, range(len(keys)))])
+        assert place_of(ONE, 15, [heard, heard]) == place_of(ONE, 15, [heard])
+
+
 def test_operators_close_apart():
     """Operators with other windows, or fed by other inputs, have their own records; an operator without final results has none."""
     slow = aggregate("slow", Windowing(40, 40, 0, (0,), "s"))
