@@ -241,7 +241,8 @@ def _session(spark, zone):
 
 
 def _rules(session) -> str:
-    """All rules of the optimizer that it can do without."""
+    """All rules of the optimizer that it can do without; those that the active session leaves out are not among its batches."""
+    _Java(session._jvm).set_active_session(session._jsparkSession)
     optimizer = session._jsparkSession.sessionState().optimizer()
     rules = {rule.ruleName() for batch in _each(optimizer.batches()) for rule in _each(batch.rules())}
     return ",".join(sorted(rule for rule in rules - {*_each(optimizer.nonExcludableRules())} if NEEDED_RULE not in rule))
