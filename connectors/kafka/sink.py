@@ -32,6 +32,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 COMMIT_SECONDS = 60.0
 SEND_SECONDS = 0.2  # between two looks at what came back
+BEGIN_SECONDS = (2.0, 30.0)  # between two looks, and in all
 BATCH_BYTES = 1_000_000
 OVERHEAD_BYTES = 512  # of a batch and a record, at most
 
@@ -132,12 +133,23 @@ class KafkaSink(Sink):
             producer = kafka.Producer(config)
         except kafka.KafkaException as error:
             raise ConfigError(self.redacted(f"connector {self.name}: {error.args[0].str()}")) from None
-        try:
-            producer.init_transactions(30)
-        except kafka.KafkaException as error:
-            producer.poll(0.5)
-            raise meaning(error, self, self._errors) from error
+        self._begin_to_write(producer)
         return producer
+
+    def _begin_to_write(self, producer: Any) -> None:
+        """Fence the writer before; who is not let in hears it soon, not when all patience is over."""
+        kafka = library()
+        deadline = time.monotonic() + BEGIN_SECONDS[-1]
+        while True:
+            try:
+                producer.init_transactions(BEGIN_SECONDS[0])
+            except kafka.KafkaException as error:
+                producer.poll(0.1)
+                found = meaning(error, self, self._errors)
+                if isinstance(found, ConfigError) or not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise found from error
+            else:
+                return
 
     def _prepared(self, topic: Topic) -> int:
         """The partitions of the target, which is created if it is missing."""
