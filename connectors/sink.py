@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.setting import Setting
-from streamkit.errors import FencedError
+from streamkit.errors import FencedError, StorageFullError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.topic import Topic
+from streamkit.names import OFFSET, PARTITION, TOPIC
 
 
 class Sink(Connector):
@@ -60,5 +61,17 @@ class Sink(Connector):
             f"a newer generation of the connector {self.name} writes topic {place.topic}, partition {place.partition}; this one stops"
         )
 
+    def full(self, place: str, rows: pa.Table | None, error: Exception) -> StorageFullError:
+        """The error for a foreign system without room, which the task waits for; `rows` are those that were to be written, if any."""
+        what = "" if rows is None or not rows.num_rows else f" for rows of {_first(rows)} and behind it"
+        return StorageFullError(
+            f"connector {self.name}: {place} has no room{what}: {self.redacted(' '.join(str(error).split()))}. "
+            "Make room there, and the task goes on where it was"
+        )
+
     def close(self) -> None:
         """Let go of everything; called once, also after an error."""
+
+
+def _first(rows: pa.Table) -> str:
+    return f"topic {rows[TOPIC][0]}, partition {rows[PARTITION][0]}, offset {rows[OFFSET][0]}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamkit import errors, functions
     from streamkit.dsl.cogrouped import Cogrouped
     from streamkit.dsl.column import Column
-    from streamkit.dsl.endpoint import connector, delta, files, http, kafka, postgres
+    from streamkit.dsl.endpoint import connector, debezium, delta, files, http, kafka, postgres
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.grouped_table import GroupedTable
     from streamkit.dsl.processor import Processor
@@ -62,6 +62,7 @@ _HOMES = {
     "compile": "streamkit.engine.compile",
     "connector": "streamkit.dsl.endpoint",
     "dead_letter": "streamkit.plan.on_error",
+    "debezium": "streamkit.dsl.endpoint",
     "delta": "streamkit.dsl.endpoint",
     "errors": "",
     "explain": "streamkit.engine.compile",
@@ -105,6 +106,7 @@ __all__ = [
     "compile",
     "connector",
     "dead_letter",
+    "debezium",
     "delta",
     "errors",
     "explain",

@@ -57,6 +57,7 @@ class EnvelopeReader:
     """Makes changes and keys of records that were read. A schema, which records of a table repeat, is looked at once."""
 
     _types: dict[Hashable, Types] = field(default_factory=dict)
+    _with_keys: dict[tuple[int, int], tuple[Types, Types, Types]] = field(default_factory=dict)  # whose parts keep their identity
 
     def envelope(self, value: Parts | SchemaError) -> Envelope:
         """The change that a record's value says; SchemaError if it is no envelope."""
@@ -82,6 +83,18 @@ class EnvelopeReader:
         if not isinstance(payload, dict):
             return None
         return RecordKey(payload, None if schema is None else self._known(token, schema, _types))
+
+    def types(self, envelope: Envelope, key: RecordKey | None) -> Types | None:
+        """The types of a row's columns, those of its key among them: the same object for the same schemas, so that such rows go together."""
+        row, of_key = envelope.types, None if key is None else key.types
+        if row is None or of_key is None or of_key.keys() <= row.keys():
+            return row
+        known = self._with_keys.get((id(row), id(of_key)))
+        if known is None:
+            if len(self._with_keys) >= SCHEMAS_MAX:
+                self._with_keys.clear()
+            known = self._with_keys[id(row), id(of_key)] = (row, of_key, {**of_key, **row})
+        return known[2]
 
     def _known(self, token: Hashable, schema: Mapping[str, Any], types: Callable[[Mapping[str, Any]], Types]) -> Types:
         if token not in self._types:

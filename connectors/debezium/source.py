@@ -226,8 +226,8 @@ class DebeziumSource(Source):
             self._refuse_placeholders(envelope.after)
             return TableRow(
                 {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, record
-            ), _with_key(envelope, found)
-        return self._deletion(topic, envelope, found, place, record), _with_key(envelope, found)
+            ), self._envelopes.types(envelope, found)
+        return self._deletion(topic, envelope, found, place, record), self._envelopes.types(envelope, found)
 
     def _deletion(
         self, topic: str, envelope: Envelope, key: RecordKey | None, place: tuple[str, int, int], record: bytes
@@ -273,13 +273,6 @@ class DebeziumSource(Source):
 
     def _refuse(self, topic: str, place: tuple[str, int, int], record: bytes, error: SchemaError) -> None:
         self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"))
-
-
-def _with_key(envelope: Envelope, key: RecordKey | None) -> Types | None:
-    """The types of a row's columns; a schema has those of the key among them."""
-    if envelope.types is None or key is None or key.types is None or key.types.keys() <= envelope.types.keys():
-        return envelope.types
-    return {**key.types, **envelope.types}
 
 
 def _where(place: tuple[str, int, int]) -> str:

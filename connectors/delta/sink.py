@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from streamkit.names import DELETED
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
 CONFLICTS_MAX = 20
+NO_ROOM = f"(os error {errno.ENOSPC})"  # the library has no number for it
 
 
 class DeltaSink(Sink):
@@ -62,8 +65,9 @@ class DeltaSink(Sink):
         """Create the tables, and take the partitions over: older handles can commit no more."""
         self._generation = generation
         for name in {place.topic for place in partitions}:
-            self._tables[name] = self._opened(self._topics[name])
-            self._take_over(name, [place for place in partitions if place.topic == name])
+            with self._has_room(name):
+                self._tables[name] = self._opened(self._topics[name])
+                self._take_over(name, [place for place in partitions if place.topic == name])
         return {place: offset for place, offset in self._offsets.items() if offset is not None}
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
@@ -75,7 +79,8 @@ class DeltaSink(Sink):
         transactions = [self._transaction(place, end) for place, end in moved.items()]
         transactions += [self._transaction(place, self._generation, "/generation") for place in moved]
         failpoints.reach("connect.in_target")
-        self._commit(topic, list(moved), lambda: self._write(topic, rows, transactions))
+        with self._has_room(topic.name, rows):
+            self._commit(topic, list(moved), lambda: self._write(topic, rows, transactions))
         self._offsets |= moved
 
     def is_retryable(self, error: Exception) -> bool:
@@ -84,6 +89,15 @@ class DeltaSink(Sink):
         return super().is_retryable(error) or (
             isinstance(error, errors().DeltaError | OSError) and not isinstance(error, refused)
         )
+
+    @contextmanager
+    def _has_room(self, topic: str, rows: pa.Table | None = None) -> Iterator[None]:
+        try:
+            yield
+        except (errors().DeltaError, OSError) as error:
+            if NO_ROOM not in str(error):
+                raise
+            raise self.full(f"the Delta table {self._path(topic)}", rows, error) from error
 
     def _path(self, topic: str) -> str:
         return str(self.settings["path"]).replace("${topic}", topic)

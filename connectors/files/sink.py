@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 MARKS = "_streamkit"
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 SUFFIXES = {Format.CSV: ".csv", Format.JSON: ".jsonl", Format.PARQUET: ".parquet"}
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _METADATA = (TIMESTAMP, PARTITION, OFFSET)
 
 
@@ -83,7 +86,8 @@ class FileSink(Sink):
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Take the chains of marks over, and finish what the last commit of each began."""
         self._generation = generation
-        self._chains = {place: self._taken_over(place) for place in partitions}
+        with self._has_room():
+            self._chains = {place: self._taken_over(place) for place in partitions}
         return {place: mark.offset for place, mark in self._chains.items() if mark.offset is not None}
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
@@ -93,10 +97,21 @@ class FileSink(Sink):
             if last.offset == end:
                 continue
             mine = rows.filter(pc.equal(rows[PARTITION], place.partition))
-            files = tuple(self._written(place, part, folder) for folder, part in self._by_folder(mine))
-            failpoints.reach("connect.in_target")
-            self._chains[place] = self._committed(place, Mark(last.number + 1, self._generation, end, files))
-            self._finish(self._chains[place])
+            with self._has_room(mine):
+                files = tuple(self._written(place, part, folder) for folder, part in self._by_folder(mine))
+                failpoints.reach("connect.in_target")
+                self._chains[place] = self._committed(place, Mark(last.number + 1, self._generation, end, files))
+                self._finish(self._chains[place])
+
+    @contextmanager
+    def _has_room(self, rows: pa.Table | None = None) -> Iterator[None]:
+        """Tell a disk or a quota that is full from other errors of the operating system: it may have room again."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise self.full(f"the folder {self._root}", rows, error) from error
 
     # Files
 
@@ -120,9 +135,7 @@ class FileSink(Sink):
         final = Path(place.topic, folder, name)
         hidden = Path(place.topic, folder, f".{name}.{self._generation}.tmp")
         (self._root / hidden).parent.mkdir(parents=True, exist_ok=True)
-        with open(self._root / hidden, "wb") as file:
-            file.write(compressed(self._content(place.topic, rows, form), compression))
-            sync(file)
+        _write(self._root / hidden, compressed(self._content(place.topic, rows, form), compression))
         return str(hidden), str(final)
 
     def _content(self, topic: str, rows: pa.Table, form: Format) -> bytes:
@@ -185,9 +198,7 @@ class FileSink(Sink):
     def _has_linked(self, chain: Path, mark: Mark) -> bool:
         """Whether this mark is the newest of its chain now: its number was free, and no later one is there."""
         hidden = chain / f".{mark.number}.{self._generation}.tmp"
-        with open(hidden, "w", encoding="utf-8") as file:
-            json.dump(mark.to_json(), file)
-            sync(file)
+        _write(hidden, json.dumps(mark.to_json()).encode())
         try:
             os.link(hidden, chain / f"{mark.number:020d}.json")
         except FileExistsError:
@@ -215,6 +226,17 @@ class FileSink(Sink):
         for path in (self._root / place.topic).rglob(f".{place.topic}+{place.partition}+*.tmp"):
             if int(path.name.rsplit(".", 2)[1]) < self._generation:
                 path.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A durable file; none if it cannot be written whole, so that a full disk is not filled by halves of files."""
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+            sync(file)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _numbers(chain: Path) -> list[int]:

@@ -104,3 +104,15 @@ def meaning(error: Any, connector: Connector, errors: Errors) -> Exception:
         return ConfigError(f"{where} refuses: {found.str()}")
     said = f"; {heard.str()}" if heard is not None else ""
     return ConnectionError(f"{where} does not answer as it should: {found.str()}{said}")
+
+
+def largest_batch(connector: Connector, errors: Errors, topic: str) -> int | None:
+    """The `max.message.bytes` of a topic; None if the cluster does not say."""
+    kafka, admin = library(), importlib.import_module("confluent_kafka.admin")
+    client = admin.AdminClient(client_config(connector, errors))
+    asked = admin.ConfigResource(admin.ResourceType.TOPIC, topic)
+    try:
+        found = client.describe_configs([asked], request_timeout=10)[asked].result()
+    except kafka.KafkaException:
+        return None
+    return int(found["max.message.bytes"].value)

@@ -14,6 +14,7 @@ from streamkit.connectors.kafka.client import (
     CLIENT_SETTINGS,
     Errors,
     client_config,
+    largest_batch,
     library,
     meaning,
     missing_topic,
@@ -30,6 +31,10 @@ from streamkit.names import HEADERS, PARTITION, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
 COMMIT_SECONDS = 60.0
+SEND_SECONDS = 0.2  # between two looks at what came back
+BEGIN_SECONDS = (2.0, 30.0)  # between two looks, and in all
+BATCH_BYTES = 1_000_000
+OVERHEAD_BYTES = 512  # of a batch and a record, at most
 
 
 class KafkaSink(Sink):
@@ -57,6 +62,8 @@ class KafkaSink(Sink):
         self._writer = ""
         self._generation = 0
         self._failed: Any = None
+        self._returned: set[int] = set()  # the sizes of records whose batch the broker found too large
+        self._batch_bytes = BATCH_BYTES
 
     def topic(self, topic: Topic) -> None:
         """Remember the topic; its target is found or created when the sink is opened."""
@@ -87,7 +94,15 @@ class KafkaSink(Sink):
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Produce the records and the positions, and commit both."""
+        while True:
+            try:
+                self._put(rows, ends)
+            except _BatchRefusedError:
+                self._make_batches_fit(rows)
+            else:
+                return
 
+    def _put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         def write() -> None:
             if rows.num_rows:
                 self._produce(rows)
@@ -106,23 +121,35 @@ class KafkaSink(Sink):
         kafka = library()
         config = {
             "linger.ms": 5,
-            "batch.size": 1_000_000,
+            "batch.size": BATCH_BYTES,
             "queue.buffering.max.messages": 1_000_000,
             "transaction.timeout.ms": 60_000,
             "partitioner": "murmur2_random",
             **client_config(self, self._errors),
+            **({} if self._batch_bytes == BATCH_BYTES else {"batch.size": self._batch_bytes}),
             "transactional.id": writer,
         }
         try:
             producer = kafka.Producer(config)
         except kafka.KafkaException as error:
             raise ConfigError(self.redacted(f"connector {self.name}: {error.args[0].str()}")) from None
-        try:
-            producer.init_transactions(30)
-        except kafka.KafkaException as error:
-            producer.poll(0.5)
-            raise meaning(error, self, self._errors) from error
+        self._begin_to_write(producer)
         return producer
+
+    def _begin_to_write(self, producer: Any) -> None:
+        """Fence the writer before; who is not let in hears it soon, not when all patience is over."""
+        kafka = library()
+        deadline = time.monotonic() + BEGIN_SECONDS[-1]
+        while True:
+            try:
+                producer.init_transactions(BEGIN_SECONDS[0])
+            except kafka.KafkaException as error:
+                producer.poll(0.1)
+                found = meaning(error, self, self._errors)
+                if isinstance(found, ConfigError) or not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise found from error
+            else:
+                return
 
     def _prepared(self, topic: Topic) -> int:
         """The partitions of the target, which is created if it is missing."""
@@ -145,13 +172,26 @@ class KafkaSink(Sink):
     def _within(self, write: Any) -> None:
         """Run a function in a transaction, and commit it; what the client says is made one of our errors."""
         kafka = library()
-        self._failed = None
+        self._failed, self._returned = None, set()
         try:
             self._producer.begin_transaction()
             write()
+            self._send()
             self._commit()
         except kafka.KafkaException as error:
-            raise meaning(error, self, self._errors) from error
+            self._producer.poll(0)  # a record that did not arrive may be why
+            if self._failed is None or error.args[0].fatal():
+                raise meaning(error, self, self._errors) from error
+            raise self._refused() from error
+
+    def _send(self) -> None:
+        """Wait until all records arrived: a commit that has begun can no more be told to abort, and would wait for those behind one that is refused."""
+        deadline = time.monotonic() + COMMIT_SECONDS
+        while self._producer.flush(SEND_SECONDS) and time.monotonic() < deadline:
+            if self._failed is not None:
+                break
+        if self._failed is not None:
+            raise library().KafkaException(self._failed)
 
     def _commit(self) -> None:
         kafka = library()
@@ -160,8 +200,6 @@ class KafkaSink(Sink):
             try:
                 self._producer.commit_transaction(COMMIT_SECONDS)
             except kafka.KafkaException as error:
-                if self._failed is not None and not error.args[0].fatal():
-                    raise self._refused() from error
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
             else:
@@ -171,12 +209,53 @@ class KafkaSink(Sink):
         """Why a record did not arrive: some errors are its own."""
         kafka = library()
         error, self._failed = self._failed, None
-        self._producer.abort_transaction(COMMIT_SECONDS)
+        try:
+            self._producer.abort_transaction(COMMIT_SECONDS)
+        except kafka.KafkaException as fatal:  # of an instance that is fenced
+            return meaning(fatal, self, self._errors)
+        if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE:
+            return _BatchRefusedError()
         return meaning(kafka.KafkaException(error), self, self._errors)
 
+    def _make_batches_fit(self, rows: pa.Table) -> None:
+        """
+        Have batches no larger than the topic takes; if they are so already, the records that came back are too large.
+
+        A broker refuses a batch as a whole, by the topic's max.message.bytes, and the client does not cut it.
+        """
+        target = self._target(rows[TOPIC_COLUMN][0].as_py()) if self._returned else positions_topic(self.name)
+        limit = largest_batch(self, self._errors, target)
+        fitting = 1 if limit is None else max(1, limit - OVERHEAD_BYTES)
+        if fitting >= self._batch_bytes and not self._returned:
+            raise ConfigError(
+                f"connector {self.name}: Kafka refuses positions as too large; expected at least the default max.message.bytes of {target}"
+            )
+        if fitting >= self._batch_bytes:
+            raise self._too_large(rows, target, f"max.message.bytes={limit or 'unknown'} of the topic {target}")
+        self._batch_bytes = fitting
+        self._producer = self._transactional(self._writer)
+
+    def _too_large(self, rows: pa.Table, target: str, limit: str, least: int | None = None) -> RecordTooLargeError:
+        """The error for the records that are as large as those which came back, or as `least` bytes."""
+        sizes = pc.add(*(pc.fill_null(pc.binary_length(rows[name]), 0) for name in (KEY, VALUE)))
+        bound = min(self._returned, default=0) if least is None else min(least, pc.max(sizes).as_py())
+        large = pc.indices_nonzero(pc.greater_equal(sizes, bound)).to_pylist()
+        return RecordTooLargeError(
+            f"Kafka at {self.settings['bootstrap.servers']} does not take a record of {sizes[large[0]]} bytes for the topic {target}; expected at "
+            f"most {limit}: raise it, or send smaller records",
+            tuple(large),
+        )
+
     def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None and self._failed is None:
-            self._failed = error
+        codes = library().KafkaError
+        if error is None or error.code() in (
+            codes._PURGE_QUEUE,
+            codes._PURGE_INFLIGHT,
+        ):  # these of a transaction that was given up
+            return
+        self._failed = self._failed or error
+        if error.code() == codes.MSG_SIZE_TOO_LARGE and message.topic() != positions_topic(self.name):
+            self._returned.add(len(message.key() or b"") + len(message.value() or b""))
 
     def _claim(self, ends: Mapping[TopicPartition, int | None]) -> None:
         for place, end in ends.items():
@@ -208,20 +287,17 @@ class KafkaSink(Sink):
                 return
 
     def _check_size(self, error: Any, rows: pa.Table) -> None:
-        """A record that is too large for Kafka is the record's fault."""
+        """A record that is too large for the client is the record's fault."""
         if error.args[0].code() != library().KafkaError.MSG_SIZE_TOO_LARGE:
             return
         self._producer.abort_transaction(COMMIT_SECONDS)
         limit = int(self.settings["kafka."].get("message.max.bytes", 1_000_000))
-        sizes = [
-            len(key or b"") + len(value or b"") for key, value in zip(rows[KEY].to_pylist(), rows[VALUE].to_pylist(), strict=True)
-        ]
-        large = tuple(row for row, size in enumerate(sizes) if size > limit - 512)
-        largest = max(range(len(sizes)), key=sizes.__getitem__)
-        raise RecordTooLargeError(
-            f"a record of {sizes[largest]} bytes is too large for Kafka; expected at most kafka.message.max.bytes={limit}",
-            large or (largest,),
-        ) from error
+        target = self._target(rows[TOPIC_COLUMN][0].as_py())
+        raise self._too_large(rows, target, f"kafka.message.max.bytes={limit}", limit - OVERHEAD_BYTES) from error
+
+
+class _BatchRefusedError(Exception):
+    """The broker has refused a batch, which it finds too large."""
 
 
 def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:

@@ -23,6 +23,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 POSITIONS = "streamkit_positions"
 OF_RECORDS = ("22", "23")  # classes of SQLSTATE that a row is to blame for: data, and integrity
+DISK_FULL = "53100"
 PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown
 
 
@@ -70,6 +71,14 @@ class PostgresSink(Sink):
         """Create or check the tables, and take the partitions' positions over."""
         self._generation = generation
         self._connection = _library().connect(self.settings["connection.url"])
+        try:
+            return self._begun(partitions)
+        except _library().Error as error:
+            if error.sqlstate != DISK_FULL:
+                raise
+            raise self.full("PostgreSQL", None, error) from error
+
+    def _begun(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         with self._transaction() as cursor:
             cursor.execute(
                 "SELECT pg_advisory_xact_lock(hashtext('streamkit_positions'))"
@@ -92,9 +101,14 @@ class PostgresSink(Sink):
                 self._write(cursor, rows)
                 failpoints.reach("connect.in_target")
         except _library().Error as error:
+            if error.sqlstate == DISK_FULL:
+                raise self.full(f"PostgreSQL, table {self._table_of(rows)}", rows, error) from error
             if (error.sqlstate or "")[:2] not in OF_RECORDS:
                 raise
             raise SchemaError(str(error), tuple(self._refused(rows))) from error
+
+    def _table_of(self, rows: pa.Table) -> str:
+        return self._tables[rows[TOPIC_COLUMN][0].as_py()].name if rows.num_rows else POSITIONS
 
     def is_retryable(self, error: Exception) -> bool:
         """Lost connections and servers that start or stop; the driver has no SQLSTATE for the first."""

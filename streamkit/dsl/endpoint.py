@@ -100,6 +100,24 @@ def postgres(
     return _endpoint("postgres", table, config, topic, name, settings, *sides)
 
 
+def debezium(
+    topic_of_kafka: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    topic: str | None = None,
+    name: str | None = None,
+    **settings: Any,
+) -> Endpoint:
+    """
+    A topic of Kafka with Debezium's envelopes, as the table that changed: rows, and deletions; `bootstrap_servers=` says where. A source only.
+
+    Envelopes that a topic of the log has are read by `sk.connector("DebeziumSource", source_topic="raw", topic="orders")`.
+
+        app.table(sk.debezium("shop.public.orders", bootstrap_servers="localhost:9092"))
+    """
+    return _endpoint("debezium", topic_of_kafka, config, topic, name, settings, Side("DebeziumSource", "kafka.topic"), None)
+
+
 def delta(
     path: str, config: Mapping[str, Any] | None = None, *, topic: str | None = None, name: str | None = None, **settings: Any
 ) -> Endpoint:
@@ -152,7 +170,7 @@ def _endpoint(
     name: str | None,
     settings: Mapping[str, Any],
     source: Side,
-    sink: Side,
+    sink: Side | None,
 ) -> Endpoint:
     if not isinstance(place, str) or not place:
         raise TopologyError(f"{system}() was given {place!r}; expected a text that is not empty", user_location())

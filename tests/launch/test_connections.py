@@ -10,6 +10,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.connectors.debezium import DebeziumSource
 from streamkit.connectors.runtime import status
 from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.launch.connections import exported
@@ -63,6 +64,7 @@ def newest(folder):
         (sk.delta("s3://bucket/lake/sales/"), "delta.sales"),
         (sk.files("/data/in/*.csv"), "files.in"),
         (sk.http("/"), "http.records"),
+        (sk.debezium("shop.public.orders"), "debezium.shop.public.orders"),
         (sk.kafka("orders", topic="mine"), "mine"),
     ],
 )
@@ -93,6 +95,20 @@ def test_two_of_one_name_are_refused():
         TopologyError, match=r"(?s)two connectors .* kafka.orders-source.*expected another name=.*test_connections.py"
     ):
         app.stream(sk.kafka("orders", bootstrap_servers="b"))
+
+
+def test_debezium_is_a_source():
+    """Its short form declares a DebeziumSource of the topic of Kafka, whose settings it takes; nothing can be written to it."""
+    app = sk.Topology("orders")
+    orders = app.table(
+        sk.debezium("shop.orders", bootstrap_servers="a", value_format="json"), schema="id int NOT NULL, n int", key="id"
+    )
+    (connection,) = app.connections
+    assert (connection.class_name, connection.topic, connection.is_source) == ("DebeziumSource", "debezium.shop.orders", True)
+    connector = DebeziumSource(connection.name, dict(connection.settings) | {"topic": connection.topic})
+    assert connector.settings["kafka.topic"] == ("shop.orders",)
+    with pytest.raises(TopologyError, match=r"debezium\('shop.orders'\) is no sink"):
+        orders.to_stream().to(sk.debezium("shop.orders"))
 
 
 def test_the_topic_is_not_a_setting():

@@ -296,6 +296,31 @@ def test_columns_that_come(log):
     assert sorted(found(log)) == [(1, 1, None, False), (2, 1 << 40, "x", False)]
 
 
+def test_rows_without_their_key_go_together(log):
+    """Rows whose schema lacks the key's columns have those of the key, and are made a table at once, not one by one."""
+    key_schema = {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}
+    row_schema = {"type": "struct", "field": "after", "fields": [{"field": "name", "type": "string"}]}
+    fill(
+        log,
+        "raw",
+        [
+            {
+                "key": json.dumps({"schema": key_schema, "payload": {"id": n}}),
+                "value": json.dumps({"schema": {"fields": [row_schema]}, "payload": {"op": "c", "after": {"name": f"n{n}"}}}),
+            }
+            for n in range(20)
+        ],
+    )
+    one = source()
+    one.use(log)
+    one.open(dict.fromkeys(one.splits()))
+    polled = one.poll(1.0)
+    one.close()
+    rows = polled.tables["rows"] if polled is not None else pa.table({})
+    assert rows.select(["id", "name"]).to_pylist() == [{"id": n, "name": f"n{n}"} for n in range(20)]
+    assert rows.schema.field("id").type == pa.int32() and rows["id"].num_chunks == 1
+
+
 def test_records_without_a_key(log):
     """Rows without a key come; a deletion needs one, which the setting may name."""
     bring(log, [envelope("c", after={"id": 1, "v": "a"})])

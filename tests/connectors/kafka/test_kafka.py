@@ -7,12 +7,21 @@ import json
 
 import confluent_kafka as kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
-from streamkit.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, TopicNotFoundError
 from tests.connectors.contract import SinkContract, SourceContract
 from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
@@ -218,6 +227,49 @@ def test_what_is_missing_or_refused(broker, name, log):
         run(
             [KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, "kafka.nonsense": "1"})], log, once=True
         )
+
+
+def limit(broker, name, size):
+    """Give a topic its `max.message.bytes`."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_what_the_broker_finds_too_large(broker, name, log):
+    """A batch that is too large for the topic is cut; a record that is stops the task and is named, or is a dead letter; with room it goes."""
+    create(broker, name, 1, **{"max.message.bytes": "2000"})
+    log.create_topic(name, format="bytes", partitions=1)
+
+    def write(values):
+        with log.producer() as producer:
+            producer.send_batch(name, [{"key": None, "value": value} for value in values])
+
+    def send(connector, **settings):
+        sink = KafkaSink(connector, {"bootstrap.servers": broker.address, "topics": name, "kafka.topic": name}, **settings)
+        SinkTask(sink, 0, 1, log, is_once=True).run(Orders())
+
+    small = [b"%03d" % n * 100 for n in range(30)]
+    write(small)
+    send("out")
+    assert [message.value() for message in consume(broker, name)] == small
+    write([b"large" * 1000, b"small"])
+    with pytest.raises(
+        SchemaError,
+        match=rf"topic {name}, partition 0, offset 30, TASK_PUT: Kafka at .* a record of 5000 bytes for the topic {name}; expected at most "
+        r"max\.message\.bytes=2000.*raise it.*errors\.tolerance=all",
+    ):
+        send("out")
+    limit(broker, name, 20_000)
+    send("out")
+    assert [message.value() for message in consume(broker, name)] == [*small, b"large" * 1000, b"small"]
+    if not TAKES_ALL:
+        return
+    limit(broker, name, 2_000)
+    send("again", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")
+    assert [message.value() for message in consume(broker, name)][32:] == [*small, b"small"]
+    assert [row["value"] for row in log.read("bad").to_pylist()] == [b"large" * 1000]
 
 
 @pytest.mark.skipif(not TAKES_ALL, reason="kills a broker: make torture")

@@ -162,6 +162,38 @@ def test_the_connection_is_cut(log, url):
             wait_until(lambda: connection.execute("SELECT count(*), count(DISTINCT id) FROM people").fetchall() == [(300, 300)])
 
 
+FULL = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+RAISE 'could not extend file "base/5/16384": No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON people FOR EACH STATEMENT EXECUTE FUNCTION refuse();
+"""
+
+
+def test_a_server_without_room(log, url):
+    """A server whose disk is full is waited for; the state says the table, the place and what to do, and every row is there once."""
+    log.create_topic("people", "id int NOT NULL, name string", key="id", partitions=1)
+    with psycopg.connect(url, autocommit=True) as connection, log.producer() as producer:
+        connection.execute("CREATE TABLE people (id int, name text)")
+        connection.execute(FULL)
+        producer.send_batch("people", [{"id": n, "name": "n"} for n in range(50)])
+        producer.flush()
+
+        def waits():
+            return any(
+                one.state == status.RESTARTING
+                and "StorageFullError: connector out: PostgreSQL, table people has no room for rows of topic people, partition 0, offset 0"
+                in one.trace
+                for one in status.read_status(log)
+            )
+
+        with run([PostgresSink("out", connection_url=url, topics="people")], log):
+            wait_until(waits)
+            assert connection.execute("SELECT count(*) FROM people").fetchone() == (0,)
+            connection.execute("DROP TRIGGER refuse ON people")
+            wait_until(partial(has_rows, connection, 49))
+        assert connection.execute("SELECT count(*), count(DISTINCT id) FROM people").fetchall() == [(50, 50)]
+
+
 def test_passwords_are_not_shown(log):
     """A server that cannot be reached is named without the password."""
     log.create_topic("people", "id int NOT NULL, name string", key="id")

@@ -46,6 +46,10 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
+ENCRYPTED = """ssl.keystore.location={keystore}
+ssl.keystore.password=storepass
+ssl.key.password=storepass
+"""
 FORMATTED = """version=1
 cluster.id=MkU3OEVBNTcwNTJENDM2Qg
 node.id=1
@@ -56,7 +60,7 @@ directory.id=8iPWg0kmRbqkVZT1DRVuLw
 class Broker:
     """A broker: where clients find it, and how it stands still or starts again."""
 
-    def __init__(self, jars: Path) -> None:
+    def __init__(self, jars: Path, keystore: Path | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="skkafka-"))
         self._jars = jars
         broker, secured, controller = free_ports(3)
@@ -67,6 +71,11 @@ class Broker:
         self._properties.write_text(
             PROPERTIES.format(broker=broker, secured=secured, controller=controller, data=self.folder / "log"), encoding="utf-8"
         )
+        if keystore is not None:
+            encrypted = self._properties.read_text(encoding="utf-8").replace(
+                "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_PLAINTEXT:SASL_SSL"
+            )
+            self._properties.write_text(encrypted + ENCRYPTED.format(keystore=keystore), encoding="utf-8")
         (self.folder / "log").mkdir()
         (self.folder / "log" / "meta.properties").write_text(FORMATTED, encoding="utf-8")
         self.process: subprocess.Popen[bytes] | None = None
@@ -146,7 +155,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
         time.sleep(0.1)
 
 
-def start_broker() -> Broker | None:
-    """A broker; None where Java, Maven or the artifacts are missing."""
+def start_broker(keystore: Path | None = None) -> Broker | None:
+    """A broker, whose secured address is encrypted by the key in `keystore`; None where Java, Maven or the artifacts are missing."""
     jars = jars_of(JARS, POM)
-    return None if jars is None else Broker(jars)
+    return None if jars is None else Broker(jars, keystore)
