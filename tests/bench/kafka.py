@@ -22,6 +22,7 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>{VERSION}</version></dependency>
 </dependencies></project>
 """
 PROPERTIES = """process.roles=broker,controller
@@ -41,29 +42,29 @@ class Kafka:
     """A broker that runs; its tools measure it."""
 
     def __init__(self, jars: Path, address: str) -> None:
-        self._jars = jars
-        self._address = address
+        self.jars = jars
+        self.address = address
 
     def append(self, topic: str, records: int, partitions: int, compression: str) -> float:
         """Records of 100 bytes a second that one producer gets acknowledged, in a new topic."""
-        server = ("--bootstrap-server", self._address)
+        server = ("--bootstrap-server", self.address)
         self._tool("TopicCommand", *server, "--create", "--topic", topic, "--partitions", str(partitions))
         output = self._tool(
             "ProducerPerformance", "--topic", topic, "--num-records", str(records), "--record-size", "100", "--throughput", "-1",
-            "--producer-props", f"bootstrap.servers={self._address}", *PRODUCER, f"compression.type={compression}",
+            "--producer-props", f"bootstrap.servers={self.address}", *PRODUCER, f"compression.type={compression}",
         )  # fmt: skip
         return float(re.findall(rf"^{records} records sent, ([\d.]+) records/sec", output, re.MULTILINE)[0])
 
     def read(self, topic: str, records: int) -> float:
         """Records a second that one consumer reads, without the time to join its group."""
         output = self._tool(
-            "ConsumerPerformance", "--bootstrap-server", self._address, "--topic", topic, "--num-records", str(records)
+            "ConsumerPerformance", "--bootstrap-server", self.address, "--topic", topic, "--num-records", str(records)
         )
         titles, values = list(csv.reader(output.strip().splitlines()[-2:], skipinitialspace=True))
         return float(dict(zip(titles, values, strict=True))["fetch.nMsg.sec"])
 
     def _tool(self, name: str, *arguments: str) -> str:
-        return _java(self._jars, f"org.apache.kafka.tools.{name}", *arguments)
+        return _java(self.jars, f"org.apache.kafka.tools.{name}", *arguments)
 
 
 @contextmanager
@@ -93,7 +94,8 @@ def broker(folder: Path) -> Iterator[Kafka | None]:
 
 
 def _jars(folder: Path) -> Path | None:
-    if (folder / "complete").exists():
+    complete = folder / "complete"
+    if complete.exists() and complete.read_text() == POM:
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pom.xml").write_text(POM)
@@ -102,7 +104,7 @@ def _jars(folder: Path) -> Path | None:
         subprocess.run(command, check=True, capture_output=True, timeout=TOOL_SECONDS)
     except (OSError, subprocess.SubprocessError):
         return None
-    (folder / "complete").touch()
+    complete.write_text(POM)
     return folder
 
 
