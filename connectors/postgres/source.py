@@ -63,7 +63,6 @@ from streamkit.names import TIMESTAMP
 _LOGGER = logging.getLogger(__name__)
 _NO_LETTERS = re.compile(r"[^a-z0-9_]")
 ASK_SECONDS = 0.02
-SILENCE_SECONDS = 0.01  # after which a poll that has changes waits for no more
 ONCE_SECONDS = 0.2  # how long a poll without patience waits for the server's answer
 
 
@@ -90,7 +89,6 @@ class PostgresSource(Source):
             default="fail",
             choices=("fail", "read"),
         ),
-        Setting("poll.linger.ms", "how long a poll waits for more changes while they come", "integer", 100, least=0),
         Setting("poll.rows", "the most rows that a poll brings", "integer", 50_000, least=1),
     )  # fmt: skip
 
@@ -313,21 +311,18 @@ class PostgresSource(Source):
         found: dict[int, Changes] = {}
         before = self._lsn, self._index
         count = 0
-        deadline = lingers_until = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout
         if self._waiting is not None:
             self._learn(self._waiting)
             self._waiting = None
         while count < self.settings["poll.rows"]:
             frame = self._stream.frame(0.0)
             if frame is None:
-                is_whole = count > 0 and self._begin is None
-                wait = min(SILENCE_SECONDS, lingers_until - time.monotonic()) if is_whole else deadline - time.monotonic()
-                if wait <= 0 or self._is_caught_up(before):
+                wait = deadline - time.monotonic()
+                if (count and self._begin is None) or wait <= 0 or self._is_caught_up(before):
                     break
                 self._ask()
                 frame = self._stream.frame(min(wait, ASK_SECONDS))
-                if frame is None and is_whole:
-                    break
             if frame is None:
                 continue
             if isinstance(frame, Keepalive):
@@ -337,8 +332,6 @@ class PostgresSource(Source):
             if isinstance(message, Relation) and message.oid in found:
                 self._waiting = message  # of other columns perhaps
                 break
-            if not count:
-                lingers_until = time.monotonic() + self.settings["poll.linger.ms"] / 1000
             count += self._take(message, found)
         return self._polled(found, before)
 

@@ -16,7 +16,6 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSource
-from streamkit.connectors.postgres.replication import Replication
 from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
@@ -186,28 +185,6 @@ def test_death_within_a_snapshot(log, url, database):
     now = {tuple(row[:2]): row[2] for row in database.execute("SELECT name, id, v FROM people").fetchall()}
     assert {key: values[-1] for key, values in seen.items() if values[-1] is not None} == now
     assert all(first != then for values in seen.values() for first, then in pairwise(values))
-
-
-@pytest.mark.parametrize(("linger_ms", "count"), [(60_000, 4), (0, 1)])
-def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch, linger_ms, count):
-    """A poll that has a change waits for those that follow soon, up to its bound of rows; with no patience it brings the first alone."""
-    monkeypatch.setattr("streamkit.connectors.postgres.source.SILENCE_SECONDS", 10)
-    database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
-    one = source(url, "numbers", poll_linger_ms=linger_ms, poll_rows=4)
-    one.open({"streamkit_in": None})
-    while not one.is_at_end():
-        one.poll(0.0)
-    numbers, frame = iter(range(10)), Replication.frame
-
-    def write_where_it_waits(self, timeout):
-        if timeout:
-            database.execute("INSERT INTO numbers VALUES (%s)", (next(numbers),))
-        return frame(self, timeout)
-
-    monkeypatch.setattr(Replication, "frame", write_where_it_waits)
-    polled = one.poll(10.0)
-    one.close()
-    assert polled is not None and polled.tables["numbers"]["n"].to_pylist() == list(range(count))
 
 
 def test_a_huge_transaction(log, url, database):
