@@ -8,6 +8,7 @@ from collections.abc import Callable
 import confluent_kafka as kafka
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from tests.connectors.servers.debezium import postgres_connector
 from tests.connectors.servers.distributed import Cluster
 
 QUIET_SECONDS = 3.0  # without a new record: then all are there
@@ -61,16 +62,8 @@ class Debezium:
         self._broker = broker
         self._topic = f"server.public.{table}"
         self._read = 0
-        self._config = {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        self._config = postgres_connector(port, "server") | {
             "exactly.once.support": "required",
-            "plugin.name": "pgoutput",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(port),
-            "database.user": "streamkit",
-            "database.password": "unused",
-            "database.dbname": "postgres",
-            "topic.prefix": "server",
             "table.include.list": f"public.{table}",
             "publication.autocreate.mode": "filtered",
             "topic.creation.default.replication.factor": "1",

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.connectors.servers.apicurio import Registry, start_registry
 from tests.connectors.servers.connect import Connect, connect_jars
+from tests.connectors.servers.debezium import postgres_connector
 from tests.connectors.servers.kafka import free_ports, start_broker
 from tests.postgres import Server, binaries
 
@@ -102,20 +103,8 @@ def _record(jars: Path, broker: str, server: Server, port: int, registry: Regist
 
 
 def _connector(mode: str, port: int) -> dict[str, str]:
-    return {
-        "name": mode,
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "plugin.name": "pgoutput",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(port),
-        "database.user": "streamkit",
-        "database.password": "unused",
-        "database.dbname": "postgres",
-        "topic.prefix": mode,
-        "slot.name": mode,
-        "publication.name": mode,
-        "skipped.operations": "none",
-    }
+    own = {"name": mode, "slot.name": mode, "publication.name": mode, "skipped.operations": "none"}
+    return postgres_connector(port, mode) | own
 
 
 def _converters(mode: str, registry: Registry) -> dict[str, str]:
