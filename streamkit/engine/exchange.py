@@ -13,17 +13,20 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.rows import concatenate
+from streamkit.engine.place import has_place
+from streamkit.engine.rows import concatenate, numbers, with_columns
+from streamkit.log.slab.dictionary import compacted
 from streamkit.log.values.keys import key_groups as hash_key_groups
-from streamkit.names import KEY_GROUP, OFFSET, PARTITION
+from streamkit.names import KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.plain import from_plain, to_plain
-from streamkit.state.key_group import key_group_range
+from streamkit.state.key_group import tasks_of_key_groups
 
 Value = TypeVar("Value")
 
@@ -35,6 +38,7 @@ COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 COMPRESSED_BYTES_MIN = 16 << 10
 SEQUENCE = b"sequence"  # in the schema of a payload: the sender's number, then the payload's own
 SENDER_BITS = 32
+STEPPED = (TIMESTAMP, ORDER, OFFSET)  # of rows in canonical order: the steps from row to row compress in a third of the time
 NULL_KEY_MULTIPLIER = 0x9E3779B1  # spreads (partition, offset) over the key groups
 
 
@@ -81,7 +85,7 @@ class Arrival:
         """All rows of an edge as one batch, sorted by sender, so that the order of arrival does not matter; None if nothing came."""
         streams = [pa.ipc.open_stream(payload) for payload in self.payloads.get(edge, [])]
         streams.sort(key=lambda stream: int(stream.schema.metadata[SEQUENCE]))
-        batches = [batch.replace_schema_metadata(None) for stream in streams for batch in stream]
+        batches = [_with_totals(batch.replace_schema_metadata(None)) for stream in streams for batch in stream]
         return concatenate(batches) if batches else None
 
     def of_kind(self, kind: str, expected: type[Value]) -> list[Value]:
@@ -108,12 +112,14 @@ def pack(
     if not batch.num_rows:
         return
     batch = batch.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
-    if tasks > 1:
-        order = np.argsort(groups, kind="stable")
-        batch, groups = batch.take(pa.array(order)), groups[order]
-    for task in range(tasks):
-        owned = key_group_range(task, tasks, key_groups)
-        first, end = np.searchsorted(groups, [owned.start, owned.stop]) if tasks > 1 else (0, batch.num_rows)
+    if tasks == 1:
+        borders = np.array([0, batch.num_rows])
+    else:
+        # By task alone: rows that were in canonical order still are, so their places compress well and need no sorting there.
+        owners = tasks_of_key_groups(groups, tasks, key_groups)
+        batch = batch.take(pa.array(np.argsort(owners, kind="stable")))
+        borders = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=tasks))])
+    for task, (first, end) in enumerate(pairwise(borders.tolist())):
         for payload in _payloads(batch.slice(first, end - first), sender):
             yield Packed(task, edge, payload)
 
@@ -158,8 +164,28 @@ def _payloads(batch: pa.RecordBatch, sender: int) -> Iterator[pa.Buffer]:
     options = COMPRESSED if size >= COMPRESSED_BYTES_MIN else PLAIN
     for number, start in enumerate(range(0, batch.num_rows, rows)):
         sequence = (sender << SENDER_BITS) + number
-        piece = batch.slice(start, rows).replace_schema_metadata({SEQUENCE: str(sequence).encode()})
+        piece = _with_steps(_compacted(batch.slice(start, rows))).replace_schema_metadata({SEQUENCE: str(sequence).encode()})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, piece.schema, options=options) as writer:
             writer.write_batch(piece)
         yield sink.getvalue()
+
+
+def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with dictionaries of what they use, since each payload has its own."""
+    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _with_steps(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as they travel: where they have a place, each number of it as the step from that of the row before."""
+    if not has_place(batch):
+        return batch
+    return with_columns(batch, {name: pa.array(np.diff(numbers(batch, name), prepend=0)) for name in STEPPED})
+
+
+def _with_totals(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The inverse of `_with_steps`."""
+    if not has_place(batch):
+        return batch
+    return with_columns(batch, {name: pa.array(np.cumsum(numbers(batch, name))) for name in STEPPED})

@@ -100,7 +100,20 @@ def canonical_order(batch: pa.RecordBatch) -> Numbers:
 
 def _sorted(columns: Sequence[Numbers]) -> Numbers:
     significant = [column for column in columns if (column[0] != column).any()]
-    return np.lexsort(significant[::-1]) if significant else np.arange(len(columns[0]))
+    if not significant:
+        return np.arange(len(columns[0]))
+    order: Numbers = np.argsort(significant[0], kind="stable")  # rows of several senders, in order each, are merged
+    return order if _are_in_order([column[order] for column in significant]) else np.lexsort(significant[::-1])
+
+
+def _are_in_order(columns: Sequence[Numbers]) -> bool:
+    """Whether no row of these columns stands before the one in front of it."""
+    same = np.ones(len(columns[0]) - 1, bool)
+    for column in columns:
+        if (same & (column[1:] < column[:-1])).any():
+            return False
+        same &= column[1:] == column[:-1]
+    return True
 
 
 def _is_in_order(batch: pa.RecordBatch) -> bool:

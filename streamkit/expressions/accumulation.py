@@ -72,11 +72,15 @@ class _WithinGroups:
     sizes: Codes
 
     def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
-        runs = values[self.order]
-        _accumulate_runs(ufunc, runs, self.starts, self.sizes)
-        result = np.empty_like(runs)
-        result[self.order] = runs
-        return result
+        if ufunc is np.maximum and values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():
+            return values
+        if ufunc is np.add and ones.share(values):
+            return self.turns.numbers
+        return self.turns.accumulated(ufunc, values)
+
+    @cached_property
+    def turns(self) -> _Turns:
+        return _Turns.of(self.order, self.starts, self.sizes)
 
     @cached_property
     def runs(self) -> Runs:
@@ -84,6 +88,62 @@ class _WithinGroups:
         starts[self.order] = np.repeat(self.starts, self.sizes)
         ends[self.order] = np.arange(1, len(self.order) + 1)
         return Runs(self.order, starts, ends)
+
+
+@dataclass(frozen=True, eq=False)
+class _Turns:
+    """
+    Rows laid out by turns: the first rows of all groups side by side, then the second ones, groups with more rows in front.
+
+    So what each turn adds to the one before is one addition of neighbours. `places` has the place of each row, `numbers` its turn, from 1
+    on; the groups of turn i are `sizes[i]`. Few groups have many rows: these stand behind, one after the other, from `tail` on, each up to
+    the next of `ends`.
+    """
+
+    places: Codes
+    numbers: Codes
+    sizes: Codes
+    tail: int
+    ends: Codes
+
+    @classmethod
+    def of(cls, order: Codes, starts: Codes, sizes: Codes) -> _Turns:
+        is_long = sizes > isqrt(len(order)) + 16
+        short = sizes[~is_long]
+        largest = int(short.max()) if len(short) else 0
+        groups_of_turn = len(short) - np.cumsum(np.bincount(short, minlength=largest + 1))[:-1]
+        begins = np.concatenate([[0], np.cumsum(groups_of_turn)])
+        ends = begins[-1] + np.cumsum(sizes[is_long])
+        seats = np.empty(len(sizes), np.int64)
+        by_size = np.empty(len(short), np.int64)
+        by_size[stable_order(largest - short)] = np.arange(len(short))
+        seats[~is_long], seats[is_long] = by_size, ends - sizes[is_long]
+        turn = np.arange(len(order)) - np.repeat(starts, sizes)
+        seat = np.repeat(seats, sizes)
+        if is_long.any():
+            of_long = np.repeat(is_long, sizes)
+            seat += np.where(of_long, turn, begins[np.where(of_long, 0, turn)])
+        else:
+            seat += begins[turn]
+        places, numbers = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+        places[order], numbers[order] = seat, turn + 1
+        return cls(places, numbers, groups_of_turn, int(begins[-1]), ends)
+
+    def accumulated(self, ufunc: np.ufunc, values: Values) -> Values:
+        """The running totals of each group, strictly from its first row to its last."""
+        totals = np.empty_like(values)
+        totals[self.places] = values
+        before, here = 0, int(self.sizes[0]) if len(self.sizes) else 0
+        for groups in self.sizes[1:].tolist():
+            turn = totals[here : here + groups]
+            ufunc(totals[before : before + groups], turn, out=turn)
+            before, here = here, here + groups
+        begin = self.tail
+        for end in self.ends.tolist():
+            run = totals[begin:end]
+            ufunc.accumulate(run, out=run)
+            begin = end
+        return totals[self.places]
 
 
 def first_rows(is_there: Mask, accumulate: Accumulator) -> Codes:
@@ -192,21 +252,3 @@ def stable_order(codes: Codes) -> Codes:
     order = np.argsort(codes.astype(np.uint16), kind="stable")
     high = (codes >> 16).astype(np.uint16)
     return order[np.argsort(high[order], kind="stable")] if high.any() else order
-
-
-def _accumulate_runs(ufunc: np.ufunc, values: Values, starts: Codes, sizes: Codes) -> None:
-    """
-    Replace each run of values by its running totals, strictly from left to right.
-
-    Few runs are long: they go one by one; all others advance together, one position a round.
-    """
-    long = isqrt(len(values)) + 16
-    for start, size in zip(starts[sizes > long], sizes[sizes > long]):
-        run = values[start : start + size]
-        ufunc.accumulate(run, out=run)
-    starts, sizes = starts[sizes <= long], sizes[sizes <= long]
-    by_size = np.argsort(-sizes)
-    starts, sizes = starts[by_size], sizes[by_size]
-    for position in range(1, int(sizes[0]) if len(sizes) else 0):
-        places = starts[: np.searchsorted(-sizes, -position)] + position
-        values[places] = ufunc(values[places - 1], values[places])

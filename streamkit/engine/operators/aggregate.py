@@ -26,7 +26,7 @@ from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.windows import assign_windows
 from streamkit.expressions.aggregates import combine, fold, per_aggregate, result, result_or_null, running, state_columns
-from streamkit.log.values.keys import encode_keys
+from streamkit.expressions.groups import group
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
@@ -153,11 +153,17 @@ def _state_keys(operator: Aggregate, groups: Groups, context: Context) -> pa.Bin
 
 
 def _sorted(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups]:
+    keys, order = _key_order(operator, groups, context)
+    return keys, groups if len(keys) == 1 else groups.take(order)
+
+
+def _key_order(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Numbers]:
+    """The state keys of groups, sorted, and the permutation that sorts the groups so."""
     keys = _state_keys(operator, groups, context)
     if len(keys) == 1:
-        return keys, groups
+        return keys, np.zeros(1, np.int64)
     order = pc.sort_indices(keys)
-    return keys.take(order), groups.take(order.to_numpy().astype(np.int64))
+    return keys.take(order), order.to_numpy().astype(np.int64)
 
 
 def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Groups:
@@ -202,10 +208,13 @@ def _update_each(operator: Aggregate, batch: pa.RecordBatch, context: Context) -
 
 def find_groups(operator: Aggregate, rows: Groups, context: Context) -> FoundGroups:
     """The groups of rows, and what is stored of them."""
-    codes, first = _codes(operator, rows)
-    keys, touched = _sorted(operator, rows.take(first), context)
-    ranks = _rank_of_code(codes, first, keys, operator, rows, context)[codes]
-    return FoundGroups(keys, touched, _stored(operator, keys, touched, context), ranks)
+    codes, first = _codes(rows)
+    touched = rows.take(first)
+    keys, order = _key_order(operator, touched, context)
+    rank_of_code = np.empty(len(first), np.int64)
+    rank_of_code[order] = np.arange(len(first))
+    touched = touched.take(order)
+    return FoundGroups(keys, touched, _stored(operator, keys, touched, context), rank_of_code[codes])
 
 
 class OtherStates(Protocol):
@@ -274,22 +283,14 @@ def groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
     return Groups(keys, windows, numbers(batch, TIMESTAMP), states, numbers(batch, KEY_GROUP))
 
 
-def _codes(operator: Aggregate, rows: Groups) -> tuple[Numbers, Numbers]:
+def _codes(rows: Groups) -> tuple[Numbers, Numbers]:
     """A number for each row's group, and the first row of each group."""
     columns = [*rows.keys, *([pa.array(rows.windows)] if rows.windows is not None else [])]
-    codes = encode_keys(columns).dictionary_encode().indices.to_numpy().astype(np.int64)
-    first = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return codes, first
-
-
-def _rank_of_code(
-    codes: Numbers, first: Numbers, keys: pa.BinaryArray, operator: Aggregate, rows: Groups, context: Context
-) -> Numbers:
-    """Where each group stands among the sorted state keys."""
-    unsorted = rows.take(first)
-    own = _state_keys(operator, unsorted, context)
-    return _numpy(pc.index_in(own, value_set=keys))
+    found, _ = group(columns, len(rows.timestamps))
+    first = np.full(found.size, -1, np.int64)
+    first[found.codes[::-1]] = np.arange(len(found.codes))[::-1]
+    used = first >= 0
+    return (np.cumsum(used) - 1)[found.codes], first[used]
 
 
 def _running(
@@ -301,7 +302,9 @@ def _running(
     own = [column for one, columns in per_aggregate(operator.aggregates, states) if one in folded for column in columns]
     before = [pa.array(timestamps, pa.int64()), *own]
     after = [pa.array(rows.timestamps, pa.int64()), *rows.states]
-    times, *columns = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, after, strict=True)]
+    added = [new.cast(old.type) for old, new in zip(before, after, strict=True)]
+    both = [pa.concat_arrays(pair) for pair in zip(before, added, strict=True)] if len(known) else added
+    times, *columns = both
     largest, *running_states = running(np.concatenate([known, ranks]), [times], folded, columns)
     skip = len(known)
     return replace(rows, timestamps=_numpy(largest)[skip:], states=[column.slice(skip) for column in running_states])

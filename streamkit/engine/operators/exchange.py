@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from streamkit.engine.context import Context
 from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.kernels import EVERYTHING, Rows, kernel
-from streamkit.engine.rows import without_null_keys
+from streamkit.engine.rows import with_columns, without_null_keys
+from streamkit.log.slab.dictionary import encoded_if_repeated
 from streamkit.names import HEADERS, KEY_GROUP
 from streamkit.plan.operators.exchange import Receive, Send
 
@@ -21,6 +22,9 @@ def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
     if not operator.keep_null_keys:
         batch, dropped = without_null_keys(batch, operator.key)
         context.count("null_key", operator.id, dropped)
+    batch = with_columns(
+        batch, {name: encoded_if_repeated(batch[name]) for name in operator.key}
+    )  # each is hashed once from here on
     groups = groups_of(batch, operator.key, application.key_groups)
     unwanted = [name for name in (KEY_GROUP, *(() if operator.headers else (HEADERS,))) if name in batch.schema.names]
     if unwanted:

@@ -15,6 +15,8 @@ from streamkit.engine.exchange import groups_of
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import canonical_order, has_place
 from streamkit.engine.rows import is_null_key, plain, rows_of
+from streamkit.expressions.accumulation import stable_order
+from streamkit.log.slab.dictionary import kept_if_repeated
 from streamkit.log.values.keys import partitions_of_rows
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.plan.operators.write import Write
@@ -33,11 +35,16 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     labels = _partitions_of(batch, output.key, topic)
     order = canonical_order(batch) if has_place(batch) else np.arange(batch.num_rows)
     if (labels != labels[0]).any():
-        order = order[np.argsort(labels[order], kind="stable")]
+        order = order[stable_order(labels[order])]
     written = batch.select([name for name in (*output.schema.names, TIMESTAMP, DELETED, HEADERS) if name in batch.schema.names])
     rows = _log_rows(operator, output, written if (order[1:] > order[:-1]).all() else written.take(pa.array(order)))
-    context.frames.extend((topic.id, partition, piece) for partition, piece in runs(rows, labels[order]))
+    context.frames.extend((topic.id, partition, _with_own_dictionaries(piece)) for partition, piece in runs(rows, labels[order]))
     context.count("written", output.topic, batch.num_rows)
+
+
+def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a frame, whose dictionaries have no entries of other frames."""
+    return pa.RecordBatch.from_arrays([kept_if_repeated(column) for column in batch.columns], names=batch.schema.names)
 
 
 def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic) -> npt.NDArray[np.int64]:
@@ -69,12 +76,13 @@ def _has_deletions(batch: pa.RecordBatch) -> bool:
 
 def _log_rows(operator: Write, output: Output, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows as the topic keeps them, with headers if one has any; a deletion keeps its key, and the values that it replaces if these were asked for."""
-    columns = {name: plain(batch[name]) for name in output.schema.names}
+    columns = {name: batch[name] for name in output.schema.names}
     columns[TIMESTAMP] = log_timestamps(batch[TIMESTAMP])
     headers = {HEADERS: batch[HEADERS]} if HEADERS in batch.schema.names and batch[HEADERS].null_count < batch.num_rows else {}
     if not _has_deletions(batch):
         return rows_of({**columns, **headers})
     for name in output.schema.names:
         if name not in output.key and name not in operator.kept:
-            columns[name] = pc.if_else(batch[DELETED], pa.scalar(None, columns[name].type), columns[name])
+            values = plain(columns[name])
+            columns[name] = pc.if_else(batch[DELETED], pa.scalar(None, values.type), values)
     return rows_of({**columns, DELETED: batch[DELETED], **headers})

@@ -38,6 +38,7 @@ TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool_(), HEADERS: HEADERS_TYPE, OFFSET: pa.int64()}
 
+SIZED_BYTES_MIN = 1 << 20
 WRITING = pa.ipc.IpcWriteOptions()  # without options Arrow asks the environment about formats of old, for every frame
 _HEADER = struct.Struct("<4sHHIIIIQQQqq16sI40s")
 _CHECKSUM = struct.Struct("<I")
@@ -132,16 +133,32 @@ def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: st
     """
     least, greatest = _timestamp_range(batch)
     batch = with_dictionaries(batch)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=WRITING) as writer:
-        writer.write_batch(batch)
-    raw = sink.getvalue()
+    raw = _stream_of(batch)
     compression, data = _compressed(raw, compression)
     if raw.size > PAYLOAD_BYTES_MAX:
         raise SchemaError(
             f"{batch.num_rows} rows take {raw.size} bytes; expected at most {PAYLOAD_BYTES_MAX} in one frame: send smaller batches"
         )
     return Payload(topic_id, partition, batch.num_rows, compression, raw.size, data, least, greatest, google_crc32c.value(data))
+
+
+def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
+    """The rows as an Arrow stream; of many rows in a buffer of its very size, since one that grows is copied and keeps what it has too much."""
+    if batch.nbytes < SIZED_BYTES_MIN:
+        sink = pa.BufferOutputStream()
+        _write(batch, sink)
+        return sink.getvalue()
+    counted = pa.MockOutputStream()
+    _write(batch, counted)
+    raw = pa.allocate_buffer(counted.size())
+    with pa.FixedSizeBufferWriter(raw) as target:
+        _write(batch, target)
+    return raw
+
+
+def _write(batch: pa.RecordBatch, target: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(target, batch.schema, options=WRITING) as writer:
+        writer.write_batch(batch)
 
 
 def _compressed(raw: pa.Buffer, compression: str) -> tuple[str, pa.Buffer]:
