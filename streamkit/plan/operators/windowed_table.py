@@ -59,10 +59,9 @@ def bounds_of(rows: Step) -> Key:
     return tuple(name for name in rows.key if name not in rows.partition_by)
 
 
-def windowed_store(name: str, rows: Step, window: Window) -> Store:
-    """The store of a table with these windows."""
+def windowed_store(name: str, rows: Step, window: Window, is_read: bool = False) -> Store:
+    """The store of a table with these windows; those that are read from a topic (`is_read`) may have any length."""
     values = [column for column in rows.schema.names if column not in rows.key]
-    layout = "kept_session" if isinstance(window, SessionWindow) else "window"
-    return Store(
-        name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), window.shown_size_ms, None, layout
-    )
+    has_both = is_read or isinstance(window, SessionWindow)
+    layout, size_ms = ("kept_session", None) if has_both else ("window", window.shown_size_ms)
+    return Store(name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), size_ms, None, layout)
