@@ -29,9 +29,9 @@ class Building:
     The steps, stores and outputs so far; each node is turned into a step once.
 
     `before_null_keys` are the nodes below one that gives results for records whose key is null. `partners` are the tables that each
-    table is joined with, and the joins that look up its windows. `compared` are the origins of tables of which somebody needs to know what each change replaces. `ports` are the
-    outputs asked of a node, beside its main one. `on_error` is what the topology says of records that fail, `policies` what becomes of
-    those of a step.
+    table is joined with, and the joins that look up its windows. `compared` are the origins of tables of which somebody needs to know
+    what each change replaces. `ports` are the outputs asked of a node, beside its main one. `on_error` is what the topology says of
+    records that fail, `policies` what becomes of those of a step.
     """
 
     names: Names

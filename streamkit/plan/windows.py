@@ -288,6 +288,10 @@ class Settling:
     window: Windowing
     wait_ms: int
 
+    def text(self) -> str:
+        """The moment, in words."""
+        return f"{duration_text(self.wait_ms)} of stream time of {self.window.store}"
+
 
 def settled_together(tables: Iterable[tuple[Settling, ...]]) -> tuple[Settling, ...]:
     """When the windows of several tables are settled, all of them; empty if it is not known of one."""

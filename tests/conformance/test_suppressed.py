@@ -65,7 +65,8 @@ def random_case(seed: int) -> Json:
     lengths = chance.choice([[10], [10], [0, 3, 10], [0], [1], [7, 40]])
     keys: list[Any] = chance.choice([["a", "b", "ab"], [1, 2, 30]])
     case: Json = {"name": f"random_{seed}", "kind": "suppress_processor", "suppress": suppress, "steps": []}
-    buffer, now, old = Buffer(suppress), 20, {}
+    buffer, now = Buffer(suppress), 20
+    old: dict[str, Any] = {}
     for number in range(STEPS):
         now += chance.choice([0, 0, 1, 2, 5, 5, 30])
         time = max(now - chance.choice([0, 0, 0, 1, 9, 20]), 0)
@@ -154,7 +155,7 @@ def test_a_wrong_expectation_is_found() -> None:
     """A case that expects another value, no old value where there is one, or no stop, differs."""
     (stops,) = [one for one in cases_in(DATA / "cases") if one["name"] == "suppressproc_shutdown_over_record_capacity"]
     assert "full" in str(difference({**stops, "steps": [{**step, "expect_error": None} for step in stops["steps"]][:1]}))
-    steps = [{"key": "a", "value": value, "old": None, "ts": value, "expect": []} for value in (1, 2)]
+    steps: list[Json] = [{"key": "a", "value": value, "old": None, "ts": value, "expect": []} for value in (1, 2)]
     for step in steps:
         step["expect"] = [{name: step[name] for name in ("key", "value", "ts")}]
     case = {"name": "made", "kind": "suppress_processor", "suppress": {"until": "time_limit", "ms": 0}, "steps": steps}

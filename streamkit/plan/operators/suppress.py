@@ -50,7 +50,8 @@ class SuppressNode(Node):
     """
     A table: the rows of another, the updates of each key held back for `limit_ms` of stream time from the first of them.
 
-    If it waits `until_closed`, the limit counts from the end of the key's window, and deletions are dropped. `rows_max` bounds how many rows each key group holds back (None: no bound), and `when_full` says what happens beyond that.
+    If it waits `until_closed`, the limit counts from the end of the key's window, and deletions are dropped. `rows_max` bounds how many
+    rows each key group holds back (None: no bound), and `when_full` says what happens beyond that.
     """
 
     kind: ClassVar[str] = "suppress"
@@ -155,9 +156,9 @@ class Suppress(Operator):
     """
     Hold back the updates of a table, each key's from the first on for the size of `window`; then give the newest as `every`.
 
-    With `bounds`, the columns of a window's start and end, they are held back from the end on, and deletions are not given; a row's own
-    time is at most `span_ms` before the end. `store` has the rows that are held back by key, `index` by the moment since which they are. `rows_max` bounds them for each
-    key group; beyond that the oldest are given early, or the application stops if it `stops`.
+    With `bounds`, the columns of a window's start and end, they are held back from the end on, and deletions are not given; a row's
+    own time is at most `span_ms` before the end. `store` has the rows that are held back by key, `index` by the moment since which they
+    are. `rows_max` bounds them for each key group; beyond that the oldest are given early, or the application stops if it `stops`.
     """
 
     kind: ClassVar[str] = "suppress"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
@@ -46,7 +45,7 @@ class WindowedTable(Operator):
         return frozenset(rows.names)
 
     def text(self) -> str:
-        waits = [f"{duration_text(one.wait_ms)} of stream time of {one.window.store}" for one in self.settlings]
+        waits = [one.text() for one in self.settlings]
         return f"windowed table: store {self.store}, kept {' and '.join(waits) or 'for good'}"
 
     def faults(self, program: Program) -> list[str]:
