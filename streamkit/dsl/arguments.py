@@ -170,6 +170,17 @@ def windowed(window: Any, own: Window | None) -> Window:
     return window
 
 
+def windows_read(window: Any, topic: str) -> Window | None:
+    """The windows in the keys of a topic; TopologyError if they are none."""
+    if window is not None and not isinstance(window, TimeWindow | SessionWindow | SlidingWindow):
+        raise TopologyError(
+            f"table({topic!r}) was given windowed={window!r}; expected the windows of the topic's keys: tumbling(…), hopping(…), "
+            "session(…) or sliding(…)",
+            user_location(),
+        )
+    return window
+
+
 def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
     """Column names; TopologyError if one is not a name."""
     values = tuple(columns)

@@ -142,6 +142,8 @@ class Table(_StatelessVerbs):
         """
         if mode in FOREIGN_MODES:
             raise TopologyError(f"there is no emission {mode!r}; expected {FOREIGN_MODES[mode]}", user_location())
+        if mode == "final" and self.node.reads_windows and self.node.key_window is not None:
+            return self._final_table(None, "emit", name, user_location()).emit("every", old=old)
         node = EmitOldNode if old else EmitNode
         return Stream(node(self.node, mode, name=name, at=user_location()), self.topology)
 
@@ -155,7 +157,8 @@ class Table(_StatelessVerbs):
 
         With `until=sk.time_limit("5 minutes")` each key waits from its first update on, in stream time; later ones do not make it
         wait longer. With `until=sk.window_closes()` each window gives its final result once, and deletions are dropped; the table must
-        be an aggregation with windows, with only stateless steps behind it.
+        be an aggregation with windows, with only stateless steps behind it, or `app.table(topic, windowed=…)`. There a change that comes
+        after its window has closed comes at once.
 
         `max_rows` bounds how many rows each key group holds back. Beyond it `when_full` decides: "emit" gives the rows that wait longest
         at once, under a time limit only; "stop" ends the application with a SuppressionFullError.
@@ -164,15 +167,25 @@ class Table(_StatelessVerbs):
         """
         at = user_location()
         if isinstance(until, WindowCloses):
-            return Table(self._final_table(max_rows, when_full, name, at), self.topology)
+            return self._final_table(max_rows, when_full, name, at)
         if not isinstance(until, TimeLimit):
             raise TopologyError(
                 f'suppress() was given until={until!r}; expected sk.time_limit("5 minutes") or sk.window_closes()', at
             )
         return Table(SuppressNode(self.node, until.limit_ms, max_rows, when_full, name=name, at=at), self.topology)
 
-    def _final_table(self, max_rows: int | None, when_full: str, name: str | None, at: Location | None) -> Node:
+    def _final_table(self, max_rows: int | None, when_full: str, name: str | None, at: Location | None) -> Table:
         """The table of final results; TopologyError if there are none, or some of them are to come early."""
+        is_bounded = max_rows is not None
+        if is_bounded != (when_full == "stop"):
+            raise TopologyError(
+                f"suppress(until=window_closes()) was given max_rows={max_rows} and when_full={when_full!r}; expected both or none: "
+                "max_rows= with when_full='stop', since a final result cannot come before its window closes",
+                at,
+            )
+        if self.node.reads_windows and (window := self.node.key_window) is not None:
+            read = SuppressNode(self.node, window.closes_after_ms, max_rows, when_full, True, name=name, at=at)
+            return Table(read, self.topology)
         if self.node.origin.final_delay_ms(None) is None:
             raise TopologyError(
                 f"suppress(until=sk.window_closes()) needs windows that close: {windows_missing(self.node)}; or expected "
@@ -180,15 +193,10 @@ class Table(_StatelessVerbs):
                 at,
             )
         final = EmitNode(self.node, "final", at=at)
-        if max_rows is None and when_full == "emit":
-            return FinalTableNode(final, name=name, at=at)
-        if max_rows is None or when_full != "stop":
-            raise TopologyError(
-                f"suppress(until=window_closes()) was given max_rows={max_rows} and when_full={when_full!r}; expected both or none: "
-                "max_rows= with when_full='stop', since a final result cannot come before its window closes",
-                at,
-            )
-        return BoundedFinalTableNode(final, EmitNode(self.node, "every", at=at), max_rows, name=name, at=at)
+        if max_rows is None:
+            return Table(FinalTableNode(final, name=name, at=at), self.topology)
+        updates = EmitNode(self.node, "every", at=at)
+        return Table(BoundedFinalTableNode(final, updates, max_rows, name=name, at=at), self.topology)
 
     def to(self, topic: str | Endpoint, *, partitions: int | None = None, name: str | None = None) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""

@@ -29,6 +29,7 @@ from streamkit.plan.operators.source import GlobalTableSource, StreamSource, Tab
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.plan.store_definition import StoreDefinition
+from streamkit.plan.windows import Window
 from streamkit.schema import Schema, check_user_schema
 from streamkit.time_zone import ZoneError, canonical_zone
 
@@ -126,6 +127,7 @@ class Topology(ForeignNames):
         bootstrap: bool = False,
         store: str | None = None,
         versioned: Duration | None = None,
+        windowed: Window | None = None,
         name: str | None = None,
     ) -> Table:
         """
@@ -142,6 +144,14 @@ class Topology(ForeignNames):
 
             rates = app.table("rates", versioned="1 day")
             payments.join(rates, on="currency", grace="10 minutes")
+
+        With `windowed`, such as `sk.tumbling("1 hour", grace="5 minutes")`, the topic's key ends with `window_start` and `window_end`, as
+        results of windows write it, and the table is one of windows: `suppress(until=sk.window_closes())`, `emit("final")`, and joins
+        with windows of the same kind and length. A window closes when stream time, that of the topic, is the grace past its
+        end. TopologyError if the topic has another key.
+
+            hourly = app.table("hourly_counts", windowed=sk.tumbling("1 hour", grace="5 minutes"))
+            hourly.suppress(until=sk.window_closes()).to("final_counts")
         """
         history_ms = None if versioned is None else length_ms(versioned, "history of a versioned table")
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
@@ -152,6 +162,7 @@ class Topology(ForeignNames):
             bootstrap,
             store,
             history_ms,
+            arguments.windows_read(windowed, topic_of(topic)),
             name=name,
             at=user_location(),
             decoding=decoding,

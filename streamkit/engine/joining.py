@@ -43,6 +43,22 @@ class Kept:
         """The keys of rows, and their windows, as bytes; `on` are the columns, in the order of `key`."""
         return encode_keys([*key_columns(self.store, rows, on), *(rows[name] for name in on[len(self.store.key) :])])
 
+    def has_no_key(self, rows: pa.RecordBatch, on: Sequence[str]) -> pa.BooleanArray:
+        """Which rows name no row of the table: their key is null, or a bound of their window is."""
+        missing = is_null_key(rows, on)
+        for name in on[len(self.store.key) :]:
+            missing = pc.or_(missing, pc.is_null(rows[name]))
+        return missing
+
+    def may_store(self, rows: pa.RecordBatch, on: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Which rows have windows of the length that all windows in the store have: its keys hold their starts alone."""
+        size_ms = self.store.window_size_ms
+        if not self.bounds or size_ms is None:
+            return np.ones(rows.num_rows, bool)
+        start, end = (milliseconds(rows[name]) for name in on[len(self.store.key) :])
+        is_alike: npt.NDArray[np.bool_] = end - start == size_ms
+        return is_alike
+
     def state_keys(self, rows: pa.RecordBatch, on: Sequence[str], context: Context) -> pa.BinaryArray:
         """The keys of rows in the store."""
         layout, number = layout_of(self.store), context.store_number(self.store.name)
@@ -69,9 +85,9 @@ def as_of(
     The table's row for each row: rows of the table, and for each row the position of its match among them (-1: none).
 
     The match is the newest change of the key at the row's place or before it in this epoch, else what the store holds. `on` are
-    the row's columns, in the order of the table's key. Rows whose key is null have no match.
+    the row's columns, in the order of the table's key. Rows whose key, or a bound of whose window, is null have no match.
     """
-    keys = pc.if_else(is_null_key(rows, on), pa.scalar(None, pa.binary()), table.encoded(rows, on))
+    keys = pc.if_else(table.has_no_key(rows, on), pa.scalar(None, pa.binary()), table.encoded(rows, on))
     committed, found = committed_rows(table, rows, on, keys, context)
     if changes is None or not changes.num_rows:
         return committed, found
@@ -105,6 +121,7 @@ def committed_rows(
     position = np.full(len(encoded.dictionary) + 1, -1, np.int64)
     present = values.is_valid().to_numpy(zero_copy_only=False)
     position[order.to_numpy()[present]] = np.arange(int(present.sum()))
+    position[:-1][~table.may_store(owners, on)] = -1
     return decoded_rows(table.store, values.drop_null()), position[codes]
 
 

@@ -136,6 +136,15 @@ def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.Rec
     return batch, 0
 
 
+def without_nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[pa.RecordBatch, int]:
+    """The rows that have a value in each of these columns, and how many were dropped."""
+    kept = batch
+    for name in columns:
+        if kept[name].null_count:
+            kept = kept.filter(pc.is_valid(kept[name]))
+    return kept, batch.num_rows - kept.num_rows
+
+
 def deletions_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Which rows delete their key."""
     if DELETED not in batch.schema.names:

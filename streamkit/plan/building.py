@@ -29,9 +29,9 @@ class Building:
     The steps, stores and outputs so far; each node is turned into a step once.
 
     `before_null_keys` are the nodes below one that gives results for records whose key is null. `partners` are the tables that each
-    table is joined with. `compared` are the origins of tables of which somebody needs to know what each change replaces. `ports` are the
-    outputs asked of a node, beside its main one. `on_error` is what the topology says of records that fail, `policies` what becomes of
-    those of a step.
+    table is joined with, and the joins that look up its windows. `compared` are the origins of tables of which somebody needs to know
+    what each change replaces. `ports` are the outputs asked of a node, beside its main one. `on_error` is what the topology says of
+    records that fail, `policies` what becomes of those of a step.
     """
 
     names: Names
@@ -130,11 +130,13 @@ def asked_ports(roots: Iterable[Node]) -> dict[Node, set[str]]:
 
 
 def joined_partners(roots: Iterable[Node]) -> dict[Node, set[Node]]:
-    """The tables that each table is joined with."""
+    """The tables that each table is joined with, and the joins of streams that look up its windows."""
     partners: dict[Node, set[Node]] = {}
     for node in walk(roots):
         for table in node.joined_tables:
             partners.setdefault(table, set()).update(node.joined_tables)
+        for table in node.windows_looked_up:
+            partners.setdefault(table, set()).add(node)
     return partners
 
 

@@ -33,6 +33,7 @@ WITH_OLD_VALUES = "old_and_new"  # the emission that gives every change as two r
 NAME_PART_MAX = 100  # leaves room for the application's name and "-changelog" in Kafka's 249
 ROUNDED, BOX, CYLINDER = "rounded", "box", "cylinder"
 LATER = {"later": True}  # marks a field that a node got later: while it has its default, the node's text leaves it out
+NEWER = {"later": True, "newer": True}  # as LATER, and the node's digest leaves it out, too
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +52,7 @@ class Node:
     kept_variant: ClassVar[str] = ""
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
-    on_error: OnError | None = field(default=None, kw_only=True, repr=False)
+    on_error: OnError | None = field(default=None, kw_only=True, repr=False, metadata=NEWER)
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -113,8 +114,18 @@ class Node:
         return None
 
     @property
+    def reads_windows(self) -> bool:
+        """Whether windows in the keys of a table come from a topic: each then has the bounds that its row says, whatever their length."""
+        return False
+
+    @property
     def joined_tables(self) -> tuple[Node, ...]:
         """The tables whose rows the step joins with each other, each kept for the changes of the others."""
+        return ()
+
+    @property
+    def windows_looked_up(self) -> tuple[Node, ...]:
+        """The tables with windows in which a stream looks rows up; `settlings` say until when it does."""
         return ()
 
     @property
@@ -239,7 +250,7 @@ class Node:
         """A digest of the structure, made once: a tree that shares nodes is not walked again for each use of them."""
         digest = hashlib.sha256(type(self).__name__.encode())
         for one in dataclasses.fields(self):
-            if one.compare and (one.name != "on_error" or self.on_error is not None):  # digests, and so names of stores, stay
+            if one.compare and not self._is_undigested(one):  # digests, and so names of stores, stay
                 try:
                     digest.update(_digest_of(getattr(self, one.name)))
                 except RecursionError:
@@ -254,6 +265,9 @@ class Node:
 
     def _is_left_out(self, one: dataclasses.Field[Any]) -> bool:
         return bool(one.metadata.get("later")) and getattr(self, one.name) == one.default
+
+    def _is_undigested(self, one: dataclasses.Field[Any]) -> bool:
+        return bool(one.metadata.get("newer")) and getattr(self, one.name) == one.default
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):

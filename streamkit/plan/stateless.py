@@ -46,6 +46,10 @@ class StatelessStep(Node):
     def key_window(self) -> Window | None:
         return self.child.key_window
 
+    @property
+    def reads_windows(self) -> bool:
+        return self.child.reads_windows
+
     def short_text(self) -> str:
         return self.origin.short_text()
 

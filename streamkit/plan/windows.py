@@ -90,6 +90,11 @@ class TimeWindow:
         """How an operator applies them."""
         return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
 
+    @property
+    def closes_after_ms(self) -> int:
+        """How far stream time is past a window's end when the window closes."""
+        return self.grace_ms
+
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; less if a wider window covers these."""
         return self.grace_ms + (1 if is_covered else self.size_ms)
@@ -171,6 +176,11 @@ class SessionWindow:
         """How an operator applies them: by its last record each may be extended for the gap, and closes a millisecond later, plus grace."""
         return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
 
+    @property
+    def closes_after_ms(self) -> int:
+        """How far stream time is past a session's end when the session closes."""
+        return self.gap_ms + self.grace_ms + 1
+
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; it has the time of the session's last record."""
         return self.gap_ms + self.grace_ms + 1
@@ -218,6 +228,11 @@ class SlidingWindow:
     def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
         """How an operator applies them: the last moment is part of a window."""
         return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
+
+    @property
+    def closes_after_ms(self) -> int:
+        """How far stream time is past a window's end when the window closes: the last moment is part of it."""
+        return self.grace_ms + 1
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; all records may be at the window's start."""
@@ -272,6 +287,10 @@ class Settling:
 
     window: Windowing
     wait_ms: int
+
+    def text(self) -> str:
+        """The moment, in words."""
+        return f"{duration_text(self.wait_ms)} of stream time of {self.window.store}"
 
 
 def settled_together(tables: Iterable[tuple[Settling, ...]]) -> tuple[Settling, ...]:

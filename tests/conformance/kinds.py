@@ -6,11 +6,10 @@ from typing import Any
 
 import streamkit as sk
 from streamkit.testing import TopologyTestDriver
-from tests.conformance import stores
+from tests.conformance import stores, suppressed
 from tests.conformance.builder import Json
 from tests.conformance.interpreter import explained
 from tests.conformance.running import FailedStepError, results
-from tests.conformance.suppressed import as_topology
 
 KINDS = (
     "topology",
@@ -32,7 +31,7 @@ def difference(case: Json) -> str | None:
         if case["kind"] == "topology":
             return _topology(case)
         if case["kind"] == "suppress_processor":
-            return _topology(as_topology(case))
+            return suppressed.difference(case)
         return _windows_for(case) if case["kind"] == "windows_for" else stores.difference(case)
     except Exception as error:  # whatever stops a case is its difference, and the other cases run
         first_line = (str(error).splitlines() or [""])[0]

@@ -1,58 +1,117 @@
 """
-Changes that are fed straight into a suppress, as a topology that makes such changes.
+Changes that are fed straight into a suppress: those of a table that a topic holds, whose keys may have windows.
 
-Those without windows are the changes of a topic's table, those with windows the results of an aggregate that keeps the newest value.
-A change that is to come out with its old value is one of two: a record with the old value goes before it.
+A case also says which old value comes along. In Kafka Streams that is the one of the last change that was held back, whatever was given;
+here it is what was given last, as the page of the operator says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import streamkit as sk
+from streamkit.errors import SuppressionFullError
+from streamkit.testing import TopologyTestDriver
+from tests.conformance.builder import LONGEST_MS
+from tests.conformance.running import bounded_as_a_whole
+from tests.engine.engine_run import moment
+
 Json = Mapping[str, Any]
-TABLE = {"id": "table", "op": "table", "topic": "in"}
+Record = dict[str, Any]
+BOUNDS = ("window_start", "window_end")
+FULL = {"emit_early": "emit", "shut_down": "stop"}
 
 
-def as_topology(case: Json) -> dict[str, Any]:
-    """The case of a topology; ValueError if none makes such changes."""
-    windows = [step["window"] for step in case["steps"] if "window" in step]
-    nodes = _windowed(windows, case["suppress"].get("grace_ms", 0)) if windows else [TABLE]
-    until = {"id": "suppress", "op": "suppress", "in": nodes[-1]["id"], **case["suppress"]}
-    outputs = [{"name": "out", "node": "suppress", "as": "changes"}]
-    topology = {"types": {"key": "string", "value": "int"}, "nodes": [*nodes, until], "outputs": outputs}
-    came = [_identity(record) for step in case["steps"] for record in step["expect"]]
-    steps = [one for step in case["steps"] for one in _steps(step, case["suppress"], _identity(step) in came)]
-    return {"name": case["name"], "kind": "topology", "topology": topology, "steps": steps}
+def difference(case: Json) -> str | None:
+    """The first step that gives something else than the case expects, in words; None if there is none."""
+    wanted, found = list(expected(case)), list(steps(case))
+    for number, (one, other) in enumerate(zip(wanted, found, strict=False)):
+        if one != other:
+            return f"step {number}: expected {one}, found {other}"
+    return None if len(wanted) == len(found) else f"expected {len(wanted)} steps, found {len(found)}"
 
 
-def _windowed(windows: list[list[int]], grace_ms: int) -> list[dict[str, Any]]:
-    """An aggregate that keeps the newest value, over windows such as these."""
-    (size_ms,) = {end - start for start, end in windows}
-    if size_ms <= 0 or any(start % size_ms for start, _ in windows):
-        raise ValueError(f"expected windows of one size that stand side by side; found {windows}")
-    return [
-        {"id": "stream", "op": "stream", "topic": "in"},
-        {"id": "groups", "op": "group_by_key", "in": "stream"},
-        {"id": "windows", "op": "window", "in": "groups", "type": "tumbling", "size_ms": size_ms, "grace_ms": grace_ms},
-        {"id": "newest", "op": "aggregate", "in": "windows", "init": None, "fn": "newest"},
-    ]
+def expected(case: Json) -> Iterator[list[Record] | str]:
+    """What each step is to give, with the old value that was given before; "full" is the last where the buffer may have no more."""
+    given: dict[tuple[Any, ...], Any] = {}
+    for step in case["steps"]:
+        if "expect_error" in step:
+            yield "full"
+            return
+        records = []
+        for record in step["expect"]:
+            records.append({**record, "old": given.get(_identity(record))})
+            given[_identity(record)] = record["value"]
+        yield records
 
 
-def _steps(step: Json, suppress: Json, comes_out: bool) -> list[dict[str, Any]]:
-    """The record of a change, behind that of its old value if this shows. Without a limit the old value comes out itself."""
-    start, end = step.get("window", (step["ts"], step["ts"] + 1))
-    if not start <= step["ts"] < end:
-        raise ValueError(f"a window takes records from its start to before its end; found {step['ts']} in {start} to {end}")
-    record = {"topic": "in", "key": step["key"], "value": step["value"], "ts": step["ts"]}
-    own = {**record, **{name: step[name] for name in ("expect", "expect_error") if name in step}}
-    if not comes_out or step["old"] is None:
-        return [own]
-    window = {"window": step["window"]} if "window" in step else {}
-    before = {"key": step["key"], **window, "value": step["old"], "old": None, "ts": step["ts"]}
-    is_seen = suppress["until"] == "time_limit" and suppress["ms"] == 0
-    return [{**record, "value": step["old"], "expect": [before] if is_seen else []}, own]
+def steps(case: Json) -> Iterator[list[Record] | str]:
+    """What each change gives, one epoch each."""
+    windowed = has_windows(case)
+    with bounded_as_a_whole({"topology": {"nodes": [case["suppress"]]}}), TopologyTestDriver(topology(case)) as driver:
+        for step in case["steps"]:
+            try:
+                feed(driver, step)
+                yield [as_record(row, windowed) for row in driver.read("out")]
+            except SuppressionFullError:
+                yield "full"
+                return
+
+
+def topology(case: Json) -> sk.Topology:
+    """The suppress of a case behind the table of its changes."""
+    app, suppress, windowed = sk.Topology("suppressed"), case["suppress"], has_windows(case)
+    types = [_type_of([step[name] for step in case["steps"]]) for name in ("key", "value")]
+    key = ("k", *BOUNDS) if windowed else ("k",)
+    columns = [f"k {types[0]}", *(f"{name} timestamp" for name in BOUNDS if windowed), f"v {types[1]}"]
+    table = app.table("in", schema=", ".join(columns), key=key, windowed=_window(case) if windowed else None)
+    is_final = suppress["until"] == "window_closes"
+    until = sk.window_closes() if is_final else sk.time_limit(f"{min(suppress['ms'], LONGEST_MS)} ms")
+    bounds = {}
+    if buffer := suppress.get("buffer"):
+        bounds = {"max_rows": buffer["max_records"], "when_full": FULL[buffer["when_full"]]}
+    table.suppress(until=until, **bounds).emit("every", old=True).to("out")
+    return app
+
+
+def feed(driver: TopologyTestDriver, step: Json) -> None:
+    """Bring one change to the table."""
+    bounds = dict(zip(BOUNDS, map(moment, step.get("window", ())), strict=False))
+    if step["value"] is None:
+        driver.delete("in", {"k": step["key"], **bounds}, timestamp=step["ts"])
+    else:
+        driver.pipe("in", {"k": step["key"], **bounds, "v": step["value"]}, timestamp=step["ts"])
+
+
+def as_record(row: Json, windowed: bool) -> Record:
+    """A row as cases write it."""
+    window = {"window": [_ms(row[name]) for name in BOUNDS]} if windowed else {}
+    return {"key": row["k"], **window, "value": row["v"], "ts": _ms(row["_timestamp"]), "old": row["old_v"]}
+
+
+def has_windows(case: Json) -> bool:
+    """Whether the keys of the changes have windows; ValueError if only some have."""
+    found = {"window" in step for step in case["steps"]}
+    if len(found) > 1:
+        raise ValueError("some changes have windows and some have none; expected all or none")
+    return found == {True}
+
+
+def _window(case: Json) -> Any:
+    """Windows of the longest one's length: each closes by its own end, so that the others may be shorter, and sessions too."""
+    size_ms = max(end - start for start, end in (step["window"] for step in case["steps"]))
+    return sk.tumbling(f"{max(size_ms, 1)} ms", grace=f"{case['suppress'].get('grace_ms', 0)} ms")
 
 
 def _identity(record: Json) -> tuple[Any, ...]:
-    return (record["key"], *record.get("window", ()), record["value"])
+    return (record["key"], *record.get("window", ()))
+
+
+def _type_of(values: list[Any]) -> str:
+    return "string" if any(isinstance(value, str) for value in values) else "bigint"
+
+
+def _ms(moment: Any) -> int:
+    milliseconds: int = round(moment.timestamp() * 1000)
+    return milliseconds

@@ -120,7 +120,7 @@ REFUSALS = {
     "windowed table": (
         lambda app: flights(app).join(flights(app).group_by("origin").windowed_by(HOUR).count(), on="origin").to("x"),
         TopologyError,
-        "a join of a stream with the results of windows is not supported yet; expected a table whose key has no windows",
+        "on= does not name their bounds window_start, window_end; expected on= with all columns of the table's key",
     ),
     "two stores of one name": (
         lambda app: flights(app).join(counted_twice(app), on="origin").to("x"),

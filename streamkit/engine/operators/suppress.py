@@ -5,6 +5,8 @@ A key waits from its first update after the last that was given; when stream tim
 out. What a key gives follows from its own updates and from the records that move stream time, so the keys are taken all at
 once: for each update it is found where the wait would end if it began there, and from these the waits that there are.
 
+Final results of windows that a topic holds are held back in the same way, from the ends of their windows on.
+
 Rows under a bound are the exception: what one key group holds back depends on all its keys, so its updates are taken in turn.
 """
 
@@ -22,9 +24,10 @@ import pyarrow.compute as pc
 from streamkit.engine.advance import reaching_place
 from streamkit.engine.bounded_buffer import Waits, bounded_waits
 from streamkit.engine.context import Context
+from streamkit.engine.joining import milliseconds
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order, paths_in_turn, place_ranks
-from streamkit.engine.rows import deletions_of, last_of_each, numbers, rows_of, without_null_keys
+from streamkit.engine.rows import deletions_of, last_of_each, numbers, rows_of, without_null_keys, without_nulls
 from streamkit.errors import SuppressionFullError
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER, ORDER_COLUMNS, PATH, SINCE, TIMESTAMP
@@ -52,6 +55,8 @@ def suppress(operator: Suppress, inputs: Sequence[Rows], context: Context) -> di
     if not len(waits.ended):
         return {}
     given = in_canonical_order(_given(updates, waits))
+    if operator.bounds:
+        given = given.filter(pc.invert(given[DELETED]))
     newest = given.take(pa.array(last_of_each(encode_keys([given[name] for name in updates.store.key.names]))))
     return {"": given, "every": given, "latest": newest}
 
@@ -90,8 +95,13 @@ class _Updates:
     @cached_property
     def since(self) -> Numbers:
         """From when its key waits if it is the first."""
-        new = numbers(self.rows, TIMESTAMP) if self.rows is not None else np.empty(0, np.int64)
-        return np.concatenate([numbers(self.held, SINCE), new])
+        return np.concatenate([numbers(self.held, SINCE), self._since_of_rows])
+
+    @property
+    def _since_of_rows(self) -> Numbers:
+        if self.rows is None:
+            return np.empty(0, np.int64)
+        return milliseconds(self.rows[self.operator.bounds[-1]]) if self.operator.bounds else numbers(self.rows, TIMESTAMP)
 
     @cached_property
     def time(self) -> Numbers:
@@ -162,7 +172,8 @@ def _rows(operator: Suppress, batch: Rows, context: Context) -> pa.RecordBatch |
     if batch is None:
         return None
     batch, dropped = without_null_keys(batch, context.store(operator.store).key.names)
-    context.count("null_key", operator.id, dropped)
+    batch, without_bounds = without_nulls(batch, operator.bounds)
+    context.count("null_key", operator.id, dropped + without_bounds)
     if not batch.num_rows:
         return None
     batch = in_canonical_order(batch)

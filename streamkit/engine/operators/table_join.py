@@ -2,18 +2,30 @@
 Table join: a stream row meets the table as of its own place in the canonical order.
 
 It meets the table's newest change at that place or before it in this epoch, else what the store holds. Changes of the table
-give no results (Kafka Streams, stream-table join).
+give no results (Kafka Streams, stream-table join). Windows are rows as others; where the store forgets them, they are found up to a
+moment of the stream's time, so that it does not matter when the store does so.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of, joined, kept_table, live_rows
+from streamkit.engine.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import without_null_keys
+from streamkit.engine.windows import stream_times
 from streamkit.plan.operators.table_join import TableJoin
+from streamkit.plan.windows import Settling
+from streamkit.state.layout import layout_of
+
+SOME_MOMENT = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 
 
 @kernel(TableJoin)
@@ -26,5 +38,18 @@ def table_join(operator: TableJoin, inputs: Sequence[Rows], context: Context) ->
     if operator.how == "inner":
         left, dropped = without_null_keys(left, operator.on)
         context.count("null_key", operator.id, dropped)
-    table, found = as_of(kept_table(operator.inputs[1], context), left, operator.on, changes, context)
+    kept = kept_table(operator.inputs[1], context)
+    table, found = as_of(kept, left, operator.on, changes, context)
+    if operator.settled is not None:
+        found = np.where(_are_kept(kept, left, operator, operator.settled, context), found, -1)
     return joined(operator.how, operator.columns, left, table, found)
+
+
+def _are_kept(
+    table: Kept, left: pa.RecordBatch, operator: TableJoin, settled: Settling, context: Context
+) -> npt.NDArray[np.bool_]:
+    """Whether the window of each row may be found at the row's place: later the table forgets it, in whatever epoch."""
+    bounds = (milliseconds(pc.fill_null(left[name], SOME_MOMENT)) for name in operator.bounds)
+    first_times = layout_of(table.store).window_times(*bounds)[0]
+    are_kept: npt.NDArray[np.bool_] = first_times + settled.wait_ms > stream_times(settled.window, left, context)
+    return are_kept

@@ -19,7 +19,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.joining import Kept, kept_table, milliseconds
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.materialize import changes_to_keep, row_values
-from streamkit.engine.rows import numbers
+from streamkit.engine.rows import numbers, without_nulls
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.windowed_table import WindowedTable
@@ -37,6 +37,8 @@ def windowed_table(operator: WindowedTable, inputs: Sequence[Rows], context: Con
     if batch is None:
         keep_until_settled(table, None, settled, context, operator.id)
         return {}
+    batch, dropped = without_nulls(batch, operator.bounds)
+    context.count("null_key", operator.id, dropped)
     batch, newest = changes_to_keep(operator, batch, table.key, context)
     keep_until_settled(table, newest, settled, context, operator.id)
     return {"": batch, "every": batch, "latest": newest}

@@ -23,7 +23,10 @@ def windows_missing(table: Node) -> str:
     origin = table.origin
     line = f" at {origin.at}" if origin.at else ""
     if origin.key_window is None:
-        return f"found {origin.text()!r}{line}, which has none; expected windowed_by(…) between group_by() and the aggregation"
+        return (
+            f"found {origin.text()!r}{line}, which has none; expected windowed_by(…) between group_by() and the aggregation, or "
+            "app.table(topic, windowed=…) of a topic whose keys have windows"
+        )
     return (
         f"found {origin.text()!r}{line}, a step behind the windows ({origin.key_window}); expected the aggregation itself, with only "
         "filters and projections of its rows behind it"

@@ -14,7 +14,7 @@ from streamkit.plan.operators.global_join import global_join
 from streamkit.plan.operators.table_join import table_join
 from streamkit.plan.operators.versioned_join import versioned_join
 from streamkit.plan.steps import Step
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import Settling, Window, Windowing
 
 JOIN_KINDS = ("inner", "left")
 
@@ -87,6 +87,20 @@ class Join(Node):
     @property
     def tables(self) -> tuple[Node, ...]:
         return (self.right,) if self.right.relation == TABLE else ()
+
+    @property
+    def windows_looked_up(self) -> tuple[Node, ...]:
+        return tuple(table for table in self.tables if table.key_window is not None)
+
+    def settlings(self, building: Building) -> tuple[Settling, ...]:
+        """
+        When no record looks a window of the table up any more: by the time of the stream, as soon as the table would forget the window.
+
+        That moment itself counts still, at which final results of the same windows come. Empty if the table keeps its windows for good.
+        """
+        waits = [one.wait_ms for table in self.windows_looked_up for one in table.settlings(building)]
+        windowing = Windowing(0, 1, 0, building.streams(self.left), f"{building.name(self)}:windows")
+        return (Settling(windowing, max(waits) + 1),) if waits else ()
 
     @property
     def takes_null_keys(self) -> bool:

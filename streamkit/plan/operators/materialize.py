@@ -137,7 +137,7 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
     step_id = f"{building.name(table)}{variant}:materialize"
     window, bounds = table.key_window, bounds_of(rows)
     if window is not None and bounds:
-        building.add_store(windowed_store(name, rows, window))
+        building.add_store(windowed_store(name, rows, window, table.reads_windows))
         windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building))
         return building.add(replace(rows, operator=windowed, at=table.at))
     values = [column for column in rows.schema.names if column not in rows.key]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.names import HEADERS, check_name
+from streamkit.names import HEADERS, WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import Building
 from streamkit.plan.decoding import Decoding
 from streamkit.plan.duration import duration_text
-from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, ROUNDED, STREAM, TABLE, Node, words
+from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, NEWER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
 from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.windows import Window
 from streamkit.schema import Schema
+
+BOUNDS = (WINDOW_START, WINDOW_END)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,6 +67,10 @@ class SourceNode(Node):
     def lower(self, building: Building) -> Step:
         return rows_read(self, building)
 
+    def partitioned(self, rows: Step) -> Step:
+        """The step that gives the rows, with the columns that they are partitioned by."""
+        return rows
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamSource(SourceNode):
@@ -104,6 +111,7 @@ class TableSource(SourceNode):
     A topic read as a table: the newest row per key; `store` makes it queryable under that name.
 
     With `history_ms` the newest row is that of the largest event time, and the table knows which rows it had so long ago.
+    With a `window` the topic's key ends with the bounds of windows of this kind, as results of windows write them.
     """
 
     kind: ClassVar[str] = "table"
@@ -111,10 +119,12 @@ class TableSource(SourceNode):
     bootstrap: bool = False
     store: str | None = None
     history_ms: int | None = field(default=None, metadata=LATER)
+    window: Window | None = field(default=None, metadata=NEWER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_history(self.history_ms, self)
+        self._check_window()
         if self.store is not None:
             check_name(self.store, "store", self.at)
 
@@ -122,8 +132,25 @@ class TableSource(SourceNode):
     def relation(self) -> str:
         return TABLE
 
+    def _check_window(self) -> None:
+        """TopologyError if something is asked of windows that only those have that are made here."""
+        if self.window is None:
+            return
+        if self.history_ms is not None:
+            raise TopologyError(
+                f"table({self.topic!r}) was given versioned= and windowed=; expected one: a table of windows has no history",
+                self.at,
+            )
+        if self.window.close_after_idle_ms is not None:
+            raise TopologyError(
+                f"table({self.topic!r}, windowed=…) was given windows with close_after_idle=; expected windows without it: those of "
+                "a topic close by stream time alone",
+                self.at,
+            )
+
     def text(self) -> str:
-        return super().text() + history_text(self.history_ms) + (f", store {self.store}" if self.store else "")
+        windows = f", {self.window}" if self.window else ""
+        return super().text() + windows + history_text(self.history_ms) + (f", store {self.store}" if self.store else "")
 
     def lower(self, building: Building) -> Step:
         """The step that keeps a table whose store has a name, even if nothing else reads it."""
@@ -142,9 +169,35 @@ class TableSource(SourceNode):
     def history_kept_ms(self) -> int | None:
         return self.history_ms
 
+    @property
+    def key_window(self) -> Window | None:
+        return self.window
+
+    @property
+    def reads_windows(self) -> bool:
+        return self.window is not None
+
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""
         return rows_read(self, building)
+
+    def partitioned(self, rows: Step) -> Step:
+        """The rows of windows lie where those of their key lie, whatever the window."""
+        if self.window is None:
+            return rows
+        self._check_bounds(rows)
+        return replace(rows, partition_by=rows.key[: -len(BOUNDS)])
+
+    def _check_bounds(self, rows: Step) -> None:
+        """TopologyError unless the key ends with the bounds of windows, behind another column."""
+        key, found = rows.key, ", ".join(f"{name} {rows.schema[name].type}" for name in rows.key)
+        is_windowed = key[-len(BOUNDS) :] == BOUNDS and len(key) > len(BOUNDS)
+        if not is_windowed or any(rows.schema[name].type != "timestamp" for name in BOUNDS):
+            raise TopologyError(
+                f"table({self.topic!r}, windowed=…) needs a topic whose key ends with {WINDOW_START} timestamp, {WINDOW_END} timestamp, as "
+                f"results of windows write it; found the key {found or 'without columns'}; expected such a topic, or no windowed=",
+                self.at,
+            )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,8 +214,10 @@ class GlobalTableSource(SourceNode):
 
 def rows_read(node: SourceNode, building: Building) -> Step:
     """The step that gives the rows of the topic, decoded if they are bytes."""
-    rows = building.add(source_step(node, building))
-    return rows if node.decoding is None else building.add(decode_step(node.decoding, building.inputs[node], rows, node.at))
+    rows = source_step(node, building)
+    if node.decoding is not None:
+        rows = decode_step(node.decoding, building.inputs[node], building.add(rows), node.at)
+    return building.add(node.partitioned(rows))
 
 
 def source_step(node: SourceNode, building: Building) -> Step:

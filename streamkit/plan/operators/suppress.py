@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
@@ -10,10 +10,11 @@ from streamkit.errors import TopologyError
 from streamkit.names import DELETED, SINCE
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
-from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
-from streamkit.plan.operator import Exchange, Names, Operator
+from streamkit.plan.node import CYLINDER, NEWER, TABLE, Node, shortened
+from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
+from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.program import Program, Store
 from streamkit.plan.stateless import mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
@@ -35,7 +36,7 @@ class TimeLimit:
 
 @dataclass(frozen=True)
 class WindowCloses:
-    """Until the window of a row closes."""
+    """Until the window of a row closes: windows of a topic by their bounds, those of an aggregation as it knows them to be closed."""
 
     def __str__(self) -> str:
         return "until its window closes"
@@ -49,7 +50,8 @@ class SuppressNode(Node):
     """
     A table: the rows of another, the updates of each key held back for `limit_ms` of stream time from the first of them.
 
-    `rows_max` bounds how many rows each key group holds back (None: no bound), and `when_full` says what happens beyond that.
+    If it waits `until_closed`, the limit counts from the end of the key's window, and deletions are dropped. `rows_max` bounds how many
+    rows each key group holds back (None: no bound), and `when_full` says what happens beyond that.
     """
 
     kind: ClassVar[str] = "suppress"
@@ -59,6 +61,7 @@ class SuppressNode(Node):
     limit_ms: int
     rows_max: int | None = None
     when_full: str = "emit"
+    until_closed: bool = field(default=False, metadata=NEWER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,7 +76,7 @@ class SuppressNode(Node):
 
     @cached_property
     def subject(self) -> str:
-        return self.name or shortened(f"{self.child.subject}-suppressed")
+        return self.name or shortened(f"{self.child.subject}-{'final' if self.until_closed else 'suppressed'}")
 
     @property
     def keeps_store(self) -> bool:
@@ -87,6 +90,10 @@ class SuppressNode(Node):
     @property
     def key_window(self) -> Window | None:
         return self.child.key_window
+
+    @property
+    def reads_windows(self) -> bool:
+        return self.child.reads_windows
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """The last change of a window is held back, too."""
@@ -111,14 +118,16 @@ class SuppressNode(Node):
 
     def text(self) -> str:
         bound = "" if self.rows_max is None else f", at most {self.rows_max:,} rows a key group, then {self.when_full}"
-        return f"suppress {TimeLimit(self.limit_ms)}{bound}"
+        return f"suppress {WindowCloses() if self.until_closed else TimeLimit(self.limit_ms)}{bound}"
 
     def short_text(self) -> str:
         return f"table {self.subject}"
 
     def delay_ms(self, window: Window) -> int:
-        """Updates stand behind stream time by as long as they were held back."""
-        return self.child.delay_ms(window) + self.limit_ms
+        """Updates stand behind stream time by as long as they were held back, final results by what their windows waited."""
+        own = self.key_window
+        held_ms = own.final_delay_ms(window.covers(own)) if self.until_closed and own is not None else self.limit_ms
+        return self.child.delay_ms(window) + held_ms
 
     def lower(self, building: Building) -> Step:
         rows, store = building.changes(self.child), building.store_name(self)
@@ -132,6 +141,9 @@ class SuppressNode(Node):
         operator = Suppress(
             building.name(self), UNSTAGED, (rows.id,), store, index, window, self.rows_max, self.when_full == "stop"
         )
+        if self.until_closed:
+            assert self.key_window is not None, "only windows close"
+            operator = replace(operator, bounds=bounds_of(rows), span_ms=self.key_window.shown_size_ms or 0)
         return building.add(replace(rows, operator=operator, table=True, at=self.at))
 
     def changes(self, building: Building) -> Step:
@@ -144,8 +156,9 @@ class Suppress(Operator):
     """
     Hold back the updates of a table, each key's from the first on for the size of `window`; then give the newest as `every`.
 
-    `store` has the rows that are held back by key, `index` by the moment since which they are. `rows_max` bounds them for each
-    key group; beyond that the oldest are given early, or the application stops if it `stops`.
+    With `bounds`, the columns of a window's start and end, they are held back from the end on, and deletions are not given; a row's
+    own time is at most `span_ms` before the end. `store` has the rows that are held back by key, `index` by the moment since which they
+    are. `rows_max` bounds them for each key group; beyond that the oldest are given early, or the application stops if it `stops`.
     """
 
     kind: ClassVar[str] = "suppress"
@@ -155,6 +168,8 @@ class Suppress(Operator):
     window: Windowing
     rows_max: int | None = None
     stops: bool = False
+    bounds: Key = ()
+    span_ms: int = 0
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -162,7 +177,7 @@ class Suppress(Operator):
 
     @property
     def longest_wait_ms(self) -> int:
-        return self.window.size_ms
+        return self.window.size_ms + self.span_ms
 
     @property
     def windowing(self) -> Windowing:
@@ -188,7 +203,8 @@ class Suppress(Operator):
             if self.rows_max is None
             else f", at most {self.rows_max} rows a key group, then {'stop' if self.stops else 'emit'}"
         )
-        return f"suppress: {duration_text(self.window.size_ms)} from the first update, store {self.store}{bound}"
+        since = "the end of the window" if self.bounds else "the first update"
+        return f"suppress: {duration_text(self.window.size_ms)} from {since}, store {self.store}{bound}"
 
     def faults(self, program: Program) -> list[str]:
         return store_faults(self, program)

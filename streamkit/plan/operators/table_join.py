@@ -21,7 +21,9 @@ from streamkit.plan.joining import (
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.project import add_widened
+from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.windows import Settling
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ class TableJoin(Operator):
     """
     Join a stream (first input) with a materialized table (second input) as of the stream record's place in the order.
 
-    `on` are the stream's columns, in the order of the table's key columns; `columns` is what the result holds.
+    `on` are the stream's columns, in the order of the table's key columns; `columns` is what the result holds. Of `on`, `bounds` are the
+    start and the end of windows, which choose no partition. Windows are found until they are `settled`, by the stream's time.
     """
 
     kind: ClassVar[str] = "table_join"
@@ -41,15 +44,17 @@ class TableJoin(Operator):
     how: str  # inner or left
     on: Key
     columns: Sources
+    bounds: Key = ()
+    settled: Settling | None = None
 
     def exchange(self, place: int, rows: Step) -> Exchange | None:
-        return Exchange(self.on, self.how == "left") if place == 0 else None
+        return Exchange(partition_key(self.on, self.bounds), self.how == "left") if place == 0 else None
 
     def looks_up(self, place: int) -> bool:
         return place == 1
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
-        return self.on
+        return partition_key(self.on, self.bounds)
 
     def rekeys(self, before: Key, after: Key) -> bool:
         return before != after
@@ -65,15 +70,17 @@ class TableJoin(Operator):
         return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
 
     def text(self) -> str:
-        return f"table join: {self.how}, on {listed(self.on)}, gives {sources_text(self.columns)}"
+        until = "" if self.settled is None else f", windows until {self.settled.text()}"
+        return f"table join: {self.how}, on {listed(self.on)}{until}, gives {sources_text(self.columns)}"
 
 
 def table_join(node: Join, left: Step, building: Building) -> Step:
     """The steps of a join with a kept table."""
     left, kept, on, columns = kept_sides(node, left, building)
-    operator = TableJoin(building.name(node), UNSTAGED, (left.id, kept.id), node.how, on, columns)
+    bounds, settled = bounds_on(on, kept), next(iter(node.settlings(building)), None)
+    operator = TableJoin(building.name(node), UNSTAGED, (left.id, kept.id), node.how, on, columns, bounds, settled)
     schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
-    return building.add(Step(operator, schema, on, on, False, node.at))
+    return building.add(Step(operator, schema, on, partition_key(on, bounds), False, node.at))
 
 
 def kept_sides(node: Join, left: Step, building: Building) -> tuple[Step, Step, Key, Sources]:
@@ -83,13 +90,34 @@ def kept_sides(node: Join, left: Step, building: Building) -> tuple[Step, Step, 
     With them the stream's columns that are compared, in the order of the table's key, and the columns of the result.
     """
     right = building.changes(node.right)
-    if right.key != right.partition_by:
-        raise TopologyError(
-            "a join of a stream with the results of windows is not supported yet; expected a table whose key has no windows",
-            node.at,
-        )
+    _check_windows(node, left, right)
     on = join_columns(node, left.schema, left.key, right.key)
     types = common_key_types(node, left.schema, on, right.schema, right.key)
     left = add_widened(left, dict(zip(on, types, strict=True)), f"{building.name(node)}:widen-stream", building)
     kept = kept_table(node.right, right, types, building)
     return left, kept, on, joined_names(node, left.schema, kept.schema, kept.key)
+
+
+def bounds_on(on: Key, table: Step) -> Key:
+    """Of the stream's columns that are compared with a table's key, those that hold the bounds of windows."""
+    return tuple(name for name, other in zip(on, table.key, strict=True) if other in bounds_of(table))
+
+
+def partition_key(on: Key, bounds: Key) -> Key:
+    """The columns by which the rows of a join are partitioned: windows choose no partition."""
+    return tuple(name for name in on if name not in bounds)
+
+
+def _check_windows(node: Join, left: Step, table: Step) -> None:
+    """TopologyError if a table's windows are not named: each of them has a row of its own."""
+    bounds = bounds_of(table)
+    if node.on is None:
+        is_named, found = not bounds or len(left.key) >= len(table.key), f"the stream's key {list(left.key)} does not hold"
+    else:
+        is_named, found = {right for _, right in node.on}.issuperset(bounds), "on= does not name"
+    if not is_named:
+        raise TopologyError(
+            f"the table's keys have windows, and {found} their bounds {', '.join(bounds)}; expected on= with all columns of the table's key "
+            f"{list(table.key)}, and such columns in the stream: results of windows have them",
+            node.at,
+        )

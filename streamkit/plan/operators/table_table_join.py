@@ -97,6 +97,10 @@ class TableTableJoin(Node):
         return self.left.key_window
 
     @property
+    def reads_windows(self) -> bool:
+        return any(table.reads_windows for table in self.tables)
+
+    @property
     def asked(self) -> tuple[tuple[Node, str], ...]:
         return tuple((table, mode_of_changes(table)) for table in self.tables)
 

@@ -12,7 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.joining import Sources, joined_schema, kept_columns, read_of, sources_text
 from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
-from streamkit.plan.operators.table_join import kept_sides
+from streamkit.plan.operators.table_join import bounds_on, kept_sides, partition_key
 from streamkit.plan.operators.versioned_table import ACCEPTED
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -29,7 +29,8 @@ class VersionedJoin(Operator):
     Join a stream (first input) with a versioned table (second input) as of each record's event time.
 
     `on` are the stream's columns, in the order of the table's key columns; `columns` is what the result holds. With `grace_ms`
-    records wait in the store `waiting` until stream time, that of the inputs `streams`, is so far past them; they `may_lead` it.
+    records wait in the store `waiting` until stream time, that of the inputs `streams`, is so far past them; they `may_lead` it. Of `on`,
+    `bounds` are the start and the end of windows, which choose no partition.
     """
 
     kind: ClassVar[str] = "versioned_join"
@@ -41,6 +42,7 @@ class VersionedJoin(Operator):
     waiting: str
     streams: tuple[int, ...]
     may_lead: bool = False
+    bounds: Key = ()
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -60,13 +62,13 @@ class VersionedJoin(Operator):
         return None if self.grace_ms is None else Windowing(0, 1, 0, self.streams, self.waiting)
 
     def exchange(self, place: int, rows: Step) -> Exchange | None:
-        return Exchange(self.on, self.how == "left") if place == 0 else None
+        return Exchange(partition_key(self.on, self.bounds), self.how == "left") if place == 0 else None
 
     def looks_up(self, place: int) -> bool:
         return place == 1
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
-        return self.on
+        return partition_key(self.on, self.bounds)
 
     def rekeys(self, before: Key, after: Key) -> bool:
         return before != after
@@ -103,15 +105,15 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
             node.at,
         )
     left, kept, on, columns = kept_sides(node, left, building)
-    name = building.name(node)
+    name, bounds = building.name(node), bounds_on(on, kept)
     operator = VersionedJoin(
         name, UNSTAGED, (left.id, f"{kept.id}{PORT}{ACCEPTED}"), node.how, on, columns,
-        node.grace_ms, f"{name}-waiting", building.streams(node.left), node.left.may_lead,
+        node.grace_ms, f"{name}-waiting", building.streams(node.left), node.left.may_lead, bounds,
     )  # fmt: skip
     if node.grace_ms is not None:
         building.add_store(_waiting_store(operator, left.schema, node.grace_ms))
     schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
-    return building.add(Step(operator, schema, on, on, False, node.at))
+    return building.add(Step(operator, schema, on, partition_key(on, bounds), False, node.at))
 
 
 def _waiting_store(operator: VersionedJoin, schema: Schema, grace_ms: int) -> Store:

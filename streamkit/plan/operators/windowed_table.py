@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
@@ -46,7 +45,7 @@ class WindowedTable(Operator):
         return frozenset(rows.names)
 
     def text(self) -> str:
-        waits = [f"{duration_text(one.wait_ms)} of stream time of {one.window.store}" for one in self.settlings]
+        waits = [one.text() for one in self.settlings]
         return f"windowed table: store {self.store}, kept {' and '.join(waits) or 'for good'}"
 
     def faults(self, program: Program) -> list[str]:
@@ -59,10 +58,9 @@ def bounds_of(rows: Step) -> Key:
     return tuple(name for name in rows.key if name not in rows.partition_by)
 
 
-def windowed_store(name: str, rows: Step, window: Window) -> Store:
-    """The store of a table with these windows."""
+def windowed_store(name: str, rows: Step, window: Window, is_read: bool = False) -> Store:
+    """The store of a table with these windows; those that are read from a topic (`is_read`) may have any length."""
     values = [column for column in rows.schema.names if column not in rows.key]
-    layout = "kept_session" if isinstance(window, SessionWindow) else "window"
-    return Store(
-        name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), window.shown_size_ms, None, layout
-    )
+    has_both = is_read or isinstance(window, SessionWindow)
+    layout, size_ms = ("kept_session", None) if has_both else ("window", window.shown_size_ms)
+    return Store(name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), size_ms, None, layout)

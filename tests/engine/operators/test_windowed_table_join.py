@@ -229,7 +229,7 @@ def refused(join: Callable[[sk.Topology], Any]) -> str:
 
 
 def test_what_cannot_be_joined_is_refused() -> None:
-    """Other windows, no windows, a foreign key and a stream are refused with what was found and what is expected."""
+    """Other windows, no windows, a foreign key, and a stream that names no window are refused with what was found and what is expected."""
     others = refused(lambda app: side(app, "l", tumbling()).join(side(app, "r", sk.session("5 ms", grace="0 ms"))).to("out"))
     assert "found tumbling 10 ms, grace 5 ms and session gap 5 ms" in others
     plain = "k string, r bigint"
@@ -239,4 +239,4 @@ def test_what_cannot_be_joined_is_refused() -> None:
     )
     assert "keys have no windows" in by_value
     stream = refused(lambda app: app.stream("in", schema=SCHEMA, key="k").join(side(app, "l", tumbling()), on="k").to("out"))
-    assert "a stream with the results of windows is not supported" in stream
+    assert "the table's keys have windows, and on= does not name their bounds" in stream
