@@ -15,6 +15,7 @@ from typing import Any
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.config import Settings
 from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
 from tests.conformance import functions
@@ -69,8 +70,7 @@ class Builder:
             return f"late-{output['node']}"
         handle = place.handle
         if isinstance(handle, Table):
-            with_old = sends_old(self.case, output) or _is_kept_filter(self.case, output["node"])
-            handle = handle.emit("every", old=True) if with_old else handle.to_stream()
+            handle = handle.emit("every", old=True) if sends_old(self.case, output) else handle.to_stream()
         handle.to(topic)
         return topic
 
@@ -319,13 +319,6 @@ class Builder:
         return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"], store=store)
 
 
-def _is_kept_filter(case: Json, name: str) -> bool:
-    """Whether a node is a filter with a store: Kafka Streams then deletes only what was there."""
-    return any(
-        "store" in node for node in case["topology"]["nodes"] if node["id"] == name and node["op"] in ("filter", "filter_not")
-    )
-
-
 def sends_old(case: Json, output: Json) -> bool:
     """Whether an output shows old values. Kafka Streams sends them only where something asks for them; else they all are null."""
     if output.get("as") != "changes":
@@ -346,6 +339,11 @@ def _shown(values: list[Any], declared: str) -> str:
 def is_nothing(step: Json) -> bool:
     """Whether a record has neither key nor value. A producer refuses such a deletion, so it comes as a row, and loses its value later."""
     return step["key"] is None and step["value"] is None
+
+
+def key_groups_of(topology: Json) -> int:
+    """In how many key groups a case runs: in one if a suppress has a bound, which counts for a key group, in Kafka Streams for a task."""
+    return 1 if any("buffer" in node for node in topology["nodes"]) else Settings().key_groups
 
 
 def inputs_of(node: Json) -> list[str]:

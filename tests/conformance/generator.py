@@ -283,7 +283,7 @@ class Generator:
 
     def stream_global_table(self) -> Place:
         left, right = self.stream(), self.source("global_table")
-        key = self.random.choice(["key", "null", "value"] if self.key == self.value else ["key", "null"])
+        key = self.random.choice(["key", "null", "value"] if self.key == left.value else ["key", "null"])
         kind = self.random.choice(["inner", "left"])
         fields = {"kind": "stream_global_table", "type": kind, "left": left.name, "right": right.name, "key_fn": key}
         return replace(left, name=self.add("join", **fields, joiner="concat(-)"), value="string", has_null_values=False)

@@ -10,7 +10,7 @@ import pytest
 
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
-from tests.conformance.builder import Builder, Json, is_nothing
+from tests.conformance.builder import Builder, Json, is_nothing, key_groups_of
 
 Record = dict[str, Any]
 Steps = list[list[Record]]
@@ -42,10 +42,9 @@ def results(case: Json, *, tasks: int = 1) -> Steps:
 
 @contextmanager
 def bounded_as_a_whole(case: Json) -> Iterator[None]:
-    """Bounds of a suppress count for a key group, in Kafka Streams for a task: so such a case has one key group."""
+    """Run a case in as many key groups as it needs, so that a bound of a suppress counts for all its keys."""
     with pytest.MonkeyPatch.context() as patch:
-        if any("buffer" in node for node in case["topology"]["nodes"]):
-            patch.setenv("STREAMKIT_KEY_GROUPS", "1")
+        patch.setenv("STREAMKIT_KEY_GROUPS", str(key_groups_of(case["topology"])))
         yield
 
 

@@ -21,7 +21,6 @@ from tests.sampling import chosen
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
 DATA = Path(__file__).parent / "data"
-NOT_YET = json.loads((DATA / "not_yet.json").read_text(encoding="utf-8"))  # name: what is missing
 CASES = list(cases_in(DATA / "cases"))
 PARTS = 8
 
@@ -36,7 +35,7 @@ def ordinary() -> list[Json]:
     return chosen(recorded(), traits)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case["name"] not in NOT_YET], ids=name_of)
+@pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_record_gives_what_kafka_streams_gives(case: Json) -> None:
     """Each step of a case of Kafka Streams' own tests gives its records, or what a listed rule of StreamKit makes of them."""
     assert difference(case) is None
@@ -49,7 +48,7 @@ def test_random_topologies_give_what_kafka_streams_gave(part: int) -> None:
 
     An ordinary run takes some that have every option of every operator, and every operator behind every other that it was recorded behind.
     """
-    cases = [case for case in ordinary()[part::PARTS] if case["name"] not in NOT_YET]
+    cases = ordinary()[part::PARTS]
     assert len(cases) > 10
     found = {case["name"]: difference(case) for case in cases}
     assert {name: text for name, text in found.items() if text is not None} == {}
@@ -75,12 +74,9 @@ def test_a_session_without_a_value_is_deleted() -> None:
     assert difference({"name": "made", "kind": "session_store", "store": store, "steps": steps}) is None
 
 
-def test_what_is_missing_is_listed() -> None:
-    """What StreamKit cannot do yet is listed with what is missing, and nothing is listed that exists no more; the list only shrinks."""
-    names = {case["name"] for case in (*CASES, *recorded())}
-    assert NOT_YET.keys() <= names
-    assert all(NOT_YET.values())
-    assert len(CASES) == 205
+def test_no_case_is_left_out() -> None:
+    """All cases of the folder are run, under a name each."""
+    assert len({case["name"] for case in CASES}) == len(CASES) == 205
 
 
 def test_a_deviation_is_explained_by_its_rule() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from streamkit.testing import TopologyTestDriver
 from tests.conformance.arrival import Arrival
-from tests.conformance.builder import Builder, Json
+from tests.conformance.builder import Builder, Json, key_groups_of
 from tests.conformance.interpreter.rules import Rules
 from tests.conformance.interpreter.run import results
 from tests.conformance.running import Record, new_records, take
@@ -93,7 +93,7 @@ def difference(case: Json, way: Way) -> str | None:
 
 def is_bounded(case: Json) -> bool:
     """Whether a suppress has a bound, which counts for a key group: such a case runs with one key group, step by step."""
-    return any("buffer" in node for node in case["topology"]["nodes"])
+    return key_groups_of(case["topology"]) == 1
 
 
 def asking_for_old_values(case: Json) -> Json:

@@ -17,6 +17,7 @@ class DerivedTable(Table):
         super().__init__(parent.inputs, skips_older=skips_older, wait_ms=parent.wait_ms)
         self.parent = parent
         self.contains_end = parent.contains_end
+        self.final_inputs = parent.final_inputs
         self.compute = compute
         self.store = store
         self.reads_history = parent.reads_history if store is None else store.is_versioned

@@ -36,7 +36,9 @@ class Answer(NamedTuple):
 
 
 class ForeignKeyJoin(Node):
-    """Its results go into a table source."""
+    """Its results go into a table source. With `takes_every_answer` an answer counts for the left row that it was asked for."""
+
+    takes_every_answer = False
 
     def __init__(self, left: Table, right: Table, key: Callable[[Any], Any], joiner: Joiner, is_left: bool) -> None:
         super().__init__()
@@ -111,8 +113,8 @@ class ForeignKeyJoin(Node):
 
     def _join(self, record: Record) -> None:
         answer: Answer = record.value
-        left = value_of(self.left.get(record.key))
-        if left != answer.left_value:
+        left = answer.left_value
+        if not self.takes_every_answer and left != value_of(self.left.get(record.key)):
             return
         has_result = left is not None and (self.is_left or answer.right_value is not None)
         result = self.joiner(left, answer.right_value) if has_result else None

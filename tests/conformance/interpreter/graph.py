@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.conformance import functions
+from tests.conformance.builder import key_groups_of
 from tests.conformance.interpreter.derived_table import DerivedTable, FilteredTable, MappedTable
 from tests.conformance.interpreter.emission import Emission, WallClock
 from tests.conformance.interpreter.foreign_key_join import ForeignKeyJoin
@@ -35,7 +36,7 @@ from tests.conformance.interpreter.table_source import TableSource
 from tests.conformance.interpreter.table_table_join import TableTableJoin
 from tests.conformance.interpreter.time_window import TimeWindowTable
 from tests.conformance.interpreter.versioned_store import VersionedStore
-from tests.conformance.interpreter.windowed_table import WindowedTable
+from tests.conformance.interpreter.windowed_table import WindowedTable, tumbling_ms
 
 Json = dict[str, Any]
 WINDOWED_TABLES: dict[str, type[TimeWindowTable | SlidingWindowTable | SessionWindowTable]] = {
@@ -60,11 +61,13 @@ class Graph:
         self.times = InputTimes(rules)
         self.wall_clock = WallClock()
         self.topics = InternalTopics()
+        self.times.settle = self.topics.drain
         self.sources: dict[str, Node] = {}
         self.global_tables: dict[str, list[GlobalTable]] = {}
         self.timed: list[Any] = []
         self.finishing: list[Any] = []
         self.nodes: dict[str, Any] = {}
+        self.key_groups = key_groups_of(topology)
         self.keeping_null_keys = leading_to_relaxed_joins(topology)
         for node in topology["nodes"]:
             self._add(node)
@@ -91,14 +94,14 @@ class Graph:
     def _source(self, topic: str) -> Node:
         return self.sources.setdefault(topic, Node())
 
-    def _store(self, node: Json) -> Store:
+    def _store(self, node: Json, inputs: Inputs) -> Store:
         store = node.get("store", {})
         if store.get("type") != "versioned":
             return KeyValueStore()
-        return VersionedStore(store["history_retention_ms"], keeps_deletions=self.rules.deletions_are_versions)
+        return VersionedStore(store["history_retention_ms"], self.times.of(inputs), self.rules.deletions_are_versions)
 
-    def _named_store(self, node: Json) -> Store | None:
-        return self._store(node) if "store" in node else None
+    def _named_store(self, node: Json, inputs: Inputs) -> Store | None:
+        return self._store(node, inputs) if "store" in node else None
 
     def _partitioned(self, stream: Stream) -> Stream:
         """The stream, behind a new topic if its key may have changed."""
@@ -115,7 +118,8 @@ class Graph:
         return stream
 
     def _table(self, node: Json) -> Table:
-        table = TableSource(Inputs(tables=frozenset([node["topic"]])), self._store(node), "store" in node)
+        inputs = Inputs(tables=frozenset([node["topic"]]))
+        table = TableSource(inputs, self._store(node, inputs), "store" in node)
         self._source(node["topic"]).feed(table.receive)
         return table
 
@@ -129,7 +133,7 @@ class Graph:
         parent = self.nodes[node["in"]]
         if isinstance(parent, Table):
             return self._derived(
-                FilteredTable(parent, lambda key, value: condition(key, value) == wanted, self._named_store(node))
+                FilteredTable(parent, lambda key, value: condition(key, value) == wanted, self._named_store(node, parent.inputs))
             )
         return self._each(parent, lambda record: [record] if condition(record.key, record.value) == wanted else [])
 
@@ -140,7 +144,7 @@ class Graph:
         function = functions.value_function(node["fn"])
         parent = self.nodes[node["in"]]
         if isinstance(parent, Table):
-            return self._derived(MappedTable(parent, function, self._named_store(node)))
+            return self._derived(MappedTable(parent, function, self._named_store(node, parent.inputs)))
         return self._each(parent, lambda record: [record._replace(value=function(record.key, record.value))])
 
     def _map(self, node: Json) -> Stream:
@@ -190,7 +194,7 @@ class Graph:
 
     def _process(self, node: Json) -> Stream:
         parent = self._partitioned(self.nodes[node["in"]])
-        stream = Processed(parent, node["every_ms"], self.times)
+        stream = Processed(parent, node["every_ms"], self.times, self.key_groups)
         parent.feed(stream.receive)
         self.finishing.append(stream)
         return stream
@@ -232,7 +236,7 @@ class Graph:
 
     def _to_table(self, node: Json) -> Table:
         parent = self._partitioned(self.nodes[node["in"]])
-        table = TableSource(parent.inputs, self._store(node), "store" in node)
+        table = TableSource(parent.inputs, self._store(node, parent.inputs), "store" in node)
         parent.feed(table.receive)
         return table
 
@@ -297,7 +301,7 @@ class Graph:
 
     def _table_aggregate(self, node: Json, begin: Callable[[Any], Any], add: Adder, subtract: Adder) -> Table:
         group: TableGroup = self.nodes[node["in"]]
-        table = TableAggregate(group.inputs, self._store(node))
+        table = TableAggregate(group.inputs, self._store(node, group.inputs))
         table.begin, table.add, table.subtract = begin, add, subtract
         group.feed(self.topics.create(table.receive))
         return table
@@ -310,7 +314,7 @@ class Graph:
         inputs = Inputs()
         for stream, _ in streams:
             inputs = inputs | stream.inputs
-        table: Any = StreamAggregate(inputs, self._store(node)) if windows is None else self._windowed(node, windows, inputs)
+        table: Any = StreamAggregate(inputs, self._store(node, inputs)) if windows is None else self._windowed(node, windows, inputs)
         table.aggregation = aggregation
         table.first_replaces_nothing = self.rules.first_result_replaces_nothing
         for stream, function in streams:
@@ -320,12 +324,17 @@ class Graph:
 
     def _windowed(self, node: Json, windows: Windows, inputs: Inputs) -> WindowedTable:
         emission = Emission(self.rules, self.wall_clock, int(self.config.get(EMIT_INTERVAL, 0)))
-        window = windows.window
-        kind = WINDOWED_TABLES[window["type"]]
+        kind, window = WINDOWED_TABLES[windows.window["type"]], windows.window
+        delay_ms = self._delay_ms(inputs, tumbling_ms(window))
+        window = {**window, "grace_ms": window["grace_ms"] + delay_ms}
         table = kind(window, node.get("store", {}), times=self.times, emission=emission, inputs=inputs)
         table.too_late = windows.forward
         self.timed.append(table)
         return table
+
+    def _delay_ms(self, inputs: Inputs, tumbling_ms: int = 0) -> int:
+        """How much longer an operator waits for records that are behind stream time."""
+        return inputs.delay_ms(tumbling_ms) if self.rules.results_of_the_past_are_awaited else 0
 
     def _suppress(self, node: Json) -> Table:
         parent: Table = self.nodes[node["in"]]
@@ -346,13 +355,16 @@ class Graph:
         left = self._partitioned(self.nodes[node["left"]])
         right = left if is_self_join else self._partitioned(self.nodes[node["right"]])
         joiner = functions.joiner(node["joiner"])
-        stream = Stream(left.inputs | right.inputs)
+        inputs = left.inputs | right.inputs
+        delay_ms = self._delay_ms(inputs)
+        sides = {"inner": (), "left": ("after_ms",), "outer": ("after_ms", "before_ms")}[node["type"]]
+        stream = Stream(inputs.behind(max((node[side] + node["grace_ms"] + delay_ms + 1 for side in sides), default=0)))
         if is_self_join and "topology.optimization" in self.config and not self.rules.self_joins_are_joins:
             self_join = SelfJoin(node, joiner)
             left.feed(self_join.receive)
             self_join.feed(stream.forward)
             return stream
-        join = StreamStreamJoin(node, joiner, self.times, stream.inputs)
+        join = StreamStreamJoin(node, joiner, self.times, inputs, delay_ms)
         left.feed(join.receive_left)
         right.feed(join.receive_right)
         join.feed(stream.forward)
@@ -366,7 +378,7 @@ class Graph:
         if "grace_ms" in node:
             join = WaitingStreamTableJoin(join, node["grace_ms"], self.times, left.inputs)
             self.timed.append(join)
-        return self._joined(left, join)
+        return self._joined(left, join, delay_ms=node.get("grace_ms", 0))
 
     def _stream_global_table(self, node: Json) -> Stream:
         left: Stream = self.nodes[node["left"]]
@@ -375,15 +387,16 @@ class Graph:
         join = StreamTableJoin(table, functions.joiner(node["joiner"]), mapped, node["type"] == "left")
         return self._joined(left, join, left.is_rekeyed)
 
-    def _joined(self, left: Stream, join: StreamTableJoin, is_rekeyed: bool = False) -> Stream:
-        stream = Stream(left.inputs, is_rekeyed)
+    def _joined(self, left: Stream, join: StreamTableJoin, is_rekeyed: bool = False, delay_ms: int = 0) -> Stream:
+        stream = Stream(left.inputs.behind(delay_ms), is_rekeyed)
         left.feed(join.receive)
         join.feed(stream.forward)
         return stream
 
     def _table_table(self, node: Json) -> Table:
         left, right = self.nodes[node["left"]], self.nodes[node["right"]]
-        table = TableTableJoin(left, right, self._pair_joiner(node), node["type"], self._named_store(node))
+        store = self._named_store(node, left.inputs | right.inputs)
+        table = TableTableJoin(left, right, self._pair_joiner(node), node["type"], store)
         table.replaces_what_it_gave = self.rules.joins_replace_what_they_gave
         table.deletes_what_vanished = self.rules.joined_rows_vanish_together
         left.feed(table.receiver_left())
@@ -393,8 +406,10 @@ class Graph:
     def _foreign_key(self, node: Json) -> Table:
         left, right = self.nodes[node["left"]], self.nodes[node["right"]]
         join = ForeignKeyJoin(left, right, functions.foreign_key(node["fk_fn"]), self._pair_joiner(node), node["type"] == "left")
+        join.takes_every_answer = self.rules.every_answer_counts
         join.connect(self.topics)
-        table = TableSource(left.inputs | right.inputs, self._store(node), "store" in node)
+        inputs = left.inputs | right.inputs
+        table = TableSource(inputs, self._store(node, inputs), "store" in node)
         join.feed(table.receive)
         return table
 

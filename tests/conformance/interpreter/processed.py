@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.interpreter.record import Record
+import pyarrow as pa
+
+from streamkit.log.values.keys import key_groups
+from tests.conformance.interpreter.record import Record, key_bytes
 from tests.conformance.interpreter.stream import Stream
 from tests.conformance.interpreter.stream_time import InputTimes
 from tests.conformance.tally import numbered, told
 
 
 class Processed(Stream):
-    """The grid of calls begins at 0; a call comes behind what the record causes that passed a point of it, once."""
+    """
+    The grid of calls begins at 0; a call comes behind what the record causes that passed a point of it, once.
 
-    def __init__(self, parent: Stream, every_ms: int, times: InputTimes) -> None:
+    Each of the `groups` key groups is called by itself, in the order of their numbers, and tells its keys in theirs.
+    """
+
+    def __init__(self, parent: Stream, every_ms: int, times: InputTimes, groups: int) -> None:
         super().__init__(parent.inputs, parent.is_rekeyed)
         self.every_ms = every_ms
+        self.groups = groups
         self.clock = times.of(parent.inputs)
         self.numbers: dict[Any, int] = {}
         self.called_up_to: int | None = None
@@ -43,5 +51,10 @@ class Processed(Stream):
         if now < 0 or (self.called_up_to is not None and point <= self.called_up_to):
             return
         self.called_up_to = point
-        for key, number in list(self.numbers.items()):
-            self.forward(Record(key, told(number, now), now))
+        for key in sorted(self.numbers, key=self._place):
+            self.forward(Record(key, told(self.numbers[key], now), now))
+
+    def _place(self, key: Any) -> tuple[int, bytes]:
+        """The key group of a key, and where the key stands in it."""
+        column = pa.array([key], pa.string() if isinstance(key, str) else pa.int32())
+        return int(key_groups([column], self.groups)[0]), key_bytes(key, by_value=True)

@@ -29,6 +29,8 @@ class Rules:
     """A table with history remembers a deletion at the time of the very row it deletes; Kafka Streams forgets it if no row was before."""
     old_is_last_emitted: bool = False
     """The old value that a suppress sends is the one it sent last, not the one that it held back last."""
+    rows_that_were_sent_have_times: bool = False
+    """A join meets the row that a suppress sent last with its timestamp; Kafka Streams does not know that while another is held back."""
     first_result_replaces_nothing: bool = False
     """The first result of an aggregate has no old value; in Kafka Streams that is the initial one, or that of the window it is a copy of."""
     sessions_replace: bool = False
@@ -44,8 +46,17 @@ class Rules:
     self_joins_are_joins: bool = False
     """A self-join is never optimised, so a left or outer one gives rows without a match."""
 
+    results_of_the_past_are_awaited: bool = False
+    """Windows and joins over what comes later than its time wait longer by that: final results, and rows that waited for a match or a table."""
+    every_answer_counts: bool = False
+    """A foreign-key join gives a result for each change of a left row; Kafka Streams drops an answer if the row has changed meanwhile."""
     keys_are_in_order_of_value: bool = False
     """Of what comes at one moment, negative keys are first; in Kafka Streams bytes compare without a sign."""
+
+    @property
+    def time_gives_results(self) -> bool:
+        """Whether what is due comes when time passes alone, before the record that moves it has reached anything."""
+        return self.time_of_inputs and self.finals_when_time_passes
 
     @classmethod
     def kafka(cls) -> Rules:

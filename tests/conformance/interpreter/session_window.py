@@ -57,5 +57,5 @@ class SessionWindowTable(WindowedTable):
         if last <= self.closed_before:
             return
         for session, value in self.store.sessions(self.closed_before + 1, last):
-            self._give(Record(session, value, session.end))
+            self._give(Record(session, value, session.end), session.end + self.gap_ms + self.grace_ms + 1)
         self.closed_before = last

@@ -120,5 +120,6 @@ class SlidingWindowTable(WindowedTable):
         if last <= self.closed_before:
             return
         for key, start, row in self.store.windows(self.closed_before + 1, last):
-            self._give(Record(Windowed(key, start, start + self.difference_ms), row.value, row.timestamp))
+            end = start + self.difference_ms
+            self._give(Record(Windowed(key, start, end), row.value, row.timestamp), end + self.grace_ms + 1)
         self.closed_before = last

@@ -50,13 +50,19 @@ class Waiting:
 
 
 class StreamStreamJoin(Node):
-    """Matches come at once; a record that found none comes when its window and the grace period are over."""
+    """
+    Matches come at once; a record that found none comes when its window and the grace period are over.
 
-    def __init__(self, node: Json, joiner: Joiner, times: InputTimes, inputs: Inputs) -> None:
+    All that is `delay_ms` later, because so far behind stream time records may be when they come.
+    """
+
+    def __init__(self, node: Json, joiner: Joiner, times: InputTimes, inputs: Inputs, delay_ms: int) -> None:
         super().__init__()
         before_ms, after_ms = node["before_ms"], node["after_ms"]
-        self.grace_ms: int = node["grace_ms"]
+        self.grace_ms: int = node["grace_ms"] + delay_ms
+        self.delay_ms = delay_ms
         self.joiner = joiner
+        self.times = times
         self.rules = times.rules
         self.clock = times.of(inputs)
         retention_ms = before_ms + after_ms + self.grace_ms
@@ -67,6 +73,7 @@ class StreamStreamJoin(Node):
         self.left = Side(True, before_ms, after_ms, left_outer, lefts)
         self.right = Side(False, after_ms, before_ms, right_outer, rights)
         self.waiting = Waiting(by_value=self.rules.keys_are_in_order_of_value) if left_outer else None
+        self.over: dict[Unmatched, list[Record]] = {}
 
     def receive_left(self, record: Record) -> None:
         """A record of the left stream."""
@@ -79,7 +86,7 @@ class StreamStreamJoin(Node):
     def pass_time(self) -> None:
         """Send the records that found no match in time."""
         if self.rules.finals_when_time_passes and self.waiting is not None:
-            self._send_all_due(self.waiting)
+            self._send_all_due()
 
     def _receive(self, side: Side, other: Side, record: Record) -> None:
         self._match(side, other, record)
@@ -87,7 +94,10 @@ class StreamStreamJoin(Node):
 
     def _match(self, side: Side, other: Side, record: Record) -> None:
         self.clock.observe(record.timestamp)
-        self.pass_time()
+        if self.rules.time_gives_results:
+            self._end_waits()
+        else:
+            self.pass_time()
         if side.is_outer and record.key is None and record.value is not None:
             self._send(side.is_left, record, None, record.timestamp)
         if record.key is None or record.value is None:
@@ -108,7 +118,7 @@ class StreamStreamJoin(Node):
 
     def _wait(self, side: Side, waiting: Waiting, record: Record) -> None:
         """A record whose window has ended is sent at once, although the grace period may not be over."""
-        if self._bound(record.timestamp + side.after_ms) < self.clock.now:
+        if self._bound(record.timestamp + side.after_ms) + self.delay_ms < self.clock.now:
             self._send(side.is_left, record, None, record.timestamp)
         else:
             waiting.add(side, record)
@@ -133,18 +143,32 @@ class StreamStreamJoin(Node):
                 continue
             self._send_unmatched(waiting, place)
 
-    def _send_all_due(self, waiting: Waiting) -> None:
-        for place in sorted(waiting.rows):
-            if not self._is_open(place[0], place[1]):
-                self._send_unmatched(waiting, place)
+    def _end_waits(self) -> None:
+        """Records whose wait is over find no match any more; they are sent with all that time brings."""
+        for place in [] if self.waiting is None else [place for place in self.waiting.rows if not self._is_open(*place[:2])]:
+            self.over.setdefault(place, []).extend(self.waiting.rows.pop(place))
+
+    def _send_all_due(self) -> None:
+        self._end_waits()
+        over, self.over = self.over, {}
+        for place in sorted(over):
+            self._send_alone(place, over[place])
 
     def _send_unmatched(self, waiting: Waiting, place: Unmatched) -> None:
-        for record in waiting.rows.pop(place):
-            self._send(place[1], record, None, record.timestamp)
+        self._send_alone(place, waiting.rows.pop(place))
+
+    def _send_alone(self, place: Unmatched, records: list[Record]) -> None:
+        timestamp, is_left, _ = place
+        for record in records:
+            with self.times.at(self._last(timestamp, is_left) + 1):
+                self._send(is_left, record, None, timestamp)
 
     def _is_open(self, timestamp: int, is_left: bool) -> bool:
-        side = self.left if is_left else self.right
-        return timestamp + side.after_ms + self.grace_ms >= self.clock.now
+        return self._last(timestamp, is_left) >= self.clock.now
+
+    def _last(self, timestamp: int, is_left: bool) -> int:
+        """The last moment at which a record may find a match in time."""
+        return timestamp + (self.left if is_left else self.right).after_ms + self.grace_ms
 
     def _send(self, is_left: bool, record: Record, other: Any, timestamp: int) -> None:
         left, right = (record.value, other) if is_left else (other, record.value)

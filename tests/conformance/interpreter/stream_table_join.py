@@ -46,6 +46,7 @@ class WaitingStreamTableJoin(StreamTableJoin):
     def __init__(self, join: StreamTableJoin, grace_ms: int, times: InputTimes, inputs: Inputs) -> None:
         super().__init__(join.table, join.joiner, join.mapped, join.is_left)
         self.grace_ms = grace_ms
+        self.times = times
         self.clock = times.of(inputs)
         self.rules = times.rules
         self.waiting: list[tuple[int, bytes, int, Record]] = []
@@ -55,16 +56,18 @@ class WaitingStreamTableJoin(StreamTableJoin):
         if self._is_dropped(record):
             return
         self.clock.observe(record.timestamp)
-        if self.rules.finals_when_time_passes:
+        if self.rules.finals_when_time_passes and not self.rules.time_gives_results:
             self._join_due()
-        if record.timestamp < self.clock.now - self.grace_ms:
+        wait_ms = record.timestamp + self.grace_ms - self.clock.now
+        if wait_ms < 0 or (self.rules.time_gives_results and not wait_ms):
             self._join(record)
             return
         self.arrived += 1
         order = key_bytes(record.key, by_value=self.rules.keys_are_in_order_of_value) + self.arrived.to_bytes(4, "big")
         self.waiting.append((record.timestamp, order, self.arrived, record))
         self.waiting.sort()
-        self._join_due()
+        if not self.rules.time_gives_results:
+            self._join_due()
 
     def pass_time(self) -> None:
         """Join what is due by now."""
@@ -73,4 +76,5 @@ class WaitingStreamTableJoin(StreamTableJoin):
 
     def _join_due(self) -> None:
         while self.waiting and self.waiting[0][0] <= self.clock.now - self.grace_ms:
-            self._join(self.waiting.pop(0)[3])
+            with self.times.at(self.waiting[0][0] + self.grace_ms):
+                self._join(self.waiting.pop(0)[3])

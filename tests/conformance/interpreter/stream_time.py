@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from tests.conformance.interpreter.rules import Rules
+
+
+@dataclass(frozen=True)
+class Delay:
+    """
+    How far records may be behind stream time.
+
+    Final results of tumbling windows are at most `covered_ms` behind the end of a window that has all of theirs in it.
+    """
+
+    longest_ms: int
+    covered_ms: int = 0
+    tumbling_ms: int = 0
+
+    def of(self, tumbling_ms: int) -> int:
+        """That for tumbling windows over the records; other windows have the length 0."""
+        is_covered = self.tumbling_ms and tumbling_ms and tumbling_ms % self.tumbling_ms == 0
+        return self.covered_ms if is_covered else self.longest_ms
 
 
 @dataclass(frozen=True)
@@ -13,9 +33,22 @@ class Inputs:
 
     streams: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
+    delays: frozenset[Delay] = frozenset()
 
     def __or__(self, other: Inputs) -> Inputs:
-        return Inputs(self.streams | other.streams, self.tables | other.tables)
+        return Inputs(self.streams | other.streams, self.tables | other.tables, self.delays | other.delays)
+
+    def behind(self, delay_ms: int) -> Inputs:
+        """The same for records that are so far behind stream time."""
+        return replace(self, delays=self.delays | {Delay(delay_ms)})
+
+    def final(self, wait_ms: int, length_ms: int, tumbling_ms: int = 0) -> Inputs:
+        """The same for final results of windows, which come `wait_ms` past their end and may be as old as their begin."""
+        return replace(self, delays=frozenset({Delay(wait_ms + length_ms, wait_ms + 1, tumbling_ms)}))
+
+    def delay_ms(self, tumbling_ms: int = 0) -> int:
+        """How far records may be behind stream time, for windows of this length over them if they stand side by side."""
+        return max((delay.of(tumbling_ms) for delay in self.delays), default=0)
 
     @property
     def moving(self) -> frozenset[str]:
@@ -25,16 +58,33 @@ class Inputs:
 
 @dataclass
 class InputTimes:
-    """The largest timestamp so far of each topic; there is one partition."""
+    """
+    The largest timestamp so far of each topic; there is one partition.
+
+    `moment`: when the result that is on its way was due, if time brought it.
+    """
 
     rules: Rules
     by_topic: dict[str, int] = field(default_factory=dict)
     before: dict[str, int] = field(default_factory=dict)
+    moment: int | None = None
+    settle: Callable[[], None] = lambda: None
 
     def observe(self, topic: str, timestamp: int) -> None:
         """A record comes in."""
         self.before = dict(self.by_topic)
         self.by_topic[topic] = max(self.by_topic.get(topic, -1), timestamp)
+
+    @contextmanager
+    def at(self, moment: int) -> Iterator[None]:
+        """What is handed on within was due at this moment, and so is all that comes of it."""
+        if not self.rules.time_of_inputs:
+            yield
+            return
+        before, self.moment = self.moment, moment
+        yield
+        self.settle()
+        self.moment = before
 
     def of(self, inputs: Inputs) -> StreamTime:
         """The stream time of an operator that these inputs feed."""
@@ -56,13 +106,19 @@ class StreamTime:
 
     @property
     def now(self) -> int:
-        """The stream time; -1 before the first record."""
-        return self._of(self.times.by_topic) if self.times.rules.time_of_inputs else self.observed
+        """The stream time; -1 before the first record. At a result that time brought it is that of the moment at which this was due."""
+        if not self.times.rules.time_of_inputs:
+            return self.observed
+        if self.times.moment is not None:
+            return max(self.times.moment, self._of(self.times.before))
+        return self._of(self.times.by_topic)
 
     @property
     def before(self) -> int:
         """The stream time before the last record."""
-        return self._of(self.times.before) if self.times.rules.time_of_inputs else self.observed_before
+        if not self.times.rules.time_of_inputs:
+            return self.observed_before
+        return self.now if self.times.moment is not None else self._of(self.times.before)
 
     def _of(self, by_topic: dict[str, int]) -> int:
         return max((by_topic.get(topic, -1) for topic in self.inputs.moving), default=-1)

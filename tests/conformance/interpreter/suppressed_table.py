@@ -30,18 +30,21 @@ class SuppressedTable(Table):
     """Who reads the table sees what was sent last, not what is held back."""
 
     def __init__(self, parent: Table, node: Json, times: InputTimes) -> None:
-        super().__init__(parent.inputs, wait_ms=parent.wait_ms)
+        self.is_final = node["until"] == "window_closes"
+        late = parent.inputs.behind(parent.inputs.delay_ms() + node.get("ms", 0))
+        super().__init__(parent.final_inputs or late if self.is_final else late, wait_ms=parent.wait_ms)
         self.parent = parent
         self.contains_end = parent.contains_end
-        self.is_final = node["until"] == "window_closes"
         self.delay_ms: int = parent.wait_ms or 0 if self.is_final else node["ms"]
         buffer = node.get("buffer", {})
         self.max_records: int | None = buffer.get("max_records")
         self.stops = buffer.get("when_full") == "shut_down"
+        self.times = times
         self.clock = times.of(self.inputs)
         self.rules = times.rules
         self.held: dict[Any, Held] = {}
-        self.leaving: list[Held] = []
+        self.leaving: list[tuple[int, int, Held]] = []
+        self.sent: dict[Any, int] = {}
         self.sends_old = parent.enable_old(True)
 
     def enable_old(self, force: bool) -> bool:
@@ -51,12 +54,13 @@ class SuppressedTable(Table):
         if key not in self.held:
             return self.parent.get(key)
         prior = self.held[key].prior
-        return None if prior is None else Stored(prior, -1)
+        timestamp = self.sent.get(key, -1) if self.rules.rows_that_were_sent_have_times else -1
+        return None if prior is None else Stored(prior, timestamp)
 
     def receive(self, record: Record) -> None:
         """A change of the parent."""
         self.clock.observe(record.timestamp)
-        if self.is_final and self.rules.finals_when_time_passes:
+        if self.is_final and self.rules.finals_when_time_passes and not self.rules.time_gives_results:
             self._send_due()
         since = record.key.end + self._extra_ms if self.is_final else record.timestamp
         held = self.held.get(record.key)
@@ -66,8 +70,8 @@ class SuppressedTable(Table):
             held.record = record
         if self._sends_at_the_end:
             if self._is_due(record.key):
-                self.leaving.append(self.held.pop(record.key))
-        else:
+                self._leave(record.key, self.clock.now)
+        elif not (self.is_final and self.rules.time_gives_results):
             self._send_due()
         self._keep_in_bounds()
 
@@ -77,14 +81,18 @@ class SuppressedTable(Table):
             self._send_due()
 
     def finish(self) -> None:
-        """Behind what a record causes: send what is due by now. Of a key that the record changed, that is its first change."""
+        """
+        Behind what a record causes: send what has left, and what is due by now. Of a key that the record changed, that is its first change.
+
+        Rows come by the moment since which they waited, then by key; what a key sends once more comes behind all that.
+        """
         if not self._sends_at_the_end:
             return
-        due = [key for key in self.held if self._is_due(key)]
-        leaving = [*self.leaving, *(self.held.pop(key) for key in due)]
-        self.leaving = []
-        for held in sorted(leaving, key=lambda held: (held.since, self._order(held.record.key))):
-            self._send(held)
+        for key in [key for key in self.held if self._is_due(key)]:
+            self._leave(key, self.held[key].since + self.delay_ms)
+        leaving, self.leaving = self.leaving, []
+        for _, due, held in sorted(leaving, key=lambda one: (one[0], one[2].since, self._order(one[2].record.key))):
+            self._send(held, due)
 
     @property
     def _extra_ms(self) -> int:
@@ -122,12 +130,22 @@ class SuppressedTable(Table):
         return key_bytes(key, by_value=self.rules.keys_are_in_order_of_value)
 
     def _let_go(self, key: Any) -> None:
-        self._send(self.held[key])
-        del self.held[key]
+        if self._sends_at_the_end:
+            self._leave(key, self.clock.now)
+        else:
+            held = self.held.pop(key)
+            self._send(held, held.since + self.delay_ms)
 
-    def _send(self, held: Held) -> None:
+    def _leave(self, key: Any, due: int) -> None:
+        """A row waits no longer, and will be sent, behind those of its key that leave already."""
+        turn = sum(held.record.key == key for _, _, held in self.leaving)
+        self.leaving.append((turn, due, self.held.pop(key)))
+
+    def _send(self, held: Held, due: int) -> None:
         record = held.record._replace(is_latest=True)
         if self.rules.old_is_last_emitted:
             record = record._replace(old=held.prior)
+        self.sent[record.key] = record.timestamp
         if record.value is not None or not self.is_final:
-            self.forward(record)
+            with self.times.at(due):
+                self.forward(record)

@@ -19,10 +19,12 @@ class Table(Node):
     `skips_older`: what is behind it ignores changes that are not the newest of their key.
     `wait_ms`: how long after its window's end a row may still change; None without windows.
     `contains_end`: windows contain the moment at which they end.
+    `final_inputs`: the inputs of its final results, which are behind them; None without windows.
     """
 
     reads_history = False
     contains_end = False
+    final_inputs: Inputs | None = None
 
     def __init__(self, inputs: Inputs, *, skips_older: bool = False, wait_ms: int | None = None) -> None:
         super().__init__()

@@ -23,6 +23,8 @@ class TableTableJoin(Table):
         super().__init__(left.inputs | right.inputs, skips_older=skips_older, wait_ms=left.wait_ms)
         self.left, self.right = left, right
         self.contains_end = left.contains_end
+        if left.final_inputs is not None and right.final_inputs is not None:
+            self.final_inputs = left.final_inputs | right.final_inputs
         self.joiner = joiner
         self.keeps_left, self.keeps_right = how in ("left", "outer"), how == "outer"
         self.store = store

@@ -46,5 +46,6 @@ class TimeWindowTable(WindowedTable):
         if last <= self.closed_before:
             return
         for key, start, row in self.store.windows(self.closed_before + 1, last):
-            self._give(Record(Windowed(key, start, start + self.size_ms), row.value, row.timestamp))
+            end = start + self.size_ms
+            self._give(Record(Windowed(key, start, end), row.value, row.timestamp), end + self.grace_ms)
         self.closed_before = last

@@ -6,17 +6,22 @@ from bisect import bisect_right
 from typing import Any
 
 from tests.conformance.interpreter.record import Stored
+from tests.conformance.interpreter.stream_time import StreamTime
 
 
 class VersionedStore:
-    """Each value holds from its timestamp on until the next one of its key; so does each deletion if `keeps_deletions`."""
+    """
+    Each value holds from its timestamp on until the next one of its key; so does each deletion if `keeps_deletions`.
+
+    `clock` tells how far time has come: by Kafka's rules with the records that were put.
+    """
 
     is_versioned = True
 
-    def __init__(self, retention_ms: int, keeps_deletions: bool = False) -> None:
+    def __init__(self, retention_ms: int, clock: StreamTime, keeps_deletions: bool = False) -> None:
         self.retention_ms = retention_ms
+        self.clock = clock
         self.keeps_deletions = keeps_deletions
-        self.stream_time = -1
         self.versions: dict[Any, list[Stored]] = {}
 
     def get(self, key: Any) -> Stored | None:
@@ -28,15 +33,15 @@ class VersionedStore:
         """The version that held at a time; None if it is a deletion, or an older one than the history keeps."""
         versions = self.versions.get(key, [])
         place = bisect_right([version.timestamp for version in versions], timestamp)
-        if not place or (place < len(versions) and timestamp < self.stream_time - self.retention_ms):
+        if not place or (place < len(versions) and timestamp < self.clock.now - self.retention_ms):
             return None
         return versions[place - 1] if versions[place - 1].value is not None else None
 
     def put(self, key: Any, value: Any, timestamp: int) -> bool | None:
         """Add a version. True: it is the newest of its key; False: it is not; None: it is too old and was not taken."""
-        if timestamp < self.stream_time - self.retention_ms:
+        if timestamp < self.clock.now - self.retention_ms:
             return None
-        self.stream_time = max(self.stream_time, timestamp)
+        self.clock.observe(timestamp)
         versions = self.versions.setdefault(key, [])
         place = bisect_right([version.timestamp for version in versions], timestamp)
         if place and versions[place - 1].timestamp == timestamp:

@@ -8,11 +8,17 @@ from tests.conformance.interpreter.emission import Emission
 from tests.conformance.interpreter.node import Receiver
 from tests.conformance.interpreter.record import Record, Stored, Windowed
 from tests.conformance.interpreter.stream_aggregate import Adder, Aggregation
-from tests.conformance.interpreter.stream_time import InputTimes, StreamTime
+from tests.conformance.interpreter.stream_time import Inputs, InputTimes, StreamTime
 from tests.conformance.interpreter.table import Table
 from tests.conformance.interpreter.window_store import WindowStore
 
 Json = dict[str, Any]
+
+
+def tumbling_ms(window: Json) -> int:
+    """The length of windows that stand side by side; 0 for others."""
+    is_tumbling = window["type"] == "tumbling" or window.get("advance_ms") == window.get("size_ms", 0)
+    return window["size_ms"] if is_tumbling else 0
 
 
 class WindowedTable(Table):
@@ -31,6 +37,9 @@ class WindowedTable(Table):
         self.clocks: list[StreamTime] = []
         self.closed_before = -1
         self.given: dict[Any, Stored] = {}
+        self.final_inputs = self._final_inputs(window)
+        if self.is_final:
+            self.inputs = self.final_inputs
 
     def get(self, key: Any) -> Stored | None:
         row = self._row(key)
@@ -41,23 +50,36 @@ class WindowedTable(Table):
         """A store for windows by their start; the one for final results, which is in the order of time, shows a millisecond more."""
         return WindowStore(None if self.rules.windows_are_kept else retention_ms + self.is_final)
 
+    def _final_inputs(self, window: Json) -> Inputs:
+        if window["type"] == "session":
+            return self.inputs.final(self.grace_ms + window["gap_ms"], 1)
+        if window["type"] == "sliding":
+            return self.inputs.final(self.grace_ms, window["time_difference_ms"] + 1)
+        return self.inputs.final(self.grace_ms, window["size_ms"], tumbling_ms(window))
+
     def receiver(self, add: Adder) -> Receiver:
         """Who takes the records of one input."""
         clock = self.times.of(self.inputs)
         self.clocks.append(clock)
         return lambda record: self._receive(record, add, clock)
 
+    @property
+    def clock(self) -> StreamTime:
+        """The stream time of all inputs, by StreamKit's rules."""
+        return self.clocks[0]
+
     def pass_time(self) -> None:
         """Send the final results that are due by now."""
         if self.is_final:
-            self._send_closed(self.clocks[0].now)
+            self._send_closed(self.clock.now)
 
     def _receive(self, record: Record, add: Adder, clock: StreamTime) -> None:
         if self._is_dropped(record):
             return
         clock.observe(record.timestamp)
         if self.is_final and self.rules.finals_when_time_passes:
-            self._send_closed(clock.now)
+            if not self.rules.time_gives_results:
+                self._send_closed(clock.now)
             self._add(record, add, clock)
             return
         may_close = self._add(record, add, clock)
@@ -71,10 +93,11 @@ class WindowedTable(Table):
         """What a window has come to by now."""
         raise NotImplementedError
 
-    def _give(self, record: Record) -> None:
-        """Send a final result."""
+    def _give(self, record: Record, due: int) -> None:
+        """Send a final result, which was due at this moment."""
         self.given[record.key] = Stored(record.value, record.timestamp)
-        self.forward(record)
+        with self.times.at(due):
+            self.forward(record)
 
     def _add(self, record: Record, add: Adder, clock: StreamTime) -> bool:
         """Add a record to its windows. Whether it may close windows."""
