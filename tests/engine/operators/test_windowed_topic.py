@@ -244,7 +244,7 @@ def test_other_keys_are_refused(schema: str, key: list[str]) -> None:
     ],
 )
 def test_what_windows_of_topics_cannot_be_is_refused(declare: Callable[[sk.Topology], Any], message: str) -> None:
-    """What is no window, or closes by another time, is refused where it is declared; the error says what to do."""
+    """Other values than windows, and windows that close by the clock, are refused where they are declared."""
     with pytest.raises(TopologyError, match=message):
         declare(sk.Topology("refused"))
 
