@@ -100,7 +100,11 @@ FOREIGN_CLASSES = {
     "Materialized": 'store="name" of a verb', "Stores": "sk.key_value_store(…), window_store, session_store or versioned_store",
     **dict.fromkeys(("Serdes", "Serde", "Consumed", "Produced"), "columns with types: a topic's, or schema= of stream(…) and table(…)"),
     **dict.fromkeys(("Named", "Joined", "StreamJoined", "TableJoined", "Repartitioned", "Branched"), "name= of a verb"),
-    "KeyValue": "a dict of columns", "Punctuator": "context.schedule(interval, clock, function)", "WindowedSerdes": "columns window_start and window_end",
+    "KeyValue": "a dict of columns", "Punctuator": "context.schedule(interval, clock, function)",
+    **dict.fromkeys(
+        ("WindowedSerdes", "TimeWindowedSerde", "SessionWindowedSerde"),
+        'columns window_start and window_end; app.table("topic", windowed=sk.tumbling("1 hour", grace="0 s")) reads them as windows',
+    ),
 }  # fmt: skip
 NOT_YET: dict[str, dict[str, str]] = {
     "Stream": {},

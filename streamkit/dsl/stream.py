@@ -281,8 +281,9 @@ class Stream(ForeignNames):
         as it was at the record's event time. With `grace` records wait for late changes of such a table, until stream time is so far past
         them, and are then joined in the order of their times; a record that comes later than that is joined at once.
 
-        `on` names the columns to look up by: one name, a list, or {stream column: table column}. They must be the table's whole key.
-        Without it, the stream's key is looked up. `how` is "inner" (records without a row are dropped) or "left" (they are
+        `on` names the columns to look up by: one name, a list, or {stream column: table column}. They must be the table's whole key,
+        `window_start` and `window_end` among it if the table has windows; these are found until they are as old as its
+        retention. Without it, the stream's key is looked up. `how` is "inner" (records without a row are dropped) or "left" (they are
         kept, with nulls). The table's own key columns are not repeated in the result. Joining a table leaves the stream keyed by `on`;
         joining a global table leaves its key. A column that both have is an error unless `suffix` is given, which is appended to the table's.
 
