@@ -11,11 +11,11 @@ from typing import Any
 from streamkit.connectors.postgres.connection import connect
 from streamkit.connectors.postgres.pgoutput import (
     PROTOCOL_VERSION,
-    Data,
     Keepalive,
-    frame_of,
+    Message,
     lsn_of,
     lsn_text,
+    message_of,
     status,
 )
 from streamkit.connectors.postgres.source_table import quoted_name
@@ -55,6 +55,7 @@ class Replication:
     def __init__(self, url: str, slot: str) -> None:
         self._slot = slot
         self._connection = connect(url, replication="database")
+        self._server = self._connection.pgconn
         self._socket = self._connection.fileno()
         self._said = time.monotonic()
         self._asked: float | None = None  # since when an answer is waited for
@@ -84,21 +85,20 @@ class Replication:
             f"(proto_version '{PROTOCOL_VERSION}', publication_names '{names}')"
         )
 
-    def frame(self, timeout: float) -> Data | Keepalive | None:
-        """The next frame; None if none came within `timeout` seconds."""
-        server = self._connection.pgconn
+    def message(self, timeout: float) -> Message | Keepalive | None:
+        """The next message; None if none came within `timeout` seconds."""
         deadline = None
         while True:
-            length, frame = server.get_copy_data(1)
+            length, frame = self._server.get_copy_data(1)
             if length > 0:
                 self._asked = None
-                return frame_of(bytes(frame))
+                return message_of(bytes(frame))
             if length < 0:
                 raise self._ended()
             deadline = deadline or time.monotonic() + timeout
             wait = max(0.0, deadline - time.monotonic())
             if select.select([self._socket], [], [], min(wait, STATUS_SECONDS))[0]:
-                server.consume_input()
+                self._server.consume_input()
                 continue
             self._speak_up()
             if wait <= STATUS_SECONDS:
@@ -111,9 +111,8 @@ class Replication:
 
     def say(self, *, wants_reply: bool = False) -> None:
         """Tell the server that somebody listens."""
-        server = self._connection.pgconn
-        server.put_copy_data(status(self._confirmed, time.time_ns() // 1000, wants_reply=wants_reply))
-        server.flush()
+        self._server.put_copy_data(status(self._confirmed, time.time_ns() // 1000, wants_reply=wants_reply))
+        self._server.flush()
         self._said = time.monotonic()
 
     def close(self) -> None:
@@ -130,7 +129,7 @@ class Replication:
 
     def _ended(self) -> Exception:
         """Why the server ended the stream."""
-        result = self._connection.pgconn.get_result()
+        result = self._server.get_result()
         said = result.error_message.decode(errors="replace").strip() if result is not None else ""
         if "has already been removed" in said:
             return ConfigError(lost(self._slot))

@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import json
 import random
+import select
 import time
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSource
+from streamkit.connectors.postgres.replication import Replication
 from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
@@ -185,6 +187,35 @@ def test_death_within_a_snapshot(log, url, database):
     now = {tuple(row[:2]): row[2] for row in database.execute("SELECT name, id, v FROM people").fetchall()}
     assert {key: values[-1] for key, values in seen.items() if values[-1] is not None} == now
     assert all(first != then for values in seen.values() for first, then in pairwise(values))
+
+
+def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch):
+    """A poll that finds a change there waits for those that follow, up to its bound of rows."""
+    monkeypatch.setattr("streamkit.connectors.postgres.patience.SILENCE_S", 60.0)
+    database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
+    one = source(url, "numbers", poll_linger_ms=60_000, poll_rows=4)
+    one.refused = []
+    one.open({"streamkit_in": None})
+    while not one.is_at_end():
+        one.poll(0.0)
+    one.poll(0.0)  # begins to read the stream
+    numbers, message, sockets = iter(range(100)), Replication.message, []
+
+    def write_where_it_waits(self, timeout):
+        sockets[:] = [self._socket]
+        if timeout:
+            database.execute("INSERT INTO numbers VALUES (%s)", (next(numbers),))
+        return message(self, timeout)
+
+    monkeypatch.setattr(Replication, "message", write_where_it_waits)
+    polled = one.poll(10.0)
+    assert polled is not None and polled.tables["numbers"]["n"].to_pylist()[0] == 0
+    done = polled.tables["numbers"].num_rows
+    database.execute("INSERT INTO numbers VALUES (%s)", (next(numbers),))
+    wait_until(lambda: select.select(sockets, [], [], 0)[0])
+    polled = one.poll(10.0)
+    one.close()
+    assert polled is not None and polled.tables["numbers"]["n"].to_pylist() == list(range(done, done + 4))
 
 
 def test_a_huge_transaction(log, url, database):
