@@ -199,7 +199,7 @@ def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch)
     while not one.is_at_end():
         one.poll(0.0)
     one.poll(0.0)  # begins to read the stream
-    numbers, message, sockets = iter(range(100)), Replication.message, []
+    numbers, message, sockets = iter(range(100)), Replication.message, list[int]()
 
     def write_where_it_waits(self, timeout):
         sockets[:] = [self._socket]
