@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from streamkit.connectors.postgres.connection import connect
+from streamkit.connectors.postgres.connection import PASSING, connect, sqlstate_of
 from streamkit.connectors.postgres.pgoutput import (
     PROTOCOL_VERSION,
     Keepalive,
@@ -19,9 +19,11 @@ from streamkit.connectors.postgres.pgoutput import (
     status,
 )
 from streamkit.connectors.postgres.source_table import quoted_name
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StorageFullError, StreamKitError
 
 PLUGIN = "pgoutput"
+DISK_FULL = "53100"  # SQLSTATE
+NO_SUCH_OBJECT = "42704"  # such as a publication
 RELEASE_SECONDS = 10.0  # until a slot whose reader was ended is free
 STATUS_SECONDS = 5.0  # between two words to the server, which gives up after wal_sender_timeout (a minute)
 SILENCE_SECONDS = 300.0  # after which a server that does not answer is taken as gone
@@ -50,10 +52,11 @@ class Snapshot:
 
 
 class Replication:
-    """A connection for replication, and the slot that it reads."""
+    """A connection for replication, and the slot that it reads; `again` says how to go on where changes are gone."""
 
-    def __init__(self, url: str, slot: str) -> None:
+    def __init__(self, url: str, slot: str, again: str) -> None:
         self._slot = slot
+        self._again = again
         self._connection = connect(url, replication="database")
         self._server = self._connection.pgconn
         self._socket = self._connection.fileno()
@@ -131,9 +134,15 @@ class Replication:
         """Why the server ended the stream."""
         result = self._server.get_result()
         said = result.error_message.decode(errors="replace").strip() if result is not None else ""
+        state = sqlstate_of(result) if said else ""
+        ended = f"PostgreSQL ended the stream of slot {self._slot}: {' '.join(said.split()) or 'it shuts down'}"
         if "has already been removed" in said:
-            return ConfigError(lost(self._slot))
-        return ConnectionError(f"PostgreSQL ended the stream of slot {self._slot}: {said or 'it shuts down'}")
+            return ConfigError(f"{lost(self._slot)}. {self._again}")
+        if state == NO_SUCH_OBJECT:
+            return ConfigError(f"{ended}. It was missing when changes were made, so PostgreSQL cannot send them. {self._again}")
+        if state == DISK_FULL:
+            return StorageFullError(f"{ended}. Make room there, and the task goes on where it was")
+        return ConnectionError(ended) if not state or state[:2] in PASSING else StreamKitError(ended)
 
 
 def find_slot(connection: Any, name: str) -> Slot | None:

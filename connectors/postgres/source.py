@@ -118,6 +118,7 @@ class PostgresSource(Source):
         self._heard = 0.0
         self._asked = 0.0
         self._told = 0  # the place that the log was last told
+        self._is_asked = False  # by a server that waits to hear how far its log was read, as one that shuts down
         self._layouts: dict[int, Layout | None] = {}  # by oid; None: a table that is not asked for
         self._types: dict[int, Described | None] = {}
 
@@ -152,7 +153,7 @@ class PostgresSource(Source):
         if self._slot not in positions or self._is_open:
             return
         self._connection = connect(self.settings["connection.url"])
-        self._stream = Replication(self.settings["connection.url"], self._slot)
+        self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         self._tables = {name: read_table(self._connection, name) for name in self.settings["tables"]}
         publish(self._connection, self._publication, [*self._tables.values()], is_own=self._is_own_publication)
@@ -367,6 +368,7 @@ class PostgresSource(Source):
         if self._begin is None:
             self._lsn = max(self._lsn, frame.end)
         if frame.wants_reply:
+            self._is_asked = True
             self._stream.say()
 
     def _take(self, message: Any, found: dict[int, Changes]) -> int:
@@ -484,7 +486,8 @@ class PostgresSource(Source):
             rows = changes.rows()
             if rows.num_rows:
                 tables[changes.layout.topic] = rows
-        is_due = time.monotonic() - self._heard > self.settings["heartbeat.interval.ms"] / 1000
+        is_due = self._is_asked or time.monotonic() - self._heard > self.settings["heartbeat.interval.ms"] / 1000
+        self._is_asked = False
         has_moved = (self._lsn, self._index) != before
         if tables or self.refused or (is_due and (has_moved or self._lsn > self._told)):
             return Polled(tables, self._position())
