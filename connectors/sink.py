@@ -32,6 +32,7 @@ class Sink(Connector):
     )
     takes_other_names: ClassVar[bool] = False  # True: `_topic` of rows may be a name that a router gave, other than in `ends`
     IS_RAW: ClassVar[bool] = False  # True: rows come as `key binary, value binary`, written by `value.format`
+    routes: Mapping[str, str] = {}  # the names that routers gave topics; the runtime says them before `open`
 
     @abstractmethod
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
@@ -54,6 +55,10 @@ class Sink(Connector):
 
     def topic(self, topic: Topic) -> None:
         """Hear of a topic before its first rows; raise ConfigError or SchemaError if it cannot go out."""
+
+    def target_of(self, topic: str) -> str:
+        """The name that rows of a topic come under: its own, unless a router gave another."""
+        return self.routes.get(topic, topic)
 
     def fenced(self, place: TopicPartition) -> FencedError:
         """The error for a generation whose partition a newer one has taken over."""

@@ -13,6 +13,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,25 @@ class Server:
     def crash(self) -> None:
         """End all processes at once, without a checkpoint, as a crash would."""
         self._end(signal.SIGQUIT)
+
+    def shut_down(self) -> None:
+        """End the server in good order: clients are let go, and who reads its log has all of it."""
+        self._end(signal.SIGINT)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """All processes answer nobody."""
+        assert self.process is not None
+        parent = self.process.pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
+        processes = [parent, *map(int, children)]
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
 
     def stop(self) -> None:
         """End the server and remove its folder."""

@@ -73,7 +73,8 @@ def _only(union: Any) -> Any:
     present = branches_of(union)
     if len(present) != 1:
         raise SchemaError(
-            f"found a union of {', '.join(map(kind_of, union))} in the Avro schema; expected one type, or null and one type"
+            f"found a union of {', '.join(map(kind_of, union))} in the Avro schema; expected one type, or null and one type, as Debezium "
+            "writes them: Connect has no other unions. KafkaSource with value.format=avro reads such records, as structs"
         )
     return union[present[0]]
 

@@ -28,11 +28,12 @@ class DeltaSink(Sink):
     """
     Appends rows, or upserts them by the topic's key, exactly once.
 
-    `path` may have `${topic}` in it; a missing table is created. Each partition of the topic has two transactions of Delta:
+    `path` may have `${topic}` in it, which routers change; a missing table is created. Each partition of the topic has two transactions of Delta:
     `streamkit/<connector>/<topic>/<partition>`, whose version is the next offset, and the same with `/generation`, by which
     a newer instance is told from an older one. Columns that a topic gets later are added to the table.
     """
 
+    takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("path", "where the table is; ${topic} stands for the topic's name"),
         Setting("write.mode", "append, or upsert by the topic's key", default="append", choices=("append", "upsert")),
@@ -64,10 +65,10 @@ class DeltaSink(Sink):
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Create the tables, and take the partitions over: older handles can commit no more."""
         self._generation = generation
-        for name in {place.topic for place in partitions}:
+        for name in {self.target_of(place.topic) for place in partitions}:
             with self._has_room(name):
                 self._tables[name] = self._opened(self._topics[name])
-                self._take_over(name, [place for place in partitions if place.topic == name])
+                self._take_over(name, [place for place in partitions if self.target_of(place.topic) == name])
         return {place: offset for place, offset in self._offsets.items() if offset is not None}
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
@@ -75,7 +76,7 @@ class DeltaSink(Sink):
         moved = {place: end for place, end in ends.items() if self._offsets.get(place) != end}
         if not moved:
             return
-        topic = self._topics[next(iter(moved)).topic]
+        topic = self._topics[self.target_of(next(iter(moved)).topic)]
         transactions = [self._transaction(place, end) for place, end in moved.items()]
         transactions += [self._transaction(place, self._generation, "/generation") for place in moved]
         failpoints.reach("connect.in_target")

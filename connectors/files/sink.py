@@ -53,10 +53,12 @@ class FileSink(Sink):
     """
     Files of CSV, JSON lines or Parquet below `path`, plain or compressed.
 
-    Each `put` gives one file a partition and folder, `<topic>/[<column>=<value>/]<topic>+<partition>+<first offset>.<suffix>`,
-    so `batch.rows` and `batch.linger.ms` say how large files get. Files appear by a rename, whole and durable.
+    Each `put` gives one file a partition and folder, `<topic>/[<column>=<value>/]<topic>+<partition>+<first offset>.<suffix>`.
+    A router changes the folder; the file's name keeps the topic, since several may come into one folder.
+    `batch.rows` and `batch.linger.ms` say how large files get. Files appear by a rename, whole and durable.
     """
 
+    takes_other_names = True
     SETTINGS = (
         Setting("path", "the folder that takes the files"),
         Setting("format", "csv, json or parquet", default="json", choices=("csv", "json", "parquet")),
@@ -77,7 +79,11 @@ class FileSink(Sink):
             raise ConfigError("found format=parquet and compression; Parquet compresses its own pages: leave compression out")
 
     def topic(self, topic: Topic) -> None:
-        """The columns of folders must be there."""
+        """The columns of folders must be there, and a router's name must be that of a folder below."""
+        if topic.name in (MARKS, "") or {".", ".."} & set(topic.name.split("/")) or topic.name.startswith("/"):
+            raise ConfigError(
+                f"connector {self.name}: found the topic name {topic.name!r} behind the transforms; expected that of a folder"
+            )
         missing = [name for name in self.settings["partition.by"] if name not in topic.schema]
         if missing:
             raise ConfigError(f"topic {topic.name} has no column {missing[0]!r} for partition.by; it has {topic.schema}")
@@ -132,14 +138,14 @@ class FileSink(Sink):
         compression = self.settings["compression"]
         suffix = SUFFIXES[form] + ("" if compression == "none" else f".{compression}")
         name = f"{place.topic}+{place.partition}+{rows[OFFSET][0].as_py():020d}{suffix}"
-        final = Path(place.topic, folder, name)
-        hidden = Path(place.topic, folder, f".{name}.{self._generation}.tmp")
+        folder = os.path.join(self.target_of(place.topic), folder)
+        final = Path(folder, name)
+        hidden = Path(folder, f".{name}.{self._generation}.tmp")
         (self._root / hidden).parent.mkdir(parents=True, exist_ok=True)
-        _write(self._root / hidden, compressed(self._content(place.topic, rows, form), compression))
+        _write(self._root / hidden, compressed(self._content(self._topics[self.target_of(place.topic)], rows, form), compression))
         return str(hidden), str(final)
 
-    def _content(self, topic: str, rows: pa.Table, form: Format) -> bytes:
-        declared = self._topics[topic]
+    def _content(self, declared: Topic, rows: pa.Table, form: Format) -> bytes:
         folders = set(self.settings["partition.by"])
         has_deletions = bool(pc.any(rows[DELETED]).as_py())
         own = [name for name in declared.schema.names if name not in folders]
@@ -223,7 +229,7 @@ class FileSink(Sink):
 
     def _clean(self, place: TopicPartition) -> None:
         """Delete what older generations wrote and did not commit."""
-        for path in (self._root / place.topic).rglob(f".{place.topic}+{place.partition}+*.tmp"):
+        for path in (self._root / self.target_of(place.topic)).rglob(f".{place.topic}+{place.partition}+*.tmp"):
             if int(path.name.rsplit(".", 2)[1]) < self._generation:
                 path.unlink(missing_ok=True)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 from streamkit.connectors.connector import Connector, needed
 from streamkit.connectors.setting import Setting
 from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotFoundError
 
+ENDS_SECONDS = 30
 METADATA_SECONDS = (0.5, 4.5)  # who is not let in hears it soon; who is far away has more time
 CLIENT_SETTINGS = (
     Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092"),
@@ -116,3 +118,21 @@ def largest_batch(connector: Connector, errors: Errors, topic: str) -> int | Non
     except kafka.KafkaException:
         return None
     return int(found["max.message.bytes"].value)
+
+
+def written_ends(connector: Connector, errors: Errors, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """
+    Where partitions of Kafka end, with what a reader of committed records does not see yet.
+
+    That is more than transactions that are open: a commit has returned some milliseconds before its records can be read.
+    """
+    kafka, admin = library(), importlib.import_module("confluent_kafka.admin")
+    asked = {kafka.TopicPartition(*place): admin.OffsetSpec.latest() for place in places}
+    if not asked:
+        return {}
+    client = admin.AdminClient(client_config(connector, errors))
+    found = client.list_offsets(asked, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED, request_timeout=ENDS_SECONDS)
+    try:
+        return {(place.topic, place.partition): future.result().offset for place, future in found.items()}
+    except kafka.KafkaException as error:
+        raise meaning(error, connector, errors) from error

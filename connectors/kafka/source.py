@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from streamkit.connectors.kafka.client import (
     meaning,
     missing_topic,
     partitions_of,
+    written_ends,
 )
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
@@ -28,6 +30,7 @@ from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPI
 
 RECORDS_MAX = 50_000
 WAIT_SECONDS = 0.2  # for records, of a task that is not to wait: they come by themselves, and later than a call
+COMMITTING_SECONDS = 5.0  # for records of transactions that are being committed where a task is to read to the end
 _NO_TIMESTAMP = 0  # confluent_kafka.TIMESTAMP_NOT_AVAILABLE
 _TIMES = pa.timestamp("ms", tz="UTC")
 
@@ -53,7 +56,9 @@ class KafkaSource(Source):
         self._errors = Errors()
         self._consumer: Any = None
         self._counts: dict[str, int] = {}
-        self._ended: set[tuple[str, int]] = set()
+        self._ended: dict[tuple[str, int], int] = {}  # where the committed records end
+        self._written: dict[tuple[str, int], int] | None = None  # where all records end, as it was when it was first asked
+        self._waits_until = 0.0
         self._assigned: dict[tuple[str, int], int] = {}
 
     def check(self) -> None:
@@ -85,7 +90,7 @@ class KafkaSource(Source):
             _place(split): kafka.OFFSET_BEGINNING if position is None else int(position["offset"])
             for split, position in positions.items()
         }
-        self._ended = set()
+        self._ended, self._written = {}, None
         self._client().assign([kafka.TopicPartition(*place, offset) for place, offset in self._assigned.items()])
 
     def poll(self, timeout: float) -> Polled | None:
@@ -111,8 +116,14 @@ class KafkaSource(Source):
             self._client().commit(offsets=offsets, asynchronous=True)
 
     def is_at_end(self) -> bool:
-        """Whether each partition has been read to its end."""
-        return self._ended >= self._assigned.keys()
+        """Whether each partition has been read to its end, with transactions that were being committed; those that stay open do not count."""
+        if not self._ended.keys() >= self._assigned.keys():
+            return False
+        if self._written is None:
+            self._written = written_ends(self, self._errors, self._assigned)
+            self._waits_until = time.monotonic() + COMMITTING_SECONDS
+        is_behind = any(self._ended[place] < end for place, end in self._written.items())
+        return not is_behind or time.monotonic() > self._waits_until
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -146,7 +157,7 @@ class KafkaSource(Source):
         code = message.error().code()
         place = (message.topic(), message.partition())
         if code == kafka.KafkaError._PARTITION_EOF:
-            self._ended.add(place)
+            self._ended[place] = message.offset()
         elif code in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
             raise self._out_of_range(*place)
         elif code == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:

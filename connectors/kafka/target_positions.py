@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.connectors.connector import Connector
-from streamkit.connectors.kafka.client import Errors, client_config, library, meaning
+from streamkit.connectors.kafka.client import Errors, client_config, library, meaning, written_ends
 from streamkit.log.consume.consumer import TopicPartition
 
 READ_SECONDS = 75.0  # longer than a transaction of a dead producer stays open
@@ -69,9 +69,8 @@ def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPart
     )  # fmt: skip
     found: dict[bytes, Claim] = {}
     try:
-        place = kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)
-        _, end = consumer.get_watermark_offsets(place, timeout=30)
-        consumer.assign([place])
+        end = written_ends(connector, errors, [(topic, 0)])[topic, 0]
+        consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
         _read_to(consumer, end, found)
     except kafka.KafkaException as error:
         raise meaning(error, connector, errors) from error

@@ -18,6 +18,13 @@ SPELLING = (  # of values as texts, whatever the database prefers
     "SET statement_timeout = 0",
     "SET idle_in_transaction_session_timeout = 0",
 )
+NOTICING = {  # of a network that is cut: it says nothing, and a query would wait for hours
+    "connect_timeout": 30,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 
 def library() -> Any:
@@ -29,8 +36,9 @@ def library() -> Any:
 
 
 def connect(url: str, **settings: Any) -> Any:
-    """A connection in which values are spelled as `source_type` reads them."""
-    connection = library().connect(url, autocommit=True, **settings)
+    """A connection in which values are spelled as `source_type` reads them, and that notices a server which is gone."""
+    given = library().conninfo.conninfo_to_dict(url)
+    connection = library().connect(**NOTICING | given | settings, autocommit=True)
     for statement in SPELLING:
         connection.execute(statement)
     return connection
@@ -44,3 +52,9 @@ def passes(error: Exception) -> bool:
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate[:2] in PASSING
+
+
+def sqlstate_of(result: Any) -> str:
+    """The code of a result's error; empty if it has none."""
+    code = result.error_field(library().pq.DiagnosticField.SQLSTATE)
+    return code.decode() if code else ""

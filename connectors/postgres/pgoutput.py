@@ -23,12 +23,6 @@ UNCHANGED: Final = Unchanged()
 Values: TypeAlias = Sequence[Any]  # of a row: bytes as PostgreSQL prints the value, None, or UNCHANGED
 
 
-class Data(NamedTuple):
-    """A frame with a message of the plugin."""
-
-    payload: bytes
-
-
 class Keepalive(NamedTuple):
     """A frame that says how far the server has read its log; `wants_reply` if it is about to lose patience."""
 
@@ -98,25 +92,15 @@ class Ignored(NamedTuple):
 
 Message: TypeAlias = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Ignored
 
-_DATA = struct.Struct(">xQQq")
+_KIND = 25  # where the message begins in a frame of data, behind the frame's own kind, two places and a time
 _KEEPALIVE = struct.Struct(">xQqB")
 _STATUS = struct.Struct(">cQQQqB")
-_BEGIN = struct.Struct(">xQqI")
-_COMMIT = struct.Struct(">xBQQq")
-_OID = struct.Struct(">xI")
+_BEGIN = struct.Struct(f">{_KIND + 1}xQqI")
+_COMMIT = struct.Struct(f">{_KIND + 1}xBQQq")
+_OID = struct.Struct(f">{_KIND + 1}xI")
 _COLUMN = struct.Struct(">Ii")
 _COUNT = struct.Struct(">H")
-
-
-def frame_of(frame: bytes) -> Data | Keepalive:
-    """What the server sent."""
-    kind = frame[:1]
-    if kind == b"w":
-        return Data(frame[_DATA.size :])
-    if kind == b"k":
-        end, _, wants_reply = _KEEPALIVE.unpack(frame)
-        return Keepalive(end, bool(wants_reply))
-    raise _unknown("frame", kind)
+_ROW = _OID.size + 1  # where the first row of a change begins, behind its kind
 
 
 def status(confirmed: int, now_us: int, *, wants_reply: bool) -> bytes:
@@ -124,12 +108,18 @@ def status(confirmed: int, now_us: int, *, wants_reply: bool) -> bytes:
     return _STATUS.pack(b"r", confirmed, confirmed, confirmed, now_us - POSTGRES_EPOCH_US, wants_reply)
 
 
-def message_of(payload: bytes) -> Message:
-    """The message of a frame."""
-    reader = _READERS.get(payload[0])
-    if reader is None:
-        raise _unknown("message", payload[:1])
-    return reader(payload)
+def message_of(frame: bytes) -> Message | Keepalive:
+    """What the server sent."""
+    kind = frame[0]
+    if kind == 119:  # w: data
+        reader = _READERS.get(frame[_KIND])
+        if reader is None:
+            raise _unknown("message", frame[_KIND : _KIND + 1])
+        return reader(frame)
+    if kind == 107:  # k
+        end, _, wants_reply = _KEEPALIVE.unpack(frame)
+        return Keepalive(end, bool(wants_reply))
+    raise _unknown("frame", frame[:1])
 
 
 def lsn_of(text: str) -> int:
@@ -143,71 +133,71 @@ def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
-def _begin(payload: bytes) -> Begin:
-    commit_lsn, time_us, _ = _BEGIN.unpack(payload)
+def _begin(frame: bytes) -> Begin:
+    commit_lsn, time_us, _ = _BEGIN.unpack(frame)
     return Begin(commit_lsn, time_us + POSTGRES_EPOCH_US)
 
 
-def _commit(payload: bytes) -> Commit:
-    _, commit_lsn, end, _ = _COMMIT.unpack(payload)
+def _commit(frame: bytes) -> Commit:
+    _, commit_lsn, end, _ = _COMMIT.unpack(frame)
     return Commit(commit_lsn, end)
 
 
-def _relation(payload: bytes) -> Relation:
-    (oid,) = _OID.unpack_from(payload)
-    schema, at = _text(payload, _OID.size)
-    name, at = _text(payload, at)
-    identity = chr(payload[at])
-    (count,) = _COUNT.unpack_from(payload, at + 1)
+def _relation(frame: bytes) -> Relation:
+    (oid,) = _OID.unpack_from(frame)
+    schema, at = _text(frame, _OID.size)
+    name, at = _text(frame, at)
+    identity = chr(frame[at])
+    (count,) = _COUNT.unpack_from(frame, at + 1)
     at += 1 + _COUNT.size
     columns = []
     for _ in range(count):
-        flags = payload[at]
-        column, at = _text(payload, at + 1)
-        type_oid, modifier = _COLUMN.unpack_from(payload, at)
+        flags = frame[at]
+        column, at = _text(frame, at + 1)
+        type_oid, modifier = _COLUMN.unpack_from(frame, at)
         at += _COLUMN.size
         columns.append(RelationColumn(column, type_oid, modifier, bool(flags & 1)))
     return Relation(oid, schema, name, identity, tuple(columns))
 
 
-def _insert(payload: bytes) -> Insert:
-    (oid,) = _OID.unpack_from(payload)
-    return Insert(oid, _values(payload, 6)[0])
+def _insert(frame: bytes) -> Insert:
+    (oid,) = _OID.unpack_from(frame)
+    return Insert(oid, _values(frame, _ROW)[0])
 
 
-def _update(payload: bytes) -> Update:
-    (oid,) = _OID.unpack_from(payload)
-    if payload[5] == 78:  # N: only the new row
-        return Update(oid, None, _values(payload, 6)[0], False)
-    old, at = _values(payload, 6)
-    return Update(oid, old, _values(payload, at + 1)[0], payload[5] == 79)  # O: all of the old row
+def _update(frame: bytes) -> Update:
+    (oid,) = _OID.unpack_from(frame)
+    if frame[_ROW - 1] == 78:  # N: only the new row
+        return Update(oid, None, _values(frame, _ROW)[0], False)
+    old, at = _values(frame, _ROW)
+    return Update(oid, old, _values(frame, at + 1)[0], frame[_ROW - 1] == 79)  # O: all of the old row
 
 
-def _delete(payload: bytes) -> Delete:
-    (oid,) = _OID.unpack_from(payload)
-    return Delete(oid, _values(payload, 6)[0])
+def _delete(frame: bytes) -> Delete:
+    (oid,) = _OID.unpack_from(frame)
+    return Delete(oid, _values(frame, _ROW)[0])
 
 
-def _truncate(payload: bytes) -> Truncate:
-    (count,) = _OID.unpack_from(payload)
-    return Truncate(struct.unpack_from(f">{count}I", payload, _OID.size + 1))
+def _truncate(frame: bytes) -> Truncate:
+    (count,) = _OID.unpack_from(frame)
+    return Truncate(struct.unpack_from(f">{count}I", frame, _OID.size + 1))
 
 
-def _ignored(payload: bytes) -> Ignored:
-    return Ignored(chr(payload[0]))
+def _ignored(frame: bytes) -> Ignored:
+    return Ignored(chr(frame[_KIND]))
 
 
-def _values(payload: bytes, at: int) -> tuple[list[Any], int]:
+def _values(frame: bytes, at: int) -> tuple[list[Any], int]:
     """The values of a row that begins at a byte, and where it ends. It runs once a change, and so it is flat."""
-    count = payload[at] << 8 | payload[at + 1]
+    count = frame[at] << 8 | frame[at + 1]
     at += 2
     found: list[Any] = []
     for _ in range(count):
-        kind = payload[at]
+        kind = frame[at]
         if kind == 116:  # t: a text
             start = at + 5
-            at = start + int.from_bytes(payload[at + 1 : start], "big")
-            found.append(payload[start:at])
+            at = start + int.from_bytes(frame[at + 1 : start], "big")
+            found.append(frame[start:at])
         elif kind == 110:  # n: null
             found.append(None)
             at += 1
@@ -215,13 +205,13 @@ def _values(payload: bytes, at: int) -> tuple[list[Any], int]:
             found.append(UNCHANGED)
             at += 1
         else:
-            raise _unknown("kind of value", payload[at : at + 1])
+            raise _unknown("kind of value", frame[at : at + 1])
     return found, at
 
 
-def _text(payload: bytes, at: int) -> tuple[str, int]:
-    end = payload.index(0, at)
-    return payload[at:end].decode(), end + 1
+def _text(frame: bytes, at: int) -> tuple[str, int]:
+    end = frame.index(0, at)
+    return frame[at:end].decode(), end + 1
 
 
 def _unknown(what: str, found: bytes) -> CorruptionError:

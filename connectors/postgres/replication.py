@@ -8,20 +8,22 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from streamkit.connectors.postgres.connection import connect
+from streamkit.connectors.postgres.connection import PASSING, connect, sqlstate_of
 from streamkit.connectors.postgres.pgoutput import (
     PROTOCOL_VERSION,
-    Data,
     Keepalive,
-    frame_of,
+    Message,
     lsn_of,
     lsn_text,
+    message_of,
     status,
 )
 from streamkit.connectors.postgres.source_table import quoted_name
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StorageFullError, StreamKitError
 
 PLUGIN = "pgoutput"
+DISK_FULL = "53100"  # SQLSTATE
+NO_SUCH_OBJECT = "42704"  # such as a publication
 RELEASE_SECONDS = 10.0  # until a slot whose reader was ended is free
 STATUS_SECONDS = 5.0  # between two words to the server, which gives up after wal_sender_timeout (a minute)
 SILENCE_SECONDS = 300.0  # after which a server that does not answer is taken as gone
@@ -50,11 +52,13 @@ class Snapshot:
 
 
 class Replication:
-    """A connection for replication, and the slot that it reads."""
+    """A connection for replication, and the slot that it reads; `again` says how to go on where changes are gone."""
 
-    def __init__(self, url: str, slot: str) -> None:
+    def __init__(self, url: str, slot: str, again: str) -> None:
         self._slot = slot
+        self._again = again
         self._connection = connect(url, replication="database")
+        self._server = self._connection.pgconn
         self._socket = self._connection.fileno()
         self._said = time.monotonic()
         self._asked: float | None = None  # since when an answer is waited for
@@ -84,21 +88,20 @@ class Replication:
             f"(proto_version '{PROTOCOL_VERSION}', publication_names '{names}')"
         )
 
-    def frame(self, timeout: float) -> Data | Keepalive | None:
-        """The next frame; None if none came within `timeout` seconds."""
-        server = self._connection.pgconn
+    def message(self, timeout: float) -> Message | Keepalive | None:
+        """The next message; None if none came within `timeout` seconds."""
         deadline = None
         while True:
-            length, frame = server.get_copy_data(1)
+            length, frame = self._server.get_copy_data(1)
             if length > 0:
                 self._asked = None
-                return frame_of(bytes(frame))
+                return message_of(bytes(frame))
             if length < 0:
                 raise self._ended()
             deadline = deadline or time.monotonic() + timeout
             wait = max(0.0, deadline - time.monotonic())
             if select.select([self._socket], [], [], min(wait, STATUS_SECONDS))[0]:
-                server.consume_input()
+                self._server.consume_input()
                 continue
             self._speak_up()
             if wait <= STATUS_SECONDS:
@@ -111,9 +114,8 @@ class Replication:
 
     def say(self, *, wants_reply: bool = False) -> None:
         """Tell the server that somebody listens."""
-        server = self._connection.pgconn
-        server.put_copy_data(status(self._confirmed, time.time_ns() // 1000, wants_reply=wants_reply))
-        server.flush()
+        self._server.put_copy_data(status(self._confirmed, time.time_ns() // 1000, wants_reply=wants_reply))
+        self._server.flush()
         self._said = time.monotonic()
 
     def close(self) -> None:
@@ -130,11 +132,17 @@ class Replication:
 
     def _ended(self) -> Exception:
         """Why the server ended the stream."""
-        result = self._connection.pgconn.get_result()
+        result = self._server.get_result()
         said = result.error_message.decode(errors="replace").strip() if result is not None else ""
+        state = sqlstate_of(result) if said else ""
+        ended = f"PostgreSQL ended the stream of slot {self._slot}: {' '.join(said.split()) or 'it shuts down'}"
         if "has already been removed" in said:
-            return ConfigError(lost(self._slot))
-        return ConnectionError(f"PostgreSQL ended the stream of slot {self._slot}: {said or 'it shuts down'}")
+            return ConfigError(f"{lost(self._slot)}. {self._again}")
+        if state == NO_SUCH_OBJECT:
+            return ConfigError(f"{ended}. It was missing when changes were made, so PostgreSQL cannot send them. {self._again}")
+        if state == DISK_FULL:
+            return StorageFullError(f"{ended}. Make room there, and the task goes on where it was")
+        return ConnectionError(ended) if not state or state[:2] in PASSING else StreamKitError(ended)
 
 
 def find_slot(connection: Any, name: str) -> Slot | None:

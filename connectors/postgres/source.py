@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
 from streamkit.connectors.postgres.connection import connect, passes
+from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (
     UNCHANGED,
     Begin,
@@ -19,13 +20,13 @@ from streamkit.connectors.postgres.pgoutput import (
     Delete,
     Insert,
     Keepalive,
+    Message,
     Relation,
     RelationColumn,
     Truncate,
     Update,
     lsn_of,
     lsn_text,
-    message_of,
 )
 from streamkit.connectors.postgres.replication import (
     PAGE_HEADER_BYTES,
@@ -89,6 +90,7 @@ class PostgresSource(Source):
             default="fail",
             choices=("fail", "read"),
         ),
+        Setting("poll.linger.ms", "how long a poll waits for more changes while they follow each other", "integer", 50, least=0),
         Setting("poll.rows", "the most rows that a poll brings", "integer", 50_000, least=1),
     )  # fmt: skip
 
@@ -116,6 +118,7 @@ class PostgresSource(Source):
         self._heard = 0.0
         self._asked = 0.0
         self._told = 0  # the place that the log was last told
+        self._is_asked = False  # by a server that waits to hear how far its log was read, as one that shuts down
         self._layouts: dict[int, Layout | None] = {}  # by oid; None: a table that is not asked for
         self._types: dict[int, Described | None] = {}
 
@@ -150,7 +153,7 @@ class PostgresSource(Source):
         if self._slot not in positions or self._is_open:
             return
         self._connection = connect(self.settings["connection.url"])
-        self._stream = Replication(self.settings["connection.url"], self._slot)
+        self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         self._tables = {name: read_table(self._connection, name) for name in self.settings["tables"]}
         publish(self._connection, self._publication, [*self._tables.values()], is_own=self._is_own_publication)
@@ -310,30 +313,43 @@ class PostgresSource(Source):
         assert self._stream is not None
         found: dict[int, Changes] = {}
         before = self._lsn, self._index
-        count = 0
-        deadline = time.monotonic() + timeout
+        count, most = 0, self.settings["poll.rows"]
+        has_server_sent_all = False
+        patience = Patience(timeout, self.settings["poll.linger.ms"] / 1000)
         if self._waiting is not None:
             self._learn(self._waiting)
             self._waiting = None
-        while count < self.settings["poll.rows"]:
-            frame = self._stream.frame(0.0)
-            if frame is None:
-                wait = deadline - time.monotonic()
-                if (count and self._begin is None) or wait <= 0 or self._is_caught_up(before):
+        while count < most:
+            message = self._stream.message(0.0)
+            if message is None:
+                message = self._awaited(patience, before, has_changes=count > 0, has_server_sent_all=has_server_sent_all)
+                if message is None:
                     break
-                self._ask()
-                frame = self._stream.frame(min(wait, ASK_SECONDS))
-            if frame is None:
-                continue
-            if isinstance(frame, Keepalive):
-                self._hear(frame)
-                continue
-            message = message_of(frame.payload)
+            has_server_sent_all = isinstance(message, Keepalive)  # it says so before it sleeps
             if isinstance(message, Relation) and message.oid in found:
                 self._waiting = message  # of other columns perhaps
                 break
             count += self._take(message, found)
         return self._polled(found, before)
+
+    def _awaited(
+        self, patience: Patience, before: tuple[int, int], *, has_changes: bool, has_server_sent_all: bool
+    ) -> Message | Keepalive | None:
+        """The next message, where none is there yet; None if the poll ends."""
+        assert self._stream is not None
+        is_within = self._begin is not None
+        is_gathering = has_changes and not is_within
+        while True:
+            wait = patience.wait_s(
+                has_changes=has_changes, is_within_transaction=is_within, has_server_sent_all=has_server_sent_all
+            )
+            if wait <= 0 or self._is_caught_up(before):
+                return None
+            if not has_changes:
+                self._ask()
+            message = self._stream.message(wait if is_gathering else min(wait, ASK_SECONDS))
+            if message is not None or is_gathering:
+                return message
 
     def _is_caught_up(self, before: tuple[int, int]) -> bool:
         """Whether this poll brought the source to where it was to come at least."""
@@ -352,24 +368,27 @@ class PostgresSource(Source):
         if self._begin is None:
             self._lsn = max(self._lsn, frame.end)
         if frame.wants_reply:
+            self._is_asked = True
             self._stream.say()
 
     def _take(self, message: Any, found: dict[int, Changes]) -> int:
-        """Take a message; how many rows it brought, at most."""
-        if isinstance(message, Insert | Update | Delete):
+        """Take a message; how many rows it brought, at most. It runs three times a small transaction: the types are compared flatly."""
+        kind = type(message)
+        if kind is Update or kind is Insert or kind is Delete:
             self._index += 1
-            if self._index <= self._skip:
-                return 0
-            return self._change(message, found)
-        if isinstance(message, Begin):
+            return 0 if self._index <= self._skip else self._change(message, found)
+        if kind is Begin:
             self._begin, self._index = message, 0
-        elif isinstance(message, Commit):
+        elif kind is Commit:
             self._begin, self._index, self._skip = None, 0, 0
             self._lsn = max(self._lsn, message.end)
-            self._coverages = [one for one in self._coverages if one.lsn > self._lsn]
-        elif isinstance(message, Relation):
+            if self._coverages:
+                self._coverages = [one for one in self._coverages if one.lsn > self._lsn]
+        elif kind is Keepalive:
+            self._hear(message)
+        elif kind is Relation:
             self._learn(message)
-        elif isinstance(message, Truncate):
+        elif kind is Truncate:
             self._truncate(message)
         return 0
 
@@ -381,7 +400,7 @@ class PostgresSource(Source):
         changes = found.get(change.oid)
         if changes is None:
             changes = found[change.oid] = Changes(layout, self.refuse_record)
-        if isinstance(change, Update) and UNCHANGED in change.new and self.settings["toast.mode"] == "read":
+        if type(change) is Update and UNCHANGED in change.new and self.settings["toast.mode"] == "read":
             change = self._read_back(layout, change)
         for part in self._uncovered(layout, change) if self._coverages else (change,):
             changes.add(part, self._begin.commit_lsn, self._begin.time_us)
@@ -467,7 +486,8 @@ class PostgresSource(Source):
             rows = changes.rows()
             if rows.num_rows:
                 tables[changes.layout.topic] = rows
-        is_due = time.monotonic() - self._heard > self.settings["heartbeat.interval.ms"] / 1000
+        is_due = self._is_asked or time.monotonic() - self._heard > self.settings["heartbeat.interval.ms"] / 1000
+        self._is_asked = False
         has_moved = (self._lsn, self._index) != before
         if tables or self.refused or (is_due and (has_moved or self._lsn > self._told)):
             return Polled(tables, self._position())

@@ -41,18 +41,19 @@ def outgoing(sink: Sink, topic: Topic) -> Topic:
     )
 
 
-def targets_of(sink: Sink, topics: Sequence[Topic]) -> Sequence[Topic]:
-    """What a sink gets of each topic; ConfigError where two that differ would have one name."""
+def targets_of(sink: Sink, topics: Sequence[Topic]) -> Mapping[str, Topic]:
+    """What a sink gets of each topic, by the topic's name; ConfigError where two that differ would have one name."""
     found: dict[str, Topic] = {}
+    targets: dict[str, Topic] = {}
     for topic in topics:
         target = outgoing(sink, topic)
-        known = found.setdefault(target.name, target)
+        known = targets[topic.name] = found.setdefault(target.name, target)
         if known.schema != target.schema or known.key != target.key:
             raise ConfigError(
                 f"connector {sink.name}: the transforms give two topics the name {target.name}, with the columns {known.schema} and "
                 f"{target.schema}; expected the same columns and the same key"
             )
-    return list(found.values())
+    return targets
 
 
 def transformed(sink: Sink, topic: Topic, target: Topic, rows: pa.Table) -> Mapping[str, pa.Table]:

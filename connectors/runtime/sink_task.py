@@ -70,8 +70,10 @@ class SinkTask:
             self._check()
             stack.callback(close, sink)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
-            for target in targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics]):
+            targets = targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics])
+            for target in {target.name: target for target in targets.values()}.values():
                 sink.topic(target)
+            sink.routes = {topic: target.name for topic, target in targets.items()}
             kept = sink.open(generation, mine)
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
             for consumer in consumers:

@@ -255,7 +255,11 @@ def test_avro_types():
     assert read({"type": "array", "items": point}, [{"x": 1.5}, {"x": None}]) == [[{"x": 1.5}, {"x": None}], None]
     assert connect_type(connect_schema(json.dumps({"type": "int", "connect.type": "int8"}))).arrow == pa.int8()
     itself = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
-    for schema, message in ((itself, "node holds itself"), (["int", "string"], "a union of int, string"), ("null", "null alone")):
+    for schema, message in (
+        (itself, "node holds itself"),
+        (["int", "string"], "a union of int, string .*KafkaSource with value.format=avro"),
+        ("null", "null alone"),
+    ):
         with pytest.raises(SchemaError, match=message):
             connect_schema(json.dumps(schema))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 
@@ -13,15 +14,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
+from streamkit.connectors.kafka.client import Errors, written_ends
+from streamkit.connectors.kafka.target_positions import Claim, key_of, positions_topic, read_claims
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, TopicNotFoundError
+from streamkit.log.consume.consumer import TopicPartition
 from tests.connectors.contract import SinkContract, SourceContract
 from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
@@ -68,8 +73,18 @@ def source_of(broker, name, **settings):
     return KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, **soon} | settings)
 
 
+def ends_of(broker, name):
+    """Where the partitions of a topic end."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    places = [kafka.TopicPartition(name, partition) for partition in admin.list_topics(name, 30).topics[name].partitions]
+    found = admin.list_offsets(
+        {place: OffsetSpec.latest() for place in places}, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED
+    )
+    return {place.partition: future.result(30).offset for place, future in found.items()}
+
+
 def consume(broker, name):
-    """All committed records of a topic, by partition in their order."""
+    """All committed records of a topic, by partition in their order; a commit returns before its records can be read, so read to the true end."""
     consumer = kafka.Consumer(
         {
             "bootstrap.servers": broker.address,
@@ -79,18 +94,18 @@ def consume(broker, name):
             **SOON,
         }
     )
-    count = len(consumer.list_topics(name, 30).topics[name].partitions)
-    consumer.assign([kafka.TopicPartition(name, partition, kafka.OFFSET_BEGINNING) for partition in range(count)])
+    ends = ends_of(broker, name)
+    consumer.assign([kafka.TopicPartition(name, partition, kafka.OFFSET_BEGINNING) for partition in ends])
     found = []
-    ended: set[int | None] = set()
-    while len(ended) < count:
+    at = dict.fromkeys(ends, 0)
+    while any(at[partition] < end for partition, end in ends.items()):
         for message in filter(None, [consumer.poll(1), *consumer.consume(1000, 0)]):
             error = message.error()
             if error is None:
                 found.append(message)
             else:
                 assert error.code() == kafka.KafkaError._PARTITION_EOF, error
-                ended.add(message.partition())
+                at[message.partition() or 0] = message.offset() or 0
     consumer.close()
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
 
@@ -181,6 +196,55 @@ def test_open_and_aborted_transactions(broker, name, log):
     for _ in range(2):
         run([source], log, once=True)
     assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0", b"v2"]
+
+
+@contextlib.contextmanager
+def committed_when_asked(monkeypatch, module, producer):
+    """A transaction that is open until somebody has asked where the partitions end: as a commit whose records cannot be read yet."""
+    ask = written_ends
+
+    def ask_and_commit(*arguments):
+        found = ask(*arguments)
+        producer.commit_transaction(30)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"streamkit.connectors.kafka.{module}.written_ends", ask_and_commit)
+        yield
+
+
+def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
+    """What is there now has transactions that are being committed, but does not wait for one that stays open."""
+    create(broker, name, 2)
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    producer.init_transactions(30)
+    source = source_of(broker, name, topic="rows")
+    for number in range(2):
+        producer.begin_transaction()
+        producer.produce(name, f"v{number}")
+        producer.flush(30)
+        if number:
+            monkeypatch.setattr("streamkit.connectors.kafka.source.COMMITTING_SECONDS", 0.05)
+            run([source], log, once=True)
+            producer.abort_transaction(30)
+        else:
+            with committed_when_asked(monkeypatch, "source", producer):
+                run([source], log, once=True)
+        assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0"]
+
+
+def test_positions_that_are_being_committed(broker, name, monkeypatch):
+    """Who takes a partition over reads the newest position, also where its commit is under way."""
+    sink = KafkaSink(name, bootstrap_servers=broker.address, topics="numbers")
+    place, topic = TopicPartition("numbers", 0), positions_topic(name)
+    create(broker, topic, 1)
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, Claim("writer", 3, 17).to_bytes(), key_of(place))
+    producer.flush(30)
+    with committed_when_asked(monkeypatch, "target_positions", producer):
+        assert read_claims(sink, Errors(), [place]) == {place: Claim("writer", 3, 17)}
 
 
 def test_several_topics_and_tasks(broker, name, log):

@@ -6,9 +6,14 @@ import contextlib
 import datetime as dt
 import decimal
 import json
+import os
 import random
+import select
+import subprocess
+import tempfile
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,12 +21,15 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSource
-from streamkit.connectors.runtime import positions
+from streamkit.connectors.postgres.connection import connect
+from streamkit.connectors.postgres.replication import Replication
+from streamkit.connectors.runtime import positions, status
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import SourceContract, dies
+from tests.postgres import Server, binaries
 from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
@@ -187,6 +195,35 @@ def test_death_within_a_snapshot(log, url, database):
     assert all(first != then for values in seen.values() for first, then in pairwise(values))
 
 
+def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch):
+    """A poll that finds a change there waits for those that follow, up to its bound of rows."""
+    monkeypatch.setattr("streamkit.connectors.postgres.patience.SILENCE_S", 60.0)
+    database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
+    one = source(url, "numbers", poll_linger_ms=60_000, poll_rows=4)
+    one.refused = []
+    one.open({"streamkit_in": None})
+    while not one.is_at_end():
+        one.poll(0.0)
+    one.poll(0.0)  # begins to read the stream
+    numbers, message, sockets = iter(range(100)), Replication.message, list[int]()
+
+    def write_where_it_waits(self, timeout):
+        sockets[:] = [self._socket]
+        if timeout:
+            database.execute("INSERT INTO numbers VALUES (%s)", (next(numbers),))
+        return message(self, timeout)
+
+    monkeypatch.setattr(Replication, "message", write_where_it_waits)
+    polled = one.poll(10.0)
+    assert polled is not None and polled.tables["numbers"]["n"].to_pylist()[0] == 0
+    done = polled.tables["numbers"].num_rows
+    database.execute("INSERT INTO numbers VALUES (%s)", (next(numbers),))
+    wait_until(lambda: select.select(sockets, [], [], 0)[0])
+    polled = one.poll(10.0)
+    one.close()
+    assert polled is not None and polled.tables["numbers"]["n"].to_pylist() == list(range(done, done + 4))
+
+
 def test_a_huge_transaction(log, url, database):
     """A transaction is cut, and a death between its parts leaves nothing out and brings nothing twice."""
     database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
@@ -332,30 +369,66 @@ def test_publications_that_lose_changes(log, url, database):
         bring(log, source(url, "nobody"))
 
 
+def has_confirmed(database, lsn):
+    """Whether PostgreSQL has heard that its log was read up to a place."""
+    query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = 'streamkit_in'"
+    return database.execute(query, (lsn,)).fetchone() == (True,)
+
+
 def test_an_idle_slot_follows(log, url, database):
     """While only other tables change, PostgreSQL hears that it may forget its log, and after a cut of all connections too."""
     database.execute("CREATE TABLE people (id int PRIMARY KEY)")
     database.execute("CREATE TABLE other (id int PRIMARY KEY)")
-
-    def has_confirmed(lsn):
-        query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = 'streamkit_in'"
-        return database.execute(query, (lsn,)).fetchone() == (True,)
 
     def written():
         database.execute("INSERT INTO other SELECT coalesce(max(id), 0) + 1 FROM other")
         return database.execute("SELECT pg_current_wal_flush_lsn()").fetchone()[0]
 
     with run([source(url, "people", heartbeat_interval_ms=50)], log):
-        wait_until(lambda: has_confirmed("0/0"))
+        wait_until(lambda: has_confirmed(database, "0/0"))
         lsn = written()
-        wait_until(lambda: has_confirmed(lsn))
+        wait_until(lambda: has_confirmed(database, lsn))
         database.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'target'"
         )
         database.execute("INSERT INTO people VALUES (1)")
         lsn = written()
-        wait_until(lambda: has_confirmed(lsn))
+        wait_until(lambda: has_confirmed(database, lsn))
     assert rows(log, "people") == [{"id": 1}]
+
+
+def test_a_server_that_asks_how_far_its_log_was_read(log, url, database):
+    """A server that shuts down or loses patience hears it soon, whatever the heartbeat: else its shutdown would wait for that."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    impatient = f"{url}&options=-c%20wal_sender_timeout%3D400"  # it asks after half of it
+    with run([source(impatient, "people", heartbeat_interval_ms=3_600_000)], log):
+        wait_until(lambda: has_confirmed(database, "0/0"))
+        database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+        (lsn,) = database.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+        wait_until(lambda: has_confirmed(database, lsn))
+
+
+def test_a_publication_that_was_missing(log, url, database):
+    """Changes of a time without the publication cannot be read: that is an error with the reason, which no waiting ends."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    bring(log, source(url, "people"))
+    database.execute("DROP PUBLICATION streamkit_in")
+    database.execute("INSERT INTO people VALUES (1)")
+    missing = r'publication "streamkit_in" does not exist.*was missing when changes were made.*offsets reset in'
+    with pytest.raises(ConfigError, match=missing):
+        bring(log, source(url, "people"))
+    positions.change_positions(log, "in", {"streamkit_in": None})
+    bring(log, source(url, "people"))
+    assert rows(log, "people") == [{"id": 1}]
+
+
+def test_a_network_that_is_cut_is_noticed(url):
+    """Connections have keep-alives and time limits of minutes, where the address says no others."""
+    with connect(url) as connection:
+        found = connection.info.get_parameters()
+    with connect(f"{url}&keepalives_idle=5") as connection:
+        given = connection.info.get_parameters()
+    assert (found["tcp_user_timeout"], found["keepalives_idle"], given["keepalives_idle"]) == ("60000", "30", "5")
 
 
 def test_a_slot_that_is_lost(log, url, database):
@@ -433,22 +506,92 @@ def test_any_deaths(log, url, database, seed):
     assert [key for key, history in seen.items() if history != audit[key][-len(history) :]] == []
 
 
-@pytest.mark.skipif(not TAKES_ALL, reason="ends the server of all tests three times: make torture")
-def test_a_server_that_crashes(log, url, database, postgres):
-    """A server that crashes while it sends, and is gone for a while, is waited for; each change comes once."""
-    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
-    with run([source(url, "people", poll_rows=50)], log):
-        for number in range(3):
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(
-                    "INSERT INTO people SELECT generate_series(%s::int, %s::int)", (1000 * number, 1000 * number + 999)
-                )
-            wait_until(lambda: "people" in log.topics() and log.read("people").num_rows > 1000 * number)  # noqa: B023
-            postgres.crash()
-            time.sleep(1)
-            postgres.start()
-        wait_until(lambda: log.read("people").num_rows >= 3000)
-    assert sorted(row["id"] for row in rows(log, "people")) == list(range(3000))
+@pytest.fixture
+def server():
+    """A server of its own, on a small disk where one can be mounted."""
+    folder = Path(tempfile.mkdtemp(prefix="skdisk-"))  # which another user may enter
+    folder.chmod(0o755)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=120m,mode=755", "none", folder], capture_output=True, check=False
+    )
+    programs = binaries()
+    assert programs is not None
+    found = Server(programs, parent=str(folder))
+    yield found
+    found.stop()
+    if not mounted.returncode:
+        subprocess.run(["umount", "-l", folder], check=True)
+    folder.rmdir()
+
+
+@pytest.mark.skipif(not TAKES_ALL, reason="runs a server of its own: make torture")
+class TestServer:
+    """A server that crashes, restarts, stands still or is full is waited for, and each change comes once."""
+
+    @pytest.fixture(autouse=True)
+    def _begin(self, server, log):
+        self.server, self.log, self.url, self.count = server, log, f"postgresql://streamkit@/postgres?host={server.folder}", 0
+        self.execute("CREATE TABLE people (id int PRIMARY KEY, text text)")
+        with run([source(self.url, "people", poll_rows=50, heartbeat_interval_ms=3_600_000)], log):
+            self.add(1000)
+            wait_until(lambda: "people" in log.topics())
+            yield
+            wait_until(lambda: log.read("people").num_rows >= self.count)
+        assert sorted(row["id"] for row in rows(log, "people")) == list(range(self.count))
+
+    def execute(self, *statements):
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def add(self, count):
+        first, self.count = self.count, self.count + count
+        self.execute(f"INSERT INTO people SELECT n, repeat('x', 100) FROM generate_series({first}, {self.count - 1}) n")
+
+    def wait_for_error(self, error):
+        """Wait until the task waits for an error to pass."""
+        wait_until(lambda: any(one.state == status.RESTARTING and error in one.trace for one in status.read_status(self.log)))
+
+    def test_crashes(self):
+        """It ends without a word while it sends, and is gone for a while."""
+        for _ in range(3):
+            self.add(1000)
+            wait_until(lambda: self.log.read("people").num_rows > self.count - 1000)
+            self.server.crash()
+            self.wait_for_error("OperationalError: connection")
+            self.server.start()
+
+    def test_restarts(self):
+        """Its shutdown does not wait for the heartbeat where others have changed what the connector does not read."""
+        wait_until(lambda: self.log.read("people").num_rows == self.count)
+        self.execute("CREATE TABLE other AS SELECT generate_series(1, 1000)")
+        self.server.shut_down()
+        self.wait_for_error("OperationalError: connection")
+        self.server.start()
+        self.add(1000)
+
+    def test_stands_still(self):
+        """It answers nobody for a while, in the midst of its changes."""
+        for _ in range(3):
+            self.add(1000)
+            with self.server.standing_still():
+                time.sleep(2)
+
+    def test_full(self):
+        """It has no room to decode a large transaction."""
+        disk = self.server.folder.parent
+        if not disk.is_mount():
+            pytest.skip("no disk can be mounted here")
+        wait_until(lambda: self.log.read("people").num_rows == self.count)
+        self.execute("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'", "SELECT pg_reload_conf()")
+        ballast = disk / "ballast"
+        with contextlib.suppress(OSError), open(ballast, "ab", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        os.truncate(ballast, ballast.stat().st_size - 2_000_000)
+        self.add(5000)
+        self.wait_for_error("StorageFullError: PostgreSQL ended the stream of slot streamkit_in: ERROR: could not write")
+        ballast.unlink()
 
 
 def test_passwords_are_not_shown(log):
