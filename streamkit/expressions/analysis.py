@@ -11,7 +11,7 @@ import datetime as dt
 import decimal
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -45,7 +45,7 @@ from streamkit.plan.expression import (
 )
 from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import expression_text
-from streamkit.plan.python_function import PythonFunction
+from streamkit.plan.python_function import CONDITION, PythonFunction
 from streamkit.schema import Schema
 
 _NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
@@ -153,7 +153,10 @@ class _Reading:
         )
 
     def _python(self, function: PythonFunction, arguments: Sequence[Expression]) -> TypedExpression:
-        """A call of a user's function, which this process then knows by its id."""
+        """A call of a user's function, which this process then knows by its id; a condition is called with all columns."""
+        if function.style == CONDITION and not arguments:
+            function = replace(function, parameters=self.schema.names)
+            arguments = tuple(map(Reference, self.schema.names))
         return TypedExpression("python", function.type, tuple(map(self.value, arguments)), registered(function))
 
     def build(self, expression: TypedExpression) -> TypedExpression:

@@ -563,10 +563,19 @@ class _GroupRun:
             return self._kept(name, place, row)
         if is_deleted and name not in self._operator.key:
             return None
-        value = row.get(name)
+        value = self._deleted_key(name) if is_deleted and name not in row else row.get(name)
         if value is None and not column.nullable:
             raise RefusedCallError(f"forward() was given None for {name}, which is declared NOT NULL")
         return self._exact(place, value)
+
+    def _deleted_key(self, name: str) -> Any:
+        """A declared key column that a tombstone does not give: the record's own, so that no deletion loses its key."""
+        if name not in self._key_values:
+            raise RefusedCallError(
+                f"forward() was given a tombstone without the key column {name!r}; expected it, because the record has no key column "
+                f"of that name: forward({{{name!r}: …, {DELETED!r}: True}})"
+            )
+        return self._key_values[name]
 
     def _kept(self, name: str, place: int, row: Mapping[str, Any]) -> Any:
         """A key column that rows take from their record; in a call that was scheduled they bring it."""

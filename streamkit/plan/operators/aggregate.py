@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
-from streamkit.errors import TopologyError
+from streamkit.errors import Location, TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
 from streamkit.plan.expression_text import aggregates_text, named_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
@@ -184,7 +185,7 @@ class AggregateNode(Grouping):
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
-        if (check := checked(operator, rows, key, aggregates, building)) is not rows:
+        if (check := checked(operator, rows, key, aggregates, self.at, building)) is not rows:
             operator = replace(operator, inputs=(check.id,))
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
@@ -320,7 +321,7 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
                 f"group_by_key() needs a key, and the {node.grouped_relation} has none; expected group_by(…)", node.at
             )
         return rows, rows.key
-    plain = [name for name, expression in group_key if expression == Reference(name)]
+    plain = [name for name, expression in group_key if _is_column(expression, name)]
     check_columns(plain, rows.schema, node.at)
     check_key_types(plain, rows.schema, node.at)
     key = tuple(name for name, _ in group_key)
@@ -339,14 +340,20 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
     return building.add(Step(operator, schema, key, key, False, node.at)), key
 
 
-def checked(aggregate: Operator, rows: Step, key: Key, aggregates: Sequence[TypedAggregate], building: Building) -> Step:
-    """The rows, behind a check of what the aggregates compute of them if failing rows are left out."""
+def _is_column(expression: Expression, name: str) -> bool:
+    """Whether an expression is the column of this name, in backticks or not."""
+    return isinstance(expression, Reference) and (expression.name == name or parts_of(expression.name) == [name])
+
+
+def checked(
+    aggregate: Operator, rows: Step, key: Key, aggregates: Sequence[TypedAggregate], at: Location | None, building: Building
+) -> Step:
+    """The rows, behind a check of what the aggregates of the step declared there compute of them, if failing rows are left out."""
     computed = tuple(one.argument for one in aggregates if one.argument is not None and one.argument.arguments)
     if building.policy == FAIL or not computed:
         return rows
-    return building.add(
-        replace(rows, operator=Check(f"{aggregate.id}:check", UNSTAGED, (rows.id,), computed, () if aggregate.folds else key))
-    )
+    check = Check(f"{aggregate.id}:check", UNSTAGED, (rows.id,), computed, () if aggregate.folds else key)
+    return building.add(replace(rows, operator=check, at=at))
 
 
 def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> Store:
