@@ -53,6 +53,11 @@ class Building:
     policies: dict[str, OnError] = field(default_factory=dict)
     under_way: list[Node] = field(default_factory=list)
 
+    def analyzer_of(self, rows: Node | str) -> Analyzer:
+        """The analyzer for expressions over rows of this kind, or of the node's; those of streams have record columns."""
+        relation = rows if isinstance(rows, str) else rows.relation
+        return self.analyzer.of_records() if relation == STREAM else self.analyzer
+
     def lower(self, node: Node) -> Step:
         """The step that gives a node's rows, with all steps below it added."""
         if node not in self.lowered:

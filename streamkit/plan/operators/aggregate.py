@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 from streamkit.errors import Location, TopologyError
-from streamkit.names import WINDOW_END, WINDOW_START, check_name
+from streamkit.names import RESERVED_COLUMNS, WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
@@ -179,7 +179,7 @@ class AggregateNode(Grouping):
 
     def lower(self, building: Building) -> Step:
         rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
-        aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
+        aggregates = building.analyzer_of(STREAM).aggregates(rows.schema, self.aggregates, self.at)
         window, store = self.delayed_window(), building.store_name(self)
         windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
@@ -333,7 +333,9 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
                 f"the group column {name!r} would hide the {node.grouped_relation}'s column of that name; expected another name",
                 node.at,
             )
-    computed = typed([pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer, node.at)
+    computed = typed(
+        [pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer_of(node.grouped_relation), node.at
+    )
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
     operator = Project(step_id, UNSTAGED, (rows.id,), columns, key if node.grouped_relation == STREAM else ())
@@ -342,7 +344,9 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
 
 def _is_column(expression: Expression, name: str) -> bool:
     """Whether an expression is the column of this name, in backticks or not."""
-    return isinstance(expression, Reference) and (expression.name == name or parts_of(expression.name) == [name])
+    if not isinstance(expression, Reference) or name in RESERVED_COLUMNS:
+        return False
+    return expression.name == name or parts_of(expression.name) == [name]
 
 
 def checked(
