@@ -14,7 +14,7 @@ from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.dsl.windows import Duration
-from streamkit.errors import TopologyError
+from streamkit.errors import SchemaError, TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.names import check_name
@@ -350,7 +350,10 @@ def _zone(time_zone: str) -> str:
 
 
 def _schema(schema: str | Schema | None) -> Schema | None:
-    return None if schema is None else check_user_schema(Schema.parse(schema))
+    try:
+        return None if schema is None else check_user_schema(Schema.parse(schema))
+    except SchemaError as error:
+        raise SchemaError(f"{error}\n  at {user_location()}") from None
 
 
 def _key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -435,15 +435,21 @@ class _GroupRun:
         self._call.what = what
         try:
             if callback is not None:
-                callback(given)
+                found = callback(given)
             elif self._operator.is_function:
-                self._processor(given, self._context)
+                found = self._processor(given, self._context)
             else:
-                self._processor.process(given)
+                found = self._processor.process(given)
+            self._check_nothing(found, callback is None and self._epoch.function.name != "lambda")
         except Exception as error:
             raise failure(self._epoch.function.name, self._call, error, self._row(row)) from error
         finally:
             self._call.what = ""
+
+    def _check_nothing(self, found: object, may_be_a_row: bool) -> None:
+        """Refuse what was meant to be forwarded: a generator, which would not run, and a row, unless it is what a lambda's expression gives."""
+        if isinstance(found, Iterator) or (may_be_a_row and isinstance(found, dict)):
+            raise RefusedCallError(f"it gave {found!r}, which goes nowhere; expected context.forward(row)")
 
     def _end_turn(self) -> None:
         """Note what was cancelled, and end an object that is for one call."""

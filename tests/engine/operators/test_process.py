@@ -107,6 +107,34 @@ def outcome(driver: TopologyTestDriver) -> dict[str, Any]:
     return {**topics, **{name: sorted(map(repr, driver.store(name).to_arrow().to_pylist())) for name in stores}}
 
 
+def test_a_row_that_is_returned_is_refused() -> None:
+    """What a processor returns goes nowhere, so a row or a generator is an error; what a lambda's last expression gives is none."""
+
+    def returning(record: Any, context: Any) -> Any:
+        return {"n": record["v"]}
+
+    def yielding(record: Any, context: Any) -> Any:
+        yield {"n": record["v"]}
+
+    for processor in (returning, yielding):
+        app = sk.Topology("returned")
+        app.stream("in", schema=SCHEMA, key="k").process_values(processor, "n int").to("out")
+        with (
+            TopologyTestDriver(app) as driver,
+            pytest.raises(EvaluationError, match=r"which goes nowhere; expected context.forward"),
+        ):
+            driver.pipe("in", ROW)
+    app = sk.Topology("kept")
+    store = sk.key_value_store("seen", key="k string", value="v int")
+    stream = app.stream("in", schema=SCHEMA, key="k")
+    stream.process_values(
+        lambda record, context: context.store("seen").put_if_absent(record.key, record.value), "n int", stores=[store]
+    ).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [ROW, ROW])
+        assert driver.store("seen").find("a").to_pylist() == [ROW]
+
+
 def test_a_tombstone_deletes_the_key_of_its_record() -> None:
     """None forwarded by a processor that declares the key columns itself deletes the record's key, and not a null one."""
     app = sk.Topology("deleting")
