@@ -1,5 +1,5 @@
 """
-Sessions: the visits of each user, which end after half an hour without a click.
+Sessions: the visits of each user, which end after half an hour without a click; clicks that come too late go to a topic.
 
     streamkit topics create clicks --key user --timestamp at --schema "user string, page string, at timestamp"
     python topologies/sessions.py
@@ -16,7 +16,7 @@ clicks = app.stream("clicks", schema="user string, page string, at timestamp", k
 
 visits = (
     clicks.group_by_key()
-    .windowed_by(sk.session("30 minutes", grace="5 minutes"))
+    .windowed_by(sk.session("30 minutes", grace="5 minutes"), late_to="late_clicks")
     .agg(clicks=F.count("*"), entry=F.min_by("page", "at"), exit=F.max_by("page", "at"), store="visits")
 )
 visits.emit("final").to("visits")

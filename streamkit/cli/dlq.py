@@ -117,8 +117,8 @@ def replay_dead_letters(
         )
         return
     show_table(("topic", "records"), list(found.sent.items()))
-    verb = "would be sent" if dry_run else "were sent"
     total = sum(found.sent.values())
+    verb = "would be sent" if dry_run else "was sent" if total == 1 else "were sent"
     print(
         f"{counted(total, 'record')} {verb}; {found.before:,} had been sent before, {found.rows:,} dead letters have no record."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.data_type import array_of, struct_of
+from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.names import DELETED
@@ -194,7 +194,7 @@ def python_columns(
     node: Node, function: Any, schema: str | None, verb: str, by: str = "row", tombstones: bool = False, name: str | None = None
 ) -> PythonColumns:
     """The step that gives value columns, or a key, by a Python function; TopologyError if it is no function, or its schema is none."""
-    _check_function(function, verb)
+    _check_function(function, verb, by)
     if by not in _STYLES:
         raise TopologyError(f"{verb}(by={by!r}); expected one of {', '.join(map(repr, _STYLES))}", user_location())
     if tombstones and by != "row":
@@ -226,7 +226,7 @@ def mapped(
     name: str | None = None,
 ) -> MapNode:
     """The step of map, flat_map or map_batches; TopologyError as `python_columns`."""
-    _check_function(function, verb)
+    _check_function(function, verb, "batch" if verb == "map_batches" else "row")
     columns = _declared(schema, verb)
     kind, style = {"map": (MapNode, RECORD), "flat_map": (FlatMap, RECORDS), "map_batches": (MapBatches, BATCHES)}[verb]
     given = None if key is None else key_names(key, verb)
@@ -278,12 +278,13 @@ def is_function(value: object) -> bool:
     return callable(value) and not isinstance(value, Column)
 
 
-def _check_function(function: Any, verb: str) -> None:
+def _check_function(function: Any, verb: str, by: str = "row") -> None:
     if not is_function(function):
         raise TopologyError(
             f"{verb}() was given {function!r}; expected a Python function of a row, or with_columns(…) for columns",
             user_location(),
         )
+    check_arity(function, f"{verb}()", "a batch" if by == "batch" else A_ROW)
 
 
 def _declared(schema: str | None, verb: str) -> Schema:
@@ -316,6 +317,7 @@ def effect(function: Any, verb: str) -> PythonFunction:
     """A function that is called for what it does; TopologyError if it is none."""
     if not callable(function) or isinstance(function, Column):
         raise TopologyError(f"{verb}() was given {function!r}; expected a Python function of a row", user_location())
+    check_arity(function, f"{verb}()", A_ROW)
     return python_function(function, "void", EFFECT)
 
 
@@ -342,17 +344,7 @@ def folding_function(function: Any, verb: str, count: int) -> PythonFunction:
     """A function that an aggregation calls with so many arguments; TopologyError if it cannot be called so."""
     if not callable(function) or isinstance(function, Column):
         raise TopologyError(f"{verb}() was given {function!r}; expected a Python function", user_location())
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # what does not tell its parameters is not checked
-        return python_function(function, "void", FOLD)
-    try:
-        signature.bind(*range(count))
-    except TypeError as error:
-        name = getattr(function, "__name__", repr(function))
-        raise TopologyError(
-            f"{verb}() calls the function {name}{signature} with {count} arguments: {error}", user_location()
-        ) from None
+    check_arity(function, f"{verb}()", *("a state", A_ROW)[:count])
     return python_function(function, "void", FOLD)
 
 

@@ -6,18 +6,20 @@ import builtins
 import datetime as dt
 import decimal
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 from streamkit.data_type import normalise_type
+from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.errors import SchemaError, TopologyError, UnknownFunctionError
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference, SqlText
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, PythonCall, Reference, SqlText
 from streamkit.plan.expression_text import expression_name, expression_text
 from streamkit.plan.location import user_location
+from streamkit.plan.python_function import CONDITION, python_function
 
-__all__ = ["Column", "expression_name", "sql_text", "to_expression", "to_literal", "to_predicate"]
+__all__ = ["Column", "Condition", "expression_name", "sql_text", "to_expression", "to_literal", "to_predicate"]
 
 _SCALARS = (bool, int, float, str, bytes, decimal.Decimal, dt.date, dt.datetime, dt.timedelta)
 
@@ -234,8 +236,14 @@ def to_expression(value: object) -> Expression:
     return Reference(value) if isinstance(value, str) else to_literal(value)
 
 
+Condition: TypeAlias = Column | str | Callable[[dict[str, Any]], bool | None]
+
+
 def to_predicate(value: object) -> Expression:
-    """The expression behind a value where text is Spark SQL (`filter`)."""
+    """The expression behind a value where text is Spark SQL, and a function is one of the whole row (`filter`)."""
+    if callable(value) and not isinstance(value, (Column, Expression)):
+        check_arity(value, "filter() or branch()", A_ROW)
+        return PythonCall(python_function(value, "boolean", CONDITION), ())
     return sql_text(value) if isinstance(value, str) else to_literal(value)
 
 

@@ -12,6 +12,7 @@ from streamkit.plan.location import user_location
 _FILTER, _COLUMNS, _TO = "filter(condition)", "with_columns(name=expression)", 'to("topic")'
 _LATEST = 'emit("latest"), or emit("every") for a row of every change'
 _COMMAND = 'to("topic"), and then: streamkit consume topic'
+_WINDOWS_OF_CHANGES = 'to_stream() of the table, whose changes have windows: table.to_stream().group_by("column").windowed_by(…)'
 _ONLY_STREAMS = (
     "map",
     "flat_map",
@@ -70,6 +71,8 @@ FOREIGN: dict[str, dict[str, str]] = {
     "GroupedTable": {
         **{name: f'agg(name=F.{name}("column"))' for name in ("sum", "avg", "min", "max")}, "mean": 'agg(name=F.avg("column"))',
         "fold": "aggregate(initial, adder, subtractor, schema)",
+        **dict.fromkeys(("windowed_by", "window", "tumbling", "hopping", "session", "sliding"), _WINDOWS_OF_CHANGES),
+        "cogroup": 'to_stream() of the table, and then group_by("column").cogroup(update)',
         "emit": "count() or agg(…), and then to_stream()", "to": "count() or agg(…), and then to(topic)",
     },
     "Cogrouped": {

@@ -22,7 +22,7 @@ from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.function_aggregate import Folding, FunctionAggregateNode
 from streamkit.plan.operators.late import LateNode
 from streamkit.plan.operators.write import To
-from streamkit.plan.windows import TimeWindow, Window
+from streamkit.plan.windows import Window
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import Table
@@ -54,15 +54,10 @@ class Grouped(ForeignNames):
         Divide each group into windows of event time: `tumbling(…)`, `hopping(…)`, `session(…)` or `sliding(…)`.
 
         With `late_to` a record that comes too late for all its windows goes to that topic, once, with its columns, its event time, and
-        the bounds of the window that closed last (`window_start`, `window_end`).
+        the bounds of the window that closed last (`window_start`, `window_end`); those of a session are the record's own time.
 
             flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
         """
-        if late_to is not None and not isinstance(window, TimeWindow):
-            raise TopologyError(
-                f"late_to={late_to!r} goes with tumbling(…) or hopping(…): which records are late for {window} depends on the windows there are",
-                user_location(),
-            )
         if late_to is not None:
             check_name(late_to, "topic", user_location())
         return replace(self, window=arguments.windowed(window, self.window), late_to=late_to)

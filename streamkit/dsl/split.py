@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.column import Condition, to_predicate
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import Location, TopologyError
@@ -38,7 +38,7 @@ class Split(ForeignNames):
     def _text(self) -> str:
         return f"branches {', '.join(name for name, _ in self.branches) or 'none'}"
 
-    def branch(self, condition: Column | str, name: str) -> Split:
+    def branch(self, condition: Condition, name: str) -> Split:
         """Take the records for which the condition is true, of those that no branch before takes, under a name."""
         self._check(name)
         return replace(self, branches=(*self.branches, (name, to_predicate(condition))))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.column import Column, Condition, to_predicate
 from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
@@ -59,16 +59,20 @@ class Stream(ForeignNames):
     def _repr_html_(self) -> str:
         return handle_table(type(self).__name__, self.node)
 
-    def filter(self, condition: Column | str, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
+    def filter(self, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
         """
         Keep the records for which the condition is true, and drop those for which it is false or null.
 
             flights.filter(F.col("dep_delay") > 15)
             flights.filter("dep_delay > 15")
+            flights.filter(lambda flight: flight["dep_delay"] is not None and flight["dep_delay"] > 15)
+
+        A Python function is called with a dict of all columns, and gives True, False or None; a column is much faster. A tombstone has
+        None for its values.
         """
         return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()), on_error)
 
-    def filter_not(self, condition: Column | str, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
+    def filter_not(self, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
         """Drop the records for which the condition is true, and keep those for which it is false or null."""
         return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()), on_error)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Column, to_predicate
+from streamkit.dsl.column import Column, Condition, to_predicate
 from streamkit.dsl.endpoint import Endpoint
 from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
 from streamkit.dsl.grouped_table import GroupedTable
@@ -43,11 +43,15 @@ class _StatelessVerbs(ForeignNames):
     def _repr_html_(self) -> str:
         return handle_table(type(self).__name__, self.node)
 
-    def filter(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
-        """Keep the rows for which the condition is true; a row for which it no longer is gets deleted."""
+    def filter(self: AnyTable, condition: Condition, *, name: str | None = None) -> AnyTable:
+        """
+        Keep the rows for which the condition is true; a row for which it no longer is gets deleted.
+
+        The condition is a column, Spark SQL, or a Python function of a dict of all columns.
+        """
         return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()))
 
-    def filter_not(self: AnyTable, condition: Column | str, *, name: str | None = None) -> AnyTable:
+    def filter_not(self: AnyTable, condition: Condition, *, name: str | None = None) -> AnyTable:
         """Keep the rows for which the condition is false or null; a row for which it becomes true is deleted."""
         return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
 

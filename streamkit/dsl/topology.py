@@ -14,7 +14,7 @@ from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.dsl.windows import Duration
-from streamkit.errors import TopologyError
+from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.names import check_name
@@ -65,6 +65,7 @@ class Topology(ForeignNames):
         self._keepers: dict[str, Node] = {}
         self._definitions: dict[str, StoreDefinition] = {}
         self._connections: dict[str, Connection] = {}
+        self._dropped: dict[str, Location | None] = {}
 
     def stream(
         self,
@@ -204,6 +205,32 @@ class Topology(ForeignNames):
             raise TopologyError(f"there is a store {store.name!r} already; expected another name", user_location())
         return store
 
+    def drop_store(self, *names: str) -> None:
+        """
+        Let the next start delete stores that this topology had before and has no more, with their changelogs.
+
+        Without it a start refuses to leave state behind, since it may be a store whose name has changed. What is dropped cannot be
+        brought back; once it is gone the line does nothing.
+
+            app.drop_store("hourly")
+        """
+        for name in names:
+            self._dropped.setdefault(check_name(name, "store", user_location()), user_location())
+
+    @property
+    def dropped_stores(self) -> tuple[str, ...]:
+        """The stores of former starts that the next one deletes."""
+        return tuple(sorted(self._dropped))
+
+    def check_dropped(self, kept: Iterable[str]) -> None:
+        """TopologyError if a store that is kept is to be dropped."""
+        for name in kept:
+            if name in self._dropped:
+                raise TopologyError(
+                    f"drop_store({name!r}) would delete a store that the topology has; expected the name of one that it has no more",
+                    self._dropped[name],
+                )
+
     @property
     def outputs(self) -> tuple[To, ...]:
         """The ends of streams that are topics."""
@@ -259,13 +286,14 @@ class Topology(ForeignNames):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return (self.name, self.time_zone, self.on_error, self._sinks, self._stores, self._connections) == (
+        return (self.name, self.time_zone, self.on_error, self._sinks, self._stores, self._connections, self.dropped_stores) == (
             other.name,
             other.time_zone,
             other.on_error,
             other._sinks,
             other._stores,
             other._connections,
+            other.dropped_stores,
         )
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
@@ -361,7 +389,10 @@ def _zone(time_zone: str) -> str:
 
 
 def _schema(schema: str | Schema | None) -> Schema | None:
-    return None if schema is None else check_user_schema(Schema.parse(schema))
+    try:
+        return None if schema is None else check_user_schema(Schema.parse(schema))
+    except SchemaError as error:
+        raise SchemaError(f"{error}\n  at {user_location()}") from None
 
 
 def _key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -68,7 +68,7 @@ def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer:
     """What `explain` and `compile` give, of one compilation."""
     results = list(_passes(topology, log, analyzer))
     assert results[-1].plan is not None
-    program = assemble(results[-1].plan)
+    program = _assembled(topology, results[-1].plan)
     sections = [("topology", topology.describe()), *((result.name, result.text) for result in results)]
     sections.append(("program", explain_program(program)))
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
@@ -77,7 +77,13 @@ def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer:
 def _compiled(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse) -> Program:
     *_, last = _passes(topology, log, analyzer, refuse)
     assert last.plan is not None
-    return assemble(last.plan)
+    return _assembled(topology, last.plan)
+
+
+def _assembled(topology: Topology, plan: Plan) -> Program:
+    program = assemble(plan)
+    topology.check_dropped(store.name for store in program.stores)
+    return replace(program, dropped_stores=topology.dropped_stores)
 
 
 def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse = stop_at) -> Iterator[PassResult]:

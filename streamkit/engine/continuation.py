@@ -36,9 +36,11 @@ class Continuation:
 
     @cached_property
     def dropped(self) -> tuple[str, ...]:
-        """The stores that the program no longer needs, which are copies of others."""
-        before = self.before
-        return tuple(name for name in self._left if before is not None and _is_needless(before, self.program, name))
+        """The stores that the program no longer needs: copies of others, and those that it says to drop."""
+        before, told = self.before, self.program.dropped_stores
+        return tuple(
+            name for name in self._left if name in told or (before is not None and _is_needless(before, self.program, name))
+        )
 
     @cached_property
     def orphaned(self) -> tuple[str, ...]:
@@ -138,8 +140,8 @@ def _is_needless(before: Program, program: Program, store: str) -> bool:
 def _orphans(program: Program, before: Program | None, left: Sequence[str]) -> OrphanedStateError:
     return OrphanedStateError(
         f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
-        f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...), or start from scratch "
-        f"with `streamkit apps reset {program.application}`"
+        f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...); or delete them by "
+        f"app.drop_store({', '.join(map(repr, left))}) in the topology; or start from scratch with `streamkit apps reset {program.application}`"
         + (_line_of(before, left[0], "they were declared at" if len(left) > 1 else "it was declared at") if before else "")
     )
 

@@ -14,6 +14,7 @@ from streamkit.errors import EvaluationError
 from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, shown
 from streamkit.log.slab.slab import read_rows
 from streamkit.names import DELETED, DUE, HEADERS, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.plan.naming import step_of
 from streamkit.plan.operator import Operator
 from streamkit.plan.python_function import type_name
 
@@ -48,7 +49,7 @@ def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str,
         **_record(failure.row, context),
         "error": type_name(failure.error if is_own else cause),
         "message": str(failure.error),
-        "operator": operator.id,
+        "operator": step_of(operator.id),
         "line": context.program.lines.get(operator.id),
         "application": context.program.application,
     }

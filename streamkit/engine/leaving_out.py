@@ -25,6 +25,7 @@ from streamkit.engine.place import has_place, in_canonical_order
 from streamkit.engine.rows import numbers
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
+from streamkit.plan.naming import step_of
 from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS
 from streamkit.plan.operator import EACH_ALONE, EACH_ONCE, Operator
 
@@ -53,7 +54,7 @@ def run_leaving_out(function: Function, operator: Operator, inputs: Sequence[Row
     else:
         result = function(operator, remaining.inputs, context)
     results = dict(result) if isinstance(result, Mapping) else {"": result}
-    context.count(METRIC, operator.id, len(remaining.failures))
+    context.count(METRIC, step_of(operator.id), len(remaining.failures))
     if remaining.failures and context.program.on_error[operator.id] == DEAD_LETTER:
         results[DEAD_LETTERS] = dead_letters(operator, remaining.failures, context)
     return results

@@ -219,7 +219,8 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
             converted = known is not None and is_earlier(known)
             yield Change(STORES, store.name, SAME, "read in the format of an earlier version" if converted else "")
     for name in found.dropped:
-        yield Change(STORES, name, GONE, "a copy that no join looks up any more; deleted with its changelog")
+        why = "as the topology says" if name in program.dropped_stores else "a copy that no join looks up any more"
+        yield Change(STORES, name, GONE, f"{why}; deleted with its changelog")
     for name in found.orphaned:
         yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
 
@@ -234,7 +235,7 @@ def _renaming(found: Continuation, orphan: str) -> str:
     """What the topology has instead of an orphaned store, if it may be the same under another name."""
     if names := found.namesakes(orphan):
         return f"{', '.join(names)} would hold the same; store={orphan!r} there goes on with it"
-    return "the topology no longer names it"
+    return f"the topology no longer names it; app.drop_store({orphan!r}) deletes it"
 
 
 def _filling(found: Continuation, store: str) -> str:

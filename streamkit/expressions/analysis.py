@@ -11,7 +11,7 @@ import datetime as dt
 import decimal
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -27,7 +27,9 @@ from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Argument, Inv
 from streamkit.expressions.python_functions import registered
 from streamkit.expressions.session_zone import in_zone
 from streamkit.expressions.time_zones import moment_micros, offsets_of
+from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
 from streamkit.plan import function_names as names
+from streamkit.plan.analysis import RECORD_COLUMNS
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
@@ -45,17 +47,27 @@ from streamkit.plan.expression import (
 )
 from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import expression_text
-from streamkit.plan.python_function import PythonFunction
+from streamkit.plan.python_function import CONDITION, PythonFunction
 from streamkit.schema import Schema
 
+_RECORD_COLUMNS = {column.name: column.type for column in RECORD_COLUMNS}
 _NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
 
 
 @dataclass(frozen=True)
 class ExpressionAnalyzer:
-    """Types expressions against the schema of the rows they read; `zone` is the time zone in which Spark's session would be."""
+    """
+    Types expressions against the schema of the rows they read.
+
+    `zone` is the time zone in which Spark's session would be; `reads_records` says whether the rows are a stream's, with record columns.
+    """
 
     zone: str = "UTC"
+    reads_records: bool = False
+
+    def of_records(self) -> ExpressionAnalyzer:
+        """The analyzer for rows of streams."""
+        return replace(self, reads_records=True)
 
     def project(
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
@@ -64,7 +76,9 @@ class ExpressionAnalyzer:
         for name, expression in columns:
             check_size(name, expression, at)
         try:
-            return tuple((name, _Reading(schema, at, self.zone, expression).result()) for name, expression in columns)
+            return tuple(
+                (name, _Reading(schema, at, self.zone, self.reads_records, expression).result()) for name, expression in columns
+            )
         except RecursionError:
             raise TopologyError(TOO_DEEP, at) from None
 
@@ -79,7 +93,10 @@ class ExpressionAnalyzer:
         self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[TypedAggregate, ...]:
         """Each named aggregate over any scalar argument; TopologyError if one is not a single aggregate."""
-        return tuple(_Reading(schema, at, self.zone, expression).aggregate(name, expression) for name, expression in aggregates)
+        return tuple(
+            _Reading(schema, at, self.zone, self.reads_records, expression).aggregate(name, expression)
+            for name, expression in aggregates
+        )
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,7 @@ class _Reading:
     schema: Schema
     at: Location | None
     zone: str
+    reads_records: bool
     whole: Expression
     scope: Mapping[str, TypedExpression] = field(default_factory=dict)
 
@@ -153,7 +171,10 @@ class _Reading:
         )
 
     def _python(self, function: PythonFunction, arguments: Sequence[Expression]) -> TypedExpression:
-        """A call of a user's function, which this process then knows by its id."""
+        """A call of a user's function, which this process then knows by its id; a condition is called with all columns."""
+        if function.style == CONDITION and not arguments:
+            function = replace(function, parameters=self.schema.names)
+            arguments = tuple(map(Reference, self.schema.names))
         return TypedExpression("python", function.type, tuple(map(self.value, arguments)), registered(function))
 
     def build(self, expression: TypedExpression) -> TypedExpression:
@@ -221,7 +242,7 @@ class _Reading:
             for place, (name, type) in enumerate(zip(function.parameters, types))
         }
         scope = {**self.scope, **{name.lower(): variable for name, variable in inner.items()}}
-        body = _Reading(self.schema, self.at, self.zone, self.whole, scope).value(function.body)
+        body = replace(self, scope=scope).value(function.body)
         return TypedExpression("lambda", body.type, (body,), ",".join(variable.value for variable in inner.values()))
 
     def _column(self, name: str) -> TypedExpression:
@@ -240,7 +261,27 @@ class _Reading:
                 return found
         if name.lower() in names.CONTEXT_NAMES:
             raise unknown_function(name, self._text(), self.at)  # current_date without parentheses
+        if name.lower() in RESERVED_COLUMNS:
+            return self._record_column(name.lower())
         raise TopologyError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}", self.at)
+
+    def _record_column(self, name: str) -> TypedExpression:
+        """What a stream's record has beside its columns: its event time, or its headers, an array without elements if it has none."""
+        if name not in _RECORD_COLUMNS:
+            raise TopologyError(
+                f"{name} cannot be read by an expression; {' and '.join(_RECORD_COLUMNS)} of a stream can, and a processor has the rest: "
+                "context.record_metadata",
+                self.at,
+            )
+        if not self.reads_records:
+            raise TopologyError(
+                f"{name} is a column of a stream's records, and this is a table; expected it before the table, as in "
+                f"stream.with_columns(at=F.col({name!r}))",
+                self.at,
+            )
+        if name == TIMESTAMP:
+            return self.call("timestamp_millis", (TypedExpression("column", "bigint", (), TIMESTAMP),))
+        return self.call("coalesce", (TypedExpression("column", _RECORD_COLUMNS[HEADERS], (), HEADERS), self.call("array", ())))
 
     def _find(self, name: str) -> TypedExpression | None:
         if variable := self.scope.get(name.lower()):

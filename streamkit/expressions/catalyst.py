@@ -13,14 +13,14 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamkit.data_type import normalise_type
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.expressions.coercion import INTERVALS
 from streamkit.expressions.sql import LEVELS, TRIMS, WITH_UNIT
-from streamkit.plan.analysis import Analyzer
+from streamkit.plan.analysis import RECORD_COLUMNS, Analyzer
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
@@ -36,7 +36,7 @@ from streamkit.plan.expression import (
     TypedExpression,
 )
 from streamkit.plan.expression_text import expression_text
-from streamkit.schema import Schema
+from streamkit.schema import Column, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,25 +79,35 @@ class Recorder:
 
     analyzer: Analyzer
     analysed: list[Analysed] = field(default_factory=list)
+    record_columns: tuple[Column, ...] = ()
+
+    def of_records(self) -> Recorder:
+        return replace(self, analyzer=self.analyzer.of_records(), record_columns=RECORD_COLUMNS)
 
     def project(
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[tuple[str, TypedExpression], ...]:
         typed = self.analyzer.project(schema, columns, at)
-        self.analysed.extend(Analysed(schema, one, found.type, at) for (_, one), (_, found) in zip(columns, typed))
+        self.analysed.extend(Analysed(self._seen(schema), one, found.type, at) for (_, one), (_, found) in zip(columns, typed))
         return typed
 
     def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
         typed = self.analyzer.predicate(schema, expression, at)
-        self.analysed.append(Analysed(schema, expression, typed.type, at))
+        self.analysed.append(Analysed(self._seen(schema), expression, typed.type, at))
         return typed
 
     def aggregates(
         self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None = None
     ) -> tuple[TypedAggregate, ...]:
         typed = self.analyzer.aggregates(schema, aggregates, at)
-        self.analysed.extend(Analysed(schema, one, found.type, at, True) for (_, one), found in zip(aggregates, typed))
+        self.analysed.extend(
+            Analysed(self._seen(schema), one, found.type, at, True) for (_, one), found in zip(aggregates, typed)
+        )
         return typed
+
+    def _seen(self, schema: Schema) -> Schema:
+        """The columns that expressions can read, for Spark those of records too."""
+        return Schema((*schema, *self.record_columns))
 
 
 def confirm(analysed: Sequence[Analysed], spark: SparkSession, zone: str = "UTC") -> int:

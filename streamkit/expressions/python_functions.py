@@ -26,7 +26,19 @@ from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.plan.python_function import ARRAY, BATCH, BATCHES, EFFECT, RECORD, RECORDS, ROW, SERIES, PythonFunction, type_name
+from streamkit.plan.python_function import (
+    ARRAY,
+    BATCH,
+    BATCHES,
+    CONDITION,
+    EFFECT,
+    RECORD,
+    RECORDS,
+    ROW,
+    SERIES,
+    PythonFunction,
+    type_name,
+)
 
 PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
 _is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
@@ -151,6 +163,16 @@ class _Call:
             values.append(items)
         return self._converted(values)
 
+    def by_condition(self) -> pa.Array:
+        """Booleans, null where the function gives None."""
+        values = []
+        for row in zip(*map(python_values, self.arguments)):
+            value = self._called(row, dict(zip(self.function.parameters, row)))
+            if value is not None and not isinstance(value, (bool, np.bool_)):
+                raise self._wrong(f"gave {value!r} ({type_name(value)}); expected True, False or None", row)
+            values.append(value)
+        return pa.array(values, pa.bool_())
+
     def by_effect(self) -> pa.Array:
         """Nulls, whatever the function gives. The last argument tells a tombstone, and is shown of tombstones alone."""
         names = self.function.parameters
@@ -270,8 +292,21 @@ class _Call:
                 exact_array([value], self.type)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 row = [python_values(argument.slice(place, 1))[0] for argument in self.arguments]
-                raise self._wrong(f"gave {value!r} ({type_name(value)}); declared is {self.function.type}", row) from None
+                raise self._wrong(self._misfit(value), row) from None
         raise self._wrong(f"gave values that together are no array of {self.function.type}")
+
+    def _misfit(self, value: Any) -> str:
+        """What of a value does not fit: a column of a dict, or of one in a list, where it is known; else all of it."""
+        struct = self.type.value_type if pa.types.is_list(self.type) else self.type
+        declared = dict(fields_of(element_of(self.function.type) or self.function.type) or ())
+        for one in value if isinstance(value, list) else [value]:
+            for name, found in one.items() if isinstance(one, dict) and pa.types.is_struct(struct) else ():
+                try:
+                    exact_array([found], struct.field(name).type)
+                except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError):
+                    if name in declared:
+                        return f"gave {name} = {found!r} ({type_name(found)}), and declared is {name} {declared[name]}"
+        return f"gave {value!r} ({type_name(value)}); declared is {self.function.type}"
 
     def _check_names(self, value: Any, row: Sequence[Any]) -> None:
         if value is None:  # a tombstone, where one is allowed
@@ -380,6 +415,7 @@ _STYLES: dict[str, Callable[[_Call], pa.Array]] = {
     BATCH: _Call.by_batch,
     BATCHES: _Call.by_batches,
     EFFECT: _Call.by_effect,
+    CONDITION: _Call.by_condition,
 }
 
 

@@ -14,6 +14,7 @@ from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.literals import to_scalar
 from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fail, columns_of
+from streamkit.names import HEADERS
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
 
@@ -50,6 +51,8 @@ class Rows:
         """A column as it came, which may be dictionary-encoded."""
         if isinstance(self._source, Rows):
             return self._source.encoded(name).filter(self._mask)
+        if name == HEADERS and name not in self._source.schema.names:  # a batch in which no record has any
+            return pa.nulls(self.count)
         return self._source.column(name)
 
     def column(self, name: str, type: str) -> pa.Array:

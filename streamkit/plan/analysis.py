@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from streamkit.errors import Location
+from streamkit.names import HEADERS, TIMESTAMP
 from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
-from streamkit.schema import Schema
+from streamkit.schema import Column, Schema
+
+RECORD_COLUMNS = (Column(TIMESTAMP, "timestamp", False), Column(HEADERS, "array<struct<key:string,value:binary>>", False))
 
 
 class Analyzer(Protocol):
     """
     Resolves and types expressions against the schema of the rows they read; `at` is the user's line for messages.
 
-    All three raise TopologyError if an expression is wrong (unknown column, wrong type), and UnsupportedExpressionError if
+    The other three raise TopologyError if an expression is wrong (unknown column, wrong type), and UnsupportedExpressionError if
     Spark knows it but it has no translation to Arrow.
     """
+
+    def of_records(self) -> Analyzer:
+        """The analyzer for rows of streams, whose expressions may read the record columns `_timestamp` and `_headers`, too."""
+        ...
 
     def project(
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None

@@ -21,6 +21,7 @@ StateColumns = Callable[[TypedAggregate], tuple[Column, ...]]
 OfTable = Callable[[TypedAggregate], tuple[TypedAggregate, bool]]  # as it is kept for a table's groups; whether their members are
 EMIT_MODES = ("latest", "every", "final")
 OLD_AND_NEW = WITH_OLD_VALUES
+LATE = "late"  # the rows that no session took
 
 
 @dataclass
@@ -52,6 +53,11 @@ class Building:
     changed: dict[Node, Step] = field(default_factory=dict)
     policies: dict[str, OnError] = field(default_factory=dict)
     under_way: list[Node] = field(default_factory=list)
+
+    def analyzer_of(self, rows: Node | str) -> Analyzer:
+        """The analyzer for expressions over rows of this kind, or of the node's; those of streams have record columns."""
+        relation = rows if isinstance(rows, str) else rows.relation
+        return self.analyzer.of_records() if relation == STREAM else self.analyzer
 
     def lower(self, node: Node) -> Step:
         """The step that gives a node's rows, with all steps below it added."""
@@ -113,7 +119,7 @@ class Building:
     def modes_of(self, node: Node) -> tuple[str, ...]:
         """The emissions asked of a table."""
         asked = self.modes.get(node, set())
-        return tuple(mode for mode in (*EMIT_MODES, OLD_AND_NEW) if mode in asked)
+        return tuple(mode for mode in (*EMIT_MODES, OLD_AND_NEW, LATE) if mode in asked)
 
     def ports_of(self, node: Node) -> tuple[str, ...]:
         """The outputs asked of a node, beside its main one, in the order of their names."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from streamkit.data_type import key_complaint
 from streamkit.errors import Location, SchemaError, TopologyError
+from streamkit.names import HEADERS, TIMESTAMP
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, Reference, TypedExpression
 from streamkit.plan.node import Node
@@ -60,6 +61,13 @@ def check_columns(names: Iterable[str], schema: Schema, at: Location | None, wha
 
 def make_schema(columns: Sequence[Column], at: Location | None) -> Schema:
     """The schema of a step's rows; TopologyError if two columns have the same name, or one has a name that is reserved."""
+    for column in columns:
+        if column.name.lower() in (TIMESTAMP, HEADERS):
+            raise TopologyError(
+                f"a column cannot be called {column.name!r}, which each record has beside its columns; expected another name, as in "
+                f"select(at=F.col({column.name!r}))",
+                at,
+            )
     try:
         return check_user_schema(Schema(tuple(columns)))
     except SchemaError as error:

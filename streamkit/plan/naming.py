@@ -39,6 +39,11 @@ def name_steps(roots: Iterable[Node]) -> Names:
     )
 
 
+def step_of(operator: str) -> str:
+    """The name of the step that an operator is part of: its id up to the colon, which no name has."""
+    return operator.partition(":")[0]
+
+
 def name_part(text: str) -> str:
     """A text as a part of a name: characters that a topic's name cannot have become a dash."""
     return _FOREIGN.sub("-", text)

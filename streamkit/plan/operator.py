@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from streamkit.names import TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 
 if TYPE_CHECKING:
@@ -192,9 +193,9 @@ def port_of(name: str) -> str:
 
 
 def referenced(expression: TypedExpression) -> set[str]:
-    """The columns an expression reads."""
+    """The columns an expression reads; the event time is none of them, since every row has it."""
     if expression.name == "column":
-        return {str(expression.value)}
+        return {str(expression.value)} - {TIMESTAMP}
     read = set().union(*(referenced(argument) for argument in expression.arguments))
     return read.difference(str(expression.value).split(",")) if expression.name == "lambda" else read
 

@@ -98,6 +98,9 @@ class Edge:
     columns: Schema
 
 
+_LATER = ("on_error", "dropped_stores")  # fields that a fingerprint has only if they say something
+
+
 @dataclass(frozen=True)
 class Program:
     """A topology ready to run; `stages` counts the kernels."""
@@ -114,6 +117,7 @@ class Program:
     format: int = field(default=PROGRAM_FORMAT)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
     on_error: Mapping[str, str] = field(default_factory=dict)  # "skip" or "dead_letter" by operator id; others fail
+    dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)
@@ -139,7 +143,7 @@ class Program:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs, wherever they were declared."""
-        plain = {name: value for name, value in self.to_json().items() if name != "lines" and (name != "on_error" or value)}
+        plain = {name: value for name, value in self.to_json().items() if name != "lines" and (name not in _LATER or value)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT, FOLD = "row", "series", "array", "record", "batch", "effect", "fold"
 RECORDS, BATCHES = "records", "batches"
+CONDITION = "condition"
 PROCESSOR = "processor"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
@@ -27,7 +28,8 @@ class PythonFunction:
     `style` is `row` (a Python value an argument, once a row), `series` (a pandas Series an argument), `array` (an Arrow array an argument),
     `record` (one dict a row) or `batch` (one Arrow record batch), or `effect` (one dict a row, with `_deleted` if it is a tombstone,
     of which nothing is wanted back), or `fold` (states and rows as dicts, as an aggregation calls it). `records` and `batches` are called
-    as `record` and `batch`, and give any number of rows. A `processor` is a class, a factory or a function of a record and its context.
+    as `record` and `batch`, and give any number of rows; a `condition` is called as `record`, and gives true, false or null. A `processor`
+    is a class, a factory or a function of a record and its context.
     `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only its address tells from others.
     """
 

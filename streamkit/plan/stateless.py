@@ -57,10 +57,10 @@ class StatelessStep(Node):
         return self.child.settlings(building)
 
     def lower(self, building: Building) -> Step:
-        return building.add(self.step(building.lower(self.child), building.name(self), building.analyzer))
+        return building.add(self.step(building.lower(self.child), building.name(self), building.analyzer_of(self)))
 
     def changes(self, building: Building) -> Step:
-        return building.add(self.step(building.changes(self.child), building.name(self), building.analyzer))
+        return building.add(self.step(building.changes(self.child), building.name(self), building.analyzer_of(self)))
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         """The step over these rows."""

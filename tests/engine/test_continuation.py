@@ -10,8 +10,9 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
+from streamkit.engine.preview import preview
 from streamkit.engine.start import start
-from streamkit.errors import OrphanedStateError
+from streamkit.errors import OrphanedStateError, TopicNotFoundError, TopologyError
 from streamkit.plan.program import Program
 from streamkit.schema import Schema
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
@@ -163,6 +164,39 @@ def test_a_store_that_went_is_refused(log):
     app.table("tables", store="other")
 
     with pytest.raises(
-        OrphanedStateError, match=rf"has state in s, .* it names other(?s:.*)\n  it was declared at {re.escape(__file__)}"
+        OrphanedStateError,
+        match=rf"has state in s, .* it names other.*drop_store\('s'\)(?s:.*)\n  it was declared at {re.escape(__file__)}",
     ):
         start(log.catalog, log.storage, compile(app, log))
+
+
+def two_stores(*names, dropped=()):
+    """Counts of the same stream, each kept in a store of its own."""
+    app = sk.Topology("t")
+    for name in names:
+        app.stream("in").group_by_key().count(store=name).emit("every").to(f"out-{name}")
+    app.drop_store(*dropped)
+    return app
+
+
+def test_a_store_that_is_dropped_is_deleted_and_all_others_go_on(log):
+    """The start deletes its changelog, other stores keep their state, and a new store in its place begins empty."""
+    run(log, two_stores("first", "second"), 1)
+    changes = {one.name: one.text for one in preview(log.catalog, compile(two_stores("second", dropped=["first"]), log)).changes}
+    assert changes["first"] == "as the topology says; deleted with its changelog"
+    for time in (2, 3):  # the line may stay
+        run(log, two_stores("second", dropped=["first"]), time)
+    assert list(log.catalog.application("t").stores) == ["second"]
+    with pytest.raises(TopicNotFoundError):
+        log.catalog.topic("t-first-changelog")
+    run(log, two_stores("second", "third", dropped=["first"]), 4)
+    run(log, two_stores("second", "third", "first"), 5)
+    counts = {name: written(log, f"out-{name}")[-1].row["count"] for name in ("first", "second", "third")}
+    assert counts == {"first": 1, "second": 5, "third": 2}
+
+
+def test_a_store_that_is_there_is_not_dropped(log):
+    """drop_store of a store that the topology keeps is an error of that line, and no lost state."""
+    with pytest.raises(TopologyError, match=r"drop_store\('first'\) would delete a store that the topology has") as caught:
+        compile(two_stores("first", dropped=["first"]), log)
+    assert caught.value.at is not None and caught.value.at.file == __file__

@@ -181,6 +181,27 @@ def test_by_default_a_bad_record_ends_the_run_and_is_named(verb: str) -> None:
     assert f"at {Path(__file__)}:" in str(raised.value).splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda stream: stream.group_by_key().agg(r=F.sum(F.lit(1) / F.col("v")), store="totals").emit("every").to("out"),
+        lambda stream: stream.group_by(n=F.lit(6) / F.col("v")).count(store="totals").emit("every").to("out"),
+    ],
+    ids=["an aggregate", "a group"],
+)
+def test_a_dead_letter_names_the_aggregation_whatever_part_of_it_failed(use: Any) -> None:
+    """Step and line are those of the aggregation, also if a column failed that is computed before it, so that users find it."""
+    app = sk.Topology("app", on_error=sk.dead_letter("dead"))
+    stream = app.stream("in", schema=SCHEMA, key="k")
+    use(stream)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"k": "a", "v": 0})
+        (letter,) = driver.read("dead")
+        assert letter["operator"] == "aggregate-totals"
+        assert letter["line"] == f"{Path(__file__)}:{use.__code__.co_firstlineno}"
+        assert driver.log.catalog.application("app").metrics["error"] == {"aggregate-totals": 1}
+
+
 def test_a_default_of_the_topology_is_for_steps_that_do_not_say() -> None:
     """on_error of the topology goes for every step of streams; a step's own goes first."""
     app = sk.Topology("app", on_error="skip")

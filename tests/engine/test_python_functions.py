@@ -177,7 +177,7 @@ def test_what_goes_wrong_names_the_record(log, app, stream, column, message):
         ({"b": 1, "c": 2}, "gave the column 'c'; declared are b"),
         (5, "gave 5; expected a dict of the columns b"),
         ({"b": 1, "_deleted": True}, "gave the column '_deleted'; declared are b"),
-        ({"b": "x"}, "declared is struct<b:int>"),
+        ({"b": "x"}, r"gave b = 'x' \(str\), and declared is b int, called with"),
     ],
 )
 def test_a_mapped_row_must_be_as_declared(log, app, stream, given, message):

@@ -97,3 +97,12 @@ def test_a_star_in_sql_text_says_what_to_write(text):
     """SQL text is one value, so a star in it is refused, with what to write."""
     with pytest.raises(UnsupportedExpressionError, match=r"name the columns one by one, as in struct\(a, b\)"):
         F.expr(text)
+
+
+def test_a_column_in_backticks_is_that_column():
+    """Streams are grouped by a column whose name needs backticks as by any other."""
+    app = sk.Topology("grouped")
+    app.stream("in", schema=SCHEMA, key="id").group_by("`a.b`").count().to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROW)
+        assert driver.read("out", "a.b", "count") == [{"a.b": 6, "count": 1}]

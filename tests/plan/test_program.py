@@ -30,7 +30,7 @@ from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
-from streamkit.plan.operators.late import Late
+from streamkit.plan.operators.late import Late, LateOfSessions
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.net_change import NetChange
@@ -199,6 +199,7 @@ OTHERS = (
     Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
     FinalTable("y", 1, ("x",), ("k",)),
     Late("z", 0, ("x",), ("k",), WINDOW),
+    LateOfSessions("z", 1, ("x#late",), ("k", "v")),
 )
 
 
@@ -211,12 +212,13 @@ def test_every_operator_survives_json():
         assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
 
 
-def test_what_becomes_of_errors_is_part_of_a_program():
-    """Which steps leave records out comes back from JSON and changes the fingerprint; that none does leaves it as it was."""
-    other = replace(PROGRAM, on_error={"x": "skip", "y": "dead_letter"})
+@pytest.mark.parametrize("later", [{"on_error": {"x": "skip", "y": "dead_letter"}}, {"dropped_stores": ("s",)}], ids=str)
+def test_what_came_later_is_part_of_a_program(later):
+    """Which steps leave records out, and which stores go, comes back from JSON and changes the fingerprint; nothing leaves it as it was."""
+    other = replace(PROGRAM, **later)
     assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
     assert other.fingerprint != PROGRAM.fingerprint
-    earlier = {name: value for name, value in PROGRAM.to_json().items() if name not in ("lines", "on_error")}
+    earlier = {name: value for name, value in PROGRAM.to_json().items() if name not in ("lines", "on_error", "dropped_stores")}
     assert PROGRAM.fingerprint == hashlib.sha256(json.dumps(earlier, sort_keys=True).encode()).hexdigest()
 
 

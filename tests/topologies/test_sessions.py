@@ -61,7 +61,7 @@ def test_a_click_between_two_visits_makes_them_one():
 
 
 def test_a_click_after_the_grace_is_late():
-    """A click whose visit would be over by more than the grace is dropped, and counted."""
+    """A click whose visit would be over by more than the grace is in none; it is counted, and goes to the topic of late clicks."""
     with TopologyTestDriver(app, topics=TOPICS) as driver:
         click(driver, "bob", "home", "11:00")
         click(driver, "ann", "home", "10:24")
@@ -70,3 +70,4 @@ def test_a_click_after_the_grace_is_late():
 
         assert [user for user, *_ in visits(driver)] == ["eve", "bob"]
         assert driver.metrics()["late"] == 1
+        assert [row["user"] for row in driver.read("late_clicks")] == ["ann"]

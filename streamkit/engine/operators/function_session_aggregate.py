@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from streamkit.engine.advance import moves_time
 from streamkit.engine.context import Context
@@ -25,6 +26,7 @@ from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows,
 from streamkit.engine.sequential import State, Value
 from streamkit.engine.sessions import OpenSessions
 from streamkit.engine.stream_time import NO_TIME
+from streamkit.plan.building import LATE
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 
 
@@ -35,18 +37,22 @@ def function_session_aggregate(
     """Call the functions with the rows, and return the results that were asked for, by mode."""
     epoch = Epoch(operator, context, has_ends=True)
     arrived = arrived_rows(operator, inputs, context)
-    made = None
+    made, late = None, None
     if arrived is not None:
         before, _ = epoch.times
         horizon = before if before == NO_TIME else before - epoch.wait_ms + 1
         given = given_rows(epoch, arrived.groups, lambda listed, codes, times: listed.ends >= horizon)
-        made = changed(given, _changes(epoch, arrived, given))
+        changes, late_rows = _changes(epoch, arrived, given)
+        made = changed(given, changes)
+        if LATE in operator.modes and late_rows:
+            late = pa.Table.from_batches([arrived.record(row) for row in late_rows]).combine_chunks().to_batches()[0]
     keep(epoch, made)
-    return emitted(epoch, made)
+    results = emitted(epoch, made)
+    return {**results, LATE: late} if LATE in operator.modes else results
 
 
-def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:
-    """For each row the deletions of the sessions that it merged, then the session that it made."""
+def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> tuple[list[Change], list[int]]:
+    """For each row the deletions of the sessions that it merged, then the session that it made; and the rows that were late."""
     operator, context = epoch.operator, epoch.context
     sessions: list[OpenSessions[Value]] = [OpenSessions(epoch.length_ms) for _ in given.keys.groups]
     for window, state in given.stored.items():
@@ -58,12 +64,12 @@ def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:
     horizons = stream_time_at(epoch, arrived.groups) - epoch.wait_ms + 1
     values, origins = values_of(operator, context.store(operator.store), arrived), arrived.inputs.tolist()
     changes: list[Change] = []
-    late = 0
+    late: list[int] = []
     rows = zip(given.codes.tolist(), given.times.tolist(), horizons.tolist(), moves.tolist(), strict=True)
     for row, (code, time, horizon, moves_it) in enumerate(rows):
         grown = sessions[code].grown(time, horizon, moves_it)
         if grown is None:
-            late += 1
+            late.append(row)
             continue
         merged = [one.session for one in grown.merged]
         value = blaming(arrived.record, row, given.functions.extend, merged, values(row), origins[row])
@@ -71,5 +77,5 @@ def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:
             changes += [Change(row, Window(code, one.start, one.end), State(one.end, None)) for one in grown.merged]
         sessions[code].replace(grown, value)
         changes.append(Change(row, Window(code, grown.start, grown.end), State(grown.end, value)))
-    context.count("late", operator.id, late)
-    return changes
+    context.count("late", operator.id, len(late))
+    return changes, late

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -435,15 +435,21 @@ class _GroupRun:
         self._call.what = what
         try:
             if callback is not None:
-                callback(given)
+                found = callback(given)
             elif self._operator.is_function:
-                self._processor(given, self._context)
+                found = self._processor(given, self._context)
             else:
-                self._processor.process(given)
+                found = self._processor.process(given)
+            self._check_nothing(found, callback is None and self._epoch.function.name != "lambda")
         except Exception as error:
             raise failure(self._epoch.function.name, self._call, error, self._row(row)) from error
         finally:
             self._call.what = ""
+
+    def _check_nothing(self, found: object, may_be_a_row: bool) -> None:
+        """Refuse what was meant to be forwarded: a generator, which would not run, and a row, unless it is what a lambda's expression gives."""
+        if isinstance(found, Iterator) or (may_be_a_row and isinstance(found, dict)):
+            raise RefusedCallError(f"it gave {found!r}, which goes nowhere; expected context.forward(row)")
 
     def _end_turn(self) -> None:
         """Note what was cancelled, and end an object that is for one call."""
@@ -563,10 +569,19 @@ class _GroupRun:
             return self._kept(name, place, row)
         if is_deleted and name not in self._operator.key:
             return None
-        value = row.get(name)
+        value = self._deleted_key(name) if is_deleted and name not in row else row.get(name)
         if value is None and not column.nullable:
             raise RefusedCallError(f"forward() was given None for {name}, which is declared NOT NULL")
         return self._exact(place, value)
+
+    def _deleted_key(self, name: str) -> Any:
+        """A declared key column that a tombstone does not give: the record's own, so that no deletion loses its key."""
+        if name not in self._key_values:
+            raise RefusedCallError(
+                f"forward() was given a tombstone without the key column {name!r}; expected it, because the record has no key column "
+                f"of that name: forward({{{name!r}: …, {DELETED!r}: True}})"
+            )
+        return self._key_values[name]
 
     def _kept(self, name: str, place: int, row: Mapping[str, Any]) -> Any:
         """A key column that rows take from their record; in a call that was scheduled they bring it."""

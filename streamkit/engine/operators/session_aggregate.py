@@ -31,7 +31,7 @@ from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, k
 from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.building import LATE, OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.state.layout import Listed, encode_lists
@@ -52,6 +52,8 @@ def session_aggregate(operator: SessionAggregate, inputs: Sequence[Rows], contex
         context.count("late", operator.id, int(made.sessions.is_late.sum()))
         if epoch.gives_each:
             results |= _each(epoch, made)
+        if LATE in operator.modes:
+            results[LATE] = made.batch.filter(pa.array(made.sessions.is_late))
         if "latest" in operator.modes:
             results["latest"] = _latest(epoch, made)
     if "final" in operator.modes:

@@ -185,5 +185,15 @@ def _tau(share: float) -> float:
 
 
 APPROX_COUNT_DISTINCT = register(
-    AggregateFunction("approx_count_distinct", _typed, _state_columns, _lift, _merge, _result, arity_max=2, is_nullable=False)
+    AggregateFunction(
+        "approx_count_distinct",
+        _typed,
+        _state_columns,
+        _lift,
+        _merge,
+        _result,
+        arity_max=2,
+        is_nullable=False,
+        not_of_tables="its sketch cannot forget the value of a row that leaves its group; expected count_distinct(…), which is exact",
+    )
 )

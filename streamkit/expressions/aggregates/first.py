@@ -60,7 +60,17 @@ def _result(_: TypedAggregate, states: States) -> Result:
 def _entered(name: str, choose: Callable[[Mask, Accumulator], Codes], *functions: str) -> AggregateFunction:
     return register(
         AggregateFunction(
-            name, _typed, _state_columns, _lift, _choosing(choose), _result, functions=functions, arity_max=2, is_ordered=True
+            name,
+            _typed,
+            _state_columns,
+            _lift,
+            _choosing(choose),
+            _result,
+            functions=functions,
+            arity_max=2,
+            is_ordered=True,
+            not_of_tables=f"the rows of a table have no order, so none of them is {name}; expected max_by(value, by) or min_by(value, by), with "
+            "the column that orders them",
         )
     )
 

@@ -75,6 +75,7 @@ class AggregateFunction:
     `is_nullable`   whether a result can be null
     `is_ordered`    whether the order of the rows matters: then rows are not combined before they are in canonical order
     `members`       how it is kept for groups of a table, if it cannot subtract; None if it cannot be kept there
+    `not_of_tables` why it cannot be kept there, and what to call instead
     `of_table`      the function that stands for it there, if its state is another
     `is_called`     whether people can call it
     """
@@ -92,6 +93,7 @@ class AggregateFunction:
     arity_max: int | None = None
     is_ordered: bool = False
     members: Members | None = None
+    not_of_tables: str = ""
     of_table: str | None = None
     is_called: bool = True
 

@@ -34,7 +34,8 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     """
     The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic.
 
-    Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. The event time of a row is that of
+    Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. A dict whose `_deleted` is True is a tombstone,
+    and may have the key columns alone. The event time of a row is that of
     the topic's timestamp column, also of a deletion that has one; else its `_timestamp`; else `timestamp_ms`; else `now_ms`. Under LogAppendTime it is
     `now_ms`, until the rows are staged (`stamped`). Headers are lists of pairs of a
     name and bytes. SchemaError names row and column, and lists the first rows that do not fit, such as those whose event time
@@ -137,7 +138,8 @@ def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise SchemaError(f"row {number} is a {type(row).__name__}, expected a dict of column names and values", (number,))
-        _check_names(topic, list(row), f"row {number} has ", (number,))
+        needed = topic.key if row.get(DELETED) is True else topic.schema.names
+        _check_names(topic, list(row), f"row {number} has ", (number,), needed)
     extra = [name for name in _EXTRA if any(name in row for row in rows)]
     return {name: _from_values(topic, name, [row.get(name) for row in rows]) for name in (*topic.schema.names, *extra)}
 
@@ -157,9 +159,15 @@ def _column(topic: Topic, name: str) -> Column:
     return {TIMESTAMP: _STAMP, DELETED: _FLAG}.get(name) or topic.schema[name]
 
 
-def _check_names(topic: Topic, found: Sequence[str], what: str = "the data have ", rows: tuple[int, ...] = ()) -> None:
+def _check_names(
+    topic: Topic,
+    found: Sequence[str],
+    what: str = "the data have ",
+    rows: tuple[int, ...] = (),
+    needed: Sequence[str] | None = None,
+) -> None:
     expected = set(topic.schema.names)
-    missing = [name for name in topic.schema.names if name not in found]
+    missing = [name for name in (topic.schema.names if needed is None else needed) if name not in found]
     unknown = [name for name in found if name not in expected and name not in _EXTRA]
     if missing or unknown or len(set(found)) < len(found):
         complaint = "a column twice"

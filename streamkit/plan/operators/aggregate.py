@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
-from streamkit.errors import TopologyError
-from streamkit.names import WINDOW_END, WINDOW_START, check_name
+from streamkit.errors import Location, TopologyError
+from streamkit.names import RESERVED_COLUMNS, WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
 from streamkit.plan.expression_text import aggregates_text, named_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
@@ -178,13 +179,13 @@ class AggregateNode(Grouping):
 
     def lower(self, building: Building) -> Step:
         rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
-        aggregates = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
+        aggregates = building.analyzer_of(STREAM).aggregates(rows.schema, self.aggregates, self.at)
         window, store = self.delayed_window(), building.store_name(self)
         windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
-        if (check := checked(operator, rows, key, aggregates, building)) is not rows:
+        if (check := checked(operator, rows, key, aggregates, self.at, building)) is not rows:
             operator = replace(operator, inputs=(check.id,))
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
@@ -320,7 +321,7 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
                 f"group_by_key() needs a key, and the {node.grouped_relation} has none; expected group_by(…)", node.at
             )
         return rows, rows.key
-    plain = [name for name, expression in group_key if expression == Reference(name)]
+    plain = [name for name, expression in group_key if _is_column(expression, name)]
     check_columns(plain, rows.schema, node.at)
     check_key_types(plain, rows.schema, node.at)
     key = tuple(name for name, _ in group_key)
@@ -332,21 +333,31 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
                 f"the group column {name!r} would hide the {node.grouped_relation}'s column of that name; expected another name",
                 node.at,
             )
-    computed = typed([pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer, node.at)
+    computed = typed(
+        [pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer_of(node.grouped_relation), node.at
+    )
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
     operator = Project(step_id, UNSTAGED, (rows.id,), columns, key if node.grouped_relation == STREAM else ())
     return building.add(Step(operator, schema, key, key, False, node.at)), key
 
 
-def checked(aggregate: Operator, rows: Step, key: Key, aggregates: Sequence[TypedAggregate], building: Building) -> Step:
-    """The rows, behind a check of what the aggregates compute of them if failing rows are left out."""
+def _is_column(expression: Expression, name: str) -> bool:
+    """Whether an expression is the column of this name, in backticks or not."""
+    if not isinstance(expression, Reference) or name in RESERVED_COLUMNS:
+        return False
+    return expression.name == name or parts_of(expression.name) == [name]
+
+
+def checked(
+    aggregate: Operator, rows: Step, key: Key, aggregates: Sequence[TypedAggregate], at: Location | None, building: Building
+) -> Step:
+    """The rows, behind a check of what the aggregates of the step declared there compute of them, if failing rows are left out."""
     computed = tuple(one.argument for one in aggregates if one.argument is not None and one.argument.arguments)
     if building.policy == FAIL or not computed:
         return rows
-    return building.add(
-        replace(rows, operator=Check(f"{aggregate.id}:check", UNSTAGED, (rows.id,), computed, () if aggregate.folds else key))
-    )
+    check = Check(f"{aggregate.id}:check", UNSTAGED, (rows.id,), computed, () if aggregate.folds else key)
+    return building.add(replace(rows, operator=check, at=at))
 
 
 def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> Store:

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START
-from streamkit.plan.building import Building
+from streamkit.plan.building import LATE, Building
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import STREAM, Node
-from streamkit.plan.operator import Key, Names, Operator, listed, source_of
+from streamkit.plan.operator import PORT, Key, Names, Operator, listed, source_of
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, Windowing
 from streamkit.schema import Column, Schema
 
 BOUNDS = (WINDOW_START, WINDOW_END)
@@ -36,6 +36,11 @@ class LateNode(Node):
     def text(self) -> str:
         return "records late for all windows"
 
+    @property
+    def asked(self) -> tuple[tuple[Node, str], ...]:
+        """Of sessions the aggregation alone knows which records are late, since that depends on the sessions there are."""
+        return ((self.child, LATE),) if isinstance(self.child.key_window, SessionWindow) else ()
+
     def lower(self, building: Building) -> Step:
         table = building.lower(self.child)
         window = table.operator.windowing
@@ -47,7 +52,11 @@ class LateNode(Node):
                     f"late_to adds the column {name!r}, and the stream has one; expected another name: rename it before", self.at
                 )
         schema = make_schema([*rows.schema, *(Column(name, "timestamp", False) for name in BOUNDS)], self.at)
-        operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window)
+        if isinstance(self.child.key_window, SessionWindow):
+            taken = LateOfSessions(building.name(self), UNSTAGED, (f"{table.id}{PORT}{LATE}",), rows.schema.names)
+            return building.add(Step(taken, schema, rows.key, table.partition_by, False, self.at))
+        is_sliding = isinstance(self.child.key_window, SlidingWindow)
+        operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window, is_sliding)
         return building.add(Step(operator, schema, rows.key, rows.partition_by, False, self.at))
 
 
@@ -58,6 +67,7 @@ class Late(Operator):
     kind: ClassVar[str] = "late"
     key: Key
     window: Windowing
+    is_sliding: bool = False
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed.difference(BOUNDS) | frozenset(self.key)
@@ -68,3 +78,17 @@ class Late(Operator):
 
     def text(self) -> str:
         return f"late: by {listed(self.key)} for all windows ({self.window})"
+
+
+@dataclass(frozen=True)
+class LateOfSessions(Operator):
+    """Take the rows, with these columns, that no session of an aggregation took; their bounds are their own time."""
+
+    kind: ClassVar[str] = "late_of_sessions"
+    columns: Key
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return frozenset(self.columns)
+
+    def text(self) -> str:
+        return f"late for all sessions: {listed(self.columns)}"

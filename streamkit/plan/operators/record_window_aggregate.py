@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamkit.plan.building import LATE
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import aggregates_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
@@ -25,7 +26,7 @@ class RecordWindowAggregate(Operator):
     key: Key
     store: str
     aggregates: tuple[TypedAggregate, ...]
-    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
+    modes: tuple[str, ...]  # of latest, every, final, old_and_new, and late
     window: Windowing
 
     @property
@@ -54,7 +55,8 @@ class RecordWindowAggregate(Operator):
         return self.key
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        return arguments(self.aggregates) | frozenset(self.key)
+        late = needed.intersection(rows.names) if LATE in self.modes else frozenset()
+        return arguments(self.aggregates) | frozenset(self.key) | late
 
     def text(self) -> str:
         emitted = f", emits {listed(self.modes)}" if self.modes else ""

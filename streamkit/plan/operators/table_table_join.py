@@ -62,8 +62,8 @@ class TableTableJoin(Node):
             )
         if self.left.relation != TABLE or self.right.relation != TABLE:
             raise TopologyError(
-                f"a join of a {words(self.left.relation)} with a {words(self.right.relation)} is not supported; "
-                "expected two tables: join a stream with a global table instead",
+                f"a join of a {words(self.left.relation)} with a {words(self.right.relation)} is not supported; expected two tables: "
+                "a stream joins a table or a global table by stream.join(table)",
                 self.at,
             )
 

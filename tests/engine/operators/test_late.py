@@ -106,3 +106,68 @@ def test_a_column_of_that_name_is_refused() -> None:
     stream.group_by_key().windowed_by(sk.tumbling("10 ms", grace="0 ms"), late_to="late").agg(n=F.count("*"))
     with pytest.raises(TopologyError, match=r"late_to adds the column 'window_start'.*rename it before\n  at .*test_late"):
         sk.compile(app)
+
+
+def counted(app: sk.Topology, window: Any, is_by_function: bool) -> None:
+    """A topology that counts the records of each group and window, and gives the final counts and the late records."""
+    stream = app.stream("events", schema=SCHEMA, key="user")
+    grouped = stream.group_by(F.upper("user").alias("name")).windowed_by(window, late_to="late")
+    if is_by_function:
+        counts = grouped.aggregate({"n": 0}, lambda state, row: {"n": state["n"] + 1}, "n bigint", merge=added)
+    else:
+        counts = grouped.agg(n=F.count("*"))
+    counts.emit("final").to("out")
+
+
+def added(one: Row, other: Row) -> Row:
+    return {"n": one["n"] + other["n"]}
+
+
+@pytest.mark.parametrize(("is_by_function", "seed"), combined([False, True], range(3), together=2))
+def test_late_for_sessions(seed: int, is_by_function: bool) -> None:
+    """Each record is in one session or in the topic, with its own time as bounds; which one depends neither on tasks nor on the cut."""
+    app, rows = sk.Topology("sessions"), [row for row in events(seed) if row["user"]]
+    counted(app, sk.session("6 ms", grace="3 ms"), is_by_function)
+    wanted, late = late_rows(app, rows, *CUTS[0])
+    assert len(wanted) == late > 2
+    assert all(start == end == time for _, _, start, end, time in wanted)
+    for tasks, batching in CUTS[1:]:
+        assert late_rows(app, rows, tasks, batching) == (wanted, late), (tasks, batching)
+    with TopologyTestDriver(app) as driver:
+        for row in rows:
+            driver.pipe("events", {"user": row["user"], "v": row["v"]}, timestamp=row["ts"])
+        driver.drain()
+        assert sum(row["n"] for row in driver.read("out")) + late == len(rows)
+        assert {row["name"] for row in driver.read("late")} == {user.upper() for _, user, *_ in wanted}
+
+
+def test_a_late_record_of_a_session_has_its_headers_and_columns() -> None:
+    """Columns that no aggregate reads come along, and so do headers; a record that touches an open session is not late."""
+    app = sk.Topology("whole")
+    stream = app.stream("events", schema="user string, v bigint, note string", key="user")
+    window = sk.session("10 ms", grace="5 ms")
+    stream.group_by_key().windowed_by(window, late_to="late").count(store="n")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("events", {"user": "ann", "v": 1, "note": "first"}, timestamp=100)
+        driver.pipe("events", {"user": "ann", "v": 2, "note": "touches"}, timestamp=90)
+        driver.pipe("events", {"user": "bob", "v": 3, "note": "late"}, timestamp=80, headers={"trace": b"1"})
+        (row,) = driver.read("late")
+        assert (row["user"], row["v"], row["note"], ms(row["window_end"])) == ("bob", 3, "late", 80)
+        assert driver.log.read("late", ["_headers"])["_headers"].to_pylist() == [[{"key": "trace", "value": b"1"}]]
+        assert driver.store("n").to_arrow()["count"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize(("is_by_function", "seed"), combined([False, True], range(3), together=2))
+def test_late_for_sliding_windows(seed: int, is_by_function: bool) -> None:
+    """A record is late if the window that begins at it has closed; those before 1970 are in no window, and not late."""
+    app, rows = sk.Topology("sliding"), [row for row in events(seed) if row["user"]]
+    counted(app, sk.sliding(f"{SIZE_MS} ms", grace=f"{GRACE_MS} ms"), is_by_function)
+    rows.append({"user": "ann", "v": 99, "ts": -5})
+    wanted, time = [], 0
+    for row in rows:
+        time = max(time, row["ts"])
+        if row["ts"] + SIZE_MS < time - GRACE_MS and row["ts"] >= 0:
+            wanted.append((row["v"], row["user"], row["ts"], row["ts"] + SIZE_MS, row["ts"]))
+    assert len(wanted) > 2
+    for tasks, batching in CUTS:
+        assert late_rows(app, rows, tasks, batching)[0] == sorted(wanted), (tasks, batching)

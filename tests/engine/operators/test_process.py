@@ -107,6 +107,51 @@ def outcome(driver: TopologyTestDriver) -> dict[str, Any]:
     return {**topics, **{name: sorted(map(repr, driver.store(name).to_arrow().to_pylist())) for name in stores}}
 
 
+def test_a_row_that_is_returned_is_refused() -> None:
+    """What a processor returns goes nowhere, so a row or a generator is an error; what a lambda's last expression gives is none."""
+
+    def returning(record: Any, context: Any) -> Any:
+        return {"n": record["v"]}
+
+    def yielding(record: Any, context: Any) -> Any:
+        yield {"n": record["v"]}
+
+    for processor in (returning, yielding):
+        app = sk.Topology("returned")
+        app.stream("in", schema=SCHEMA, key="k").process_values(processor, "n int").to("out")
+        with (
+            TopologyTestDriver(app) as driver,
+            pytest.raises(EvaluationError, match=r"which goes nowhere; expected context.forward"),
+        ):
+            driver.pipe("in", ROW)
+    app = sk.Topology("kept")
+    store = sk.key_value_store("seen", key="k string", value="v int")
+    stream = app.stream("in", schema=SCHEMA, key="k")
+    stream.process_values(
+        lambda record, context: context.store("seen").put_if_absent(record.key, record.value), "n int", stores=[store]
+    ).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [ROW, ROW])
+        assert driver.store("seen").find("a").to_pylist() == [ROW]
+
+
+def test_a_tombstone_deletes_the_key_of_its_record() -> None:
+    """None forwarded by a processor that declares the key columns itself deletes the record's key, and not a null one."""
+    app = sk.Topology("deleting")
+    stream = app.stream("in", schema=SCHEMA, key="k")
+    stream.process(lambda record, context: context.forward(None), "k string, n int").to("out")
+    stream.process(lambda record, context: context.forward({"_deleted": True}), "k string, n int").to("more")
+    other = "forward\\(\\) was given a tombstone without the key column 'id'; expected it"
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROW)
+        assert driver.read("out", "k", "_deleted") == driver.read("more", "k", "_deleted") == [{"k": "a", "_deleted": True}]
+    refused = sk.Topology("deleting")
+    renaming = refused.stream("in", schema=SCHEMA, key="k")
+    renaming.process(lambda record, context: context.forward(None), "id string, n int", key="id").to("out")
+    with TopologyTestDriver(refused) as driver, pytest.raises(EvaluationError, match=other):
+        driver.pipe("in", ROW)
+
+
 @pytest.mark.parametrize("seed", first(1, range(2)))
 def test_results_depend_on_the_records_alone(seed):
     """The same records give the same rows of each key in the same order, and the same stores, however they are cut and whatever the number of tasks."""

@@ -40,6 +40,40 @@ def outcome(app: sk.Topology, *columns: str, rows: Any = (LIVE, GONE, OTHER), **
         return [tuple(row[name] for name in (*columns, "_deleted")) for row in driver.read("out")]
 
 
+def is_large(row: dict[str, Any]) -> bool | None:
+    return None if row["v"] is None else row["v"] > 1
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_a_condition_may_be_a_function_of_the_row(app, stream, options):
+    """filter, filter_not and split take one, and give what the same condition as a column gives, tombstones too."""
+    parts = stream.split().branch(is_large, "large").branch("v IS NULL", "none").default("rest")
+    streams = {"kept": stream.filter(is_large), "dropped": stream.filter_not(is_large), **parts}
+    wanted = {"kept": ["b"], "dropped": ["a", "a"], "large": ["b"], "none": ["a"], "rest": ["a"]}
+    for name, found in streams.items():
+        found.to(name)
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("in", [LIVE, GONE, OTHER])
+        found = {name: driver.read(name) for name in streams}
+    assert {name: [row["k"] for row in rows] for name, rows in found.items()} == wanted
+    assert [row["_deleted"] for row in found["dropped"]] == [False, True]
+
+
+def test_a_table_is_filtered_by_a_function_without_a_call_for_deletions(app):
+    """A row for which the function is no longer true is deleted; a deletion passes without a call."""
+    app.table("in", schema=SCHEMA, key="k").filter(lambda row: row["v"] > 1).to_stream().to("out")
+    rows = [{**OTHER, "_timestamp": moment(1)}, {**OTHER, "v": 1, "_timestamp": moment(2)}, GONE]
+    assert outcome(app, "k", "v", rows=rows) == [("b", 2, False), ("b", None, True), ("a", None, True)]
+
+
+def test_a_condition_must_say_true_or_false(app, stream):
+    """What else it gives is an error with the record and the user's line."""
+    stream.filter(lambda row: row["t"]).to("out")
+    with pytest.raises(EvaluationError, match=r"key k = 'a': .* gave \[1, 2\] \(list\); expected True, False or None") as caught:
+        outcome(app)
+    assert "test_row_function.py" in str(caught.value)
+
+
 def twice(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"w": element} for element in row["t"] or [] for _ in range(2)]
 
@@ -274,7 +308,7 @@ def test_a_function_of_a_batch_looks_at_each_row_alone(app, stream):
         ("map", lambda row: None, "gave None; expected a dict of columns"),
         ("map", lambda row: 5, "gave 5; expected a dict of the columns w"),
         ("map", lambda row: {"w": 1, "x": 2}, "gave the column 'x'; declared are w"),
-        ("map", lambda row: {"w": "x"}, r"gave \{'w': 'x'\} \(dict\); declared is struct<w:int"),
+        ("map", lambda row: {"w": "x"}, r"gave w = 'x' \(str\), and declared is w int"),
         ("map", lambda row: {}, "gave None for w, which is declared NOT NULL"),
         ("map", lambda row: row["q"], "raised KeyError: 'q', called with k = 'b', v = 2"),
         ("map_values", lambda row: {"w": None}, "gave None for w, which is declared NOT NULL"),
@@ -284,7 +318,7 @@ def test_a_function_of_a_batch_looks_at_each_row_alone(app, stream):
         ("flat_map", lambda row: [{"w": 1}, None], "gave None; expected a dict of columns"),
         ("flat_map", lambda row: [{"w": 1}, 5], "gave 5; expected a dict of the columns w"),
         ("flat_map", lambda row: ({"w": 1 // n} for n in (1, 0)), "raised ZeroDivisionError"),
-        ("flat_map", lambda row: [{"w": 1}, {"w": 1.5}], "declared is array<struct<w:int"),
+        ("flat_map", lambda row: [{"w": 1}, {"w": 1.5}], r"gave w = 1.5 \(float\), and declared is w int"),
         ("flat_map_values", lambda row: [{"w": 1}, {}], "gave None for w, which is declared NOT NULL"),
         ("flat_map_values", lambda row: 5, "gave 5; expected a list of dicts"),
     ],
@@ -304,6 +338,24 @@ def test_a_stream_without_a_key_has_nothing_to_delete_by(app):
     app.stream("in", schema=SCHEMA).map_values(lambda row: None, "w int").to("out")
     with pytest.raises(EvaluationError, match="gave a tombstone, and the stream has no key to delete by"):
         outcome(app, rows=[LIVE])
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda stream: stream.map_values(lambda key, value: {}, "w int"),
+        lambda stream: stream.flat_map(lambda key, value: [], "w int"),
+        lambda stream: stream.select_key(lambda key, value: {}, schema="w int"),
+        lambda stream: stream.filter(lambda key, value: True),
+        lambda stream: stream.split().branch(lambda key, value: True, "one"),
+        lambda stream: stream.foreach(lambda key, value: None),
+    ],
+)
+def test_a_function_of_key_and_value_is_refused_at_the_call(stream, declare):
+    """A function as Kafka Streams has them is found when it is declared, and the message says what functions are given here."""
+    with pytest.raises(TopologyError, match=r"\(key, value\) with 1 argument \(a dict of all columns\)") as caught:
+        declare(stream)
+    assert caught.value.at is not None and caught.value.at.file == __file__
 
 
 @pytest.mark.parametrize(

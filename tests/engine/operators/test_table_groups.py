@@ -11,7 +11,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
-from streamkit.errors import EvaluationError, TopologyError
+from streamkit.errors import EvaluationError, TopologyError, UnknownVerbError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, values
 
@@ -285,9 +285,17 @@ def test_what_a_group_cannot_give_is_refused() -> None:
     users.group_by("city").agg(oldest=F.first("age")).to("out")
     with pytest.raises(
         TopologyError,
-        match=r"oldest = first.* cannot be kept for groups of a table: .* expected one of count, count_if, sum, .*min, max",
+        match=r"oldest = first.* cannot be kept for groups of a table: the rows of a table have no order.*expected max_by\(value, by\)",
     ):
         compile(app)
+    sketched = sk.Topology("refused")
+    users_of(sketched).group_by("city").agg(ages=F.approx_count_distinct("age")).to("out")
+    with pytest.raises(TopologyError, match=r"ages = approx.* cannot forget the value .* expected count_distinct"):
+        compile(sketched)
+    with pytest.raises(UnknownVerbError, match=r"to_stream\(\) of the table, whose changes have windows"):
+        users.group_by("city").windowed_by(sk.tumbling("1 hour", grace="0 s"))  # type: ignore[attr-defined]
+    with pytest.raises(TopologyError, match=r"a stream joins a table or a global table by stream.join\(table\)"):
+        users.join(users.to_stream())  # type: ignore[arg-type]
     other = sk.Topology("refused")
     arrays = other.table("users", schema="user string, city string, tags array<string>", key="user")
     arrays.group_by("city").agg(tags=F.collect_list("tags")).to("out")

@@ -177,6 +177,24 @@ def test_python_values_of_a_wrong_type_are_refused(values, row):
             records_of(one_column("int"), data, 0)
 
 
+def test_a_tombstone_may_be_given_by_its_key():
+    """A dict with `_deleted` needs its key columns alone, also beside rows; whatever it has beside them is null."""
+    topic = declare_topic("t", "k string, v int NOT NULL", key="k")
+    rows = [{"k": "a", "v": 1}, {"k": "a", "_deleted": True}, {"k": "b", "v": 3, "_deleted": True}]
+    (batch,) = records_of(topic, rows, 0)
+    assert batch.select(["k", "v", "_deleted"]).to_pylist() == [
+        {"k": "a", "v": 1, "_deleted": False},
+        {"k": "a", "v": None, "_deleted": True},
+        {"k": "b", "v": None, "_deleted": True},
+    ]
+    for row, reason in (
+        ({"v": 1, "_deleted": True}, "row 0 has no column 'k'; found v, _deleted"),
+        ({"k": "a", "_deleted": False}, "row 0 has no column 'v'; found k, _deleted"),
+    ):
+        with pytest.raises(SchemaError, match=reason):
+            records_of(topic, [row], 0)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
