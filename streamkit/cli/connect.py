@@ -165,7 +165,8 @@ def show_status(
     if not as_json:
         for one in found:
             if one.trace and one.state in (status.FAILED, status.RESTARTING):
-                show_line(f"\n{one.connector}, task {one.task}:\n{one.trace.rstrip()}")
+                for line in ("", f"{one.connector}, task {one.task}:", *one.trace.rstrip().splitlines()):
+                    show_line(line)
 
 
 @program.command("pause")
