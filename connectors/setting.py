@@ -13,7 +13,11 @@ from streamkit.errors import ConfigError
 
 KINDS = ("string", "integer", "boolean", "list")
 _SECRET = re.compile("(?i)password|secret|token|key|jaas|auth|credential|userinfo")
-_PASSWORD = re.compile(r"(?i)(?:://[^:/@\s]*:|\bpassword=)(?P<password>[^@&\s]+)")
+_PASSWORD = re.compile(
+    r"(?i)://[^:/@\s]*:(?P<of_user>[^/?#\s]*(?=@)|[^@\s]+(?=@))"  # up to the last @ before the path, else to the first @ there is
+    r"|[?&](?:[\w.-]*(?:password|secret|token|signature)|(?:[\w.-]*[._-])?(?:(?:api|access|auth)?key|sig|auth|code))=(?P<parameter>[^&#\s]+)"
+    r"|\bpassword=(?P<password>[^@&\s]+)"
+)
 _TRUTHS = {"true": True, "false": False}
 HIDDEN = "********"
 
@@ -102,7 +106,8 @@ def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterat
 def _passwords(text: str) -> Iterator[str]:
     """Passwords within an address, as it has them and as they are: a library's message may have them alone."""
     for match in _PASSWORD.finditer(text):
-        yield from (match["password"], unquote(match["password"]))
+        found = match["of_user"] or match["parameter"] or match["password"] or ""
+        yield from (found, unquote(found))
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

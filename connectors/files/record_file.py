@@ -63,10 +63,21 @@ class RecordFile:
     """
     The records of an open file. `timestamp_column` is the column with the event time, for topics that take it from none.
 
-    SchemaError names the line of a record that cannot be read; where there are no lines to count, its number.
+    SchemaError names the line of a record that cannot be read; where there are no lines to count, its number. Where it `is_sparse`,
+    objects of JSON may lack columns that can be null.
     """
 
-    def __init__(self, file: BinaryIO, name: str, form: Format, topic: Topic, timestamp_column: str | None, null: str) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        name: str,
+        form: Format,
+        topic: Topic,
+        timestamp_column: str | None,
+        null: str,
+        *,
+        is_sparse: bool = False,
+    ) -> None:
         if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
             raise ConfigError(
                 f"--timestamp-column {timestamp_column}: topic {topic.name} takes the event time from its column {topic.timestamp}"
@@ -88,6 +99,9 @@ class RecordFile:
         self._topic = topic.name
         self._schema = topic.schema
         self._key = topic.key
+        self._optional = (
+            {column.name for column in topic.schema if column.nullable} if is_sparse and form is Format.JSON else set()
+        )
         self._block_first = 0  # of the JSON read last: the number of its first record, and the line of each
         self._block_lines: Sequence[int] = ()
         self._has_written_numbers = False
@@ -113,7 +127,7 @@ class RecordFile:
     def _complaint(self, found: Sequence[str], *, is_deletion: bool = False) -> str | None:
         """What is wrong with the names of columns. None if they are the topic's (for a deletion its key's), perhaps with the log's own."""
         wanted = self._key if is_deletion else self._schema.names
-        missing = [name for name in wanted if name not in found]
+        missing = [name for name in wanted if name not in found and (is_deletion or name not in self._optional)]
         unknown = [f"the unknown column {name!r}" for name in found if name not in self._columns and name != HEADERS]
         wrong = [*(f"no column {name!r}" for name in missing[:1]), *unknown[:1]]
         advice = (
@@ -277,7 +291,8 @@ class RecordFile:
 
     def _is_complete(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
         """Whether each record has just the columns that it may have: every null was written as null."""
-        wanted = [*self._schema.names, *([self._timestamp_column] if self._timestamp_column else [])]
+        required = [name for name in self._schema.names if name not in self._optional]
+        wanted = [*required, *([self._timestamp_column] if self._timestamp_column else [])]
         nulls = {name: columns[name].null_count for name in wanted if columns[name].null_count}
         return all(count == _nulls_written(block, name) for name, count in nulls.items())
 

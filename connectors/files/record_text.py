@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from streamkit.connectors.files.far_times import read_signed_years
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
+from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.frame import HEADERS_TYPE
@@ -122,6 +123,8 @@ def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
         return _bytes
     if type_name == "void":
         return _nulls
+    if type_name.startswith("decimal"):
+        return lambda texts: decimals_of_texts(texts, to_arrow(type_name))
     read = {"timestamp": _times, "timestamp_ntz": _local_times}.get(type_name, lambda texts: pc.cast(texts, to_arrow(type_name)))
     return (lambda texts: read_signed_years(texts, read)) if type_name in (*_TIMES, "date") else read
 

@@ -205,7 +205,7 @@ class FileSource(Source):
         return True
 
     def _record_file(self, file: Any, name: str, form: Format, topic: Topic) -> RecordFile:
-        return RecordFile(file, name, form, topic, self.settings["timestamp.column"], self.settings["null"])
+        return RecordFile(file, name, form, topic, self.settings["timestamp.column"], self.settings["null"], is_sparse=True)
 
     def _declared(self, path: Path, form: Format) -> Topic:
         """The topic, as it is or as it will be created."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import io
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.http.records import records_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import SchemaError
@@ -146,12 +148,11 @@ class HttpSource(Source):
         """The records of a body; SchemaError names the one that does not fit."""
         topic = self._declared()
         if topic.format is not None:
-            values = [json.dumps(record).encode() for record in _records(body)]
+            values = records_of(body)
             return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
-        lines = (
-            body if not body.lstrip().startswith(b"[") else b"\n".join(json.dumps(record).encode() for record in _records(body))
-        )
-        pieces = [piece.records for piece in RecordFile(io.BytesIO(lines), "the request", Format.JSON, topic, None, "").pieces()]
+        lines = io.BytesIO(body if _is_of_lines(body) else b"\n".join(records_of(body)))
+        file = RecordFile(lines, "the request", Format.JSON, topic, None, "", is_sparse=True)
+        pieces = [piece.records for piece in file.pieces()]
         return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
 
     def post(self, rows: pa.Table, key: str | None) -> bool:
@@ -195,14 +196,10 @@ def _hashed(key: str | None) -> str:
     return hashlib.blake2b((key or "").encode(), digest_size=12).hexdigest()
 
 
-def _records(body: bytes) -> list[Any]:
-    """The records of a body: a list's, else one a line."""
-    try:
-        if body.lstrip().startswith(b"["):
-            return list(json.loads(body))
-        return [json.loads(line) for line in body.splitlines() if line.strip()]
-    except ValueError as error:
-        raise SchemaError(f"the request is not JSON: {error}") from None
+def _is_of_lines(body: bytes) -> bool:
+    """Whether the first line is an object, so that the others are too or are refused by their number."""
+    first, _, _ = body.lstrip().partition(b"\n")
+    return first.startswith(b"{") and first.rstrip().endswith(b"}")
 
 
 def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
@@ -215,12 +212,19 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
                 self.reply(404, f"records are posted to {source.settings['path']}")
             elif not source.allows(self.headers.get("Authorization")):
                 self.reply(401, "expected Authorization: Bearer and the token")
+            elif self.headers.get("Content-Encoding", "identity") != "identity":
+                self.reply(
+                    415, f"found Content-Encoding: {self.headers['Content-Encoding']}, expected a body that is not compressed"
+                )
             elif not length.isdigit():
                 self.reply(411, "expected a Content-Length")
             elif int(length) > source.settings["max.body.bytes"]:
                 self.reply(413, f"found {length} bytes, expected at most {source.settings['max.body.bytes']}")
             else:
                 self.take(self.rfile.read(int(length)))
+
+        def do_GET(self) -> None:
+            self.reply(405, f"records are posted to {source.settings['path']}")
 
         def take(self, body: bytes) -> None:
             try:
@@ -238,11 +242,14 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
-            if code in (401, 404, 411, 413):
+            if code == 405:
+                self.send_header("Allow", "POST")
+            if code in (401, 404, 405, 411, 413, 415):
                 self.send_header("Connection", "close")  # the body was not read
                 self.close_connection = True
-            self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):  # who asked did not wait
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Requests are not logged: they may hold what nobody may see."""

@@ -18,7 +18,7 @@ from streamkit.connectors.postgres.pgoutput import (
     message_of,
     status,
 )
-from streamkit.connectors.postgres.source_table import quoted_name
+from streamkit.connectors.postgres.table_name import quoted_name
 from streamkit.errors import ConfigError, StorageFullError, StreamKitError
 
 PLUGIN = "pgoutput"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -11,8 +13,9 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
-from streamkit.connectors.newest import newest
-from streamkit.connectors.postgres.target_table import STAGED, TargetTable, quoted
+from streamkit.connectors.postgres.table_name import quoted_table
+from streamkit.connectors.postgres.target_column import TargetColumn
+from streamkit.connectors.postgres.target_table import STAGED, TargetTable
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
@@ -25,6 +28,22 @@ POSITIONS = "streamkit_positions"
 OF_RECORDS = ("22", "23")  # classes of SQLSTATE that a row is to blame for: data, and integrity
 DISK_FULL = "53100"
 PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(base.oid, NULL),
+    format_type(base.oid, CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END), base.typcategory = 'S',
+    a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = ''
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type base ON base.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
+WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_UNIQUE = """
+SELECT (SELECT json_agg(a.attname) FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE k.place <= i.indnkeyatts)::text
+FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+"""
+_CONVERTS = """
+SELECT 1 FROM pg_cast there JOIN pg_cast back ON back.castsource = there.casttarget AND back.casttarget = there.castsource
+WHERE there.castsource = to_regtype($1) AND there.casttarget = to_regtype($2) AND there.castcontext IN ('a', 'i')
+"""
 
 
 class PostgresSink(Sink):
@@ -87,8 +106,8 @@ class PostgresSink(Sink):
                 f"CREATE TABLE IF NOT EXISTS {POSITIONS} (connector text, topic text, partition int, generation bigint NOT NULL, "
                 "next_offset bigint, PRIMARY KEY (connector, topic, partition))"
             )
-            for table in self._tables.values():
-                self._prepare(cursor, table)
+            cursor.execute("SET TIME ZONE 'UTC'")  # where a time with a zone goes into a column without, or the other way round
+            self._tables = {name: self._prepared(cursor, table) for name, table in self._tables.items()}
         with self._transaction() as cursor:
             return {place: offset for place in partitions if (offset := self._taken_over(cursor, place)) is not None}
 
@@ -105,7 +124,8 @@ class PostgresSink(Sink):
                 raise self.full(f"PostgreSQL, table {self._table_of(rows)}", rows, error) from error
             if (error.sqlstate or "")[:2] not in OF_RECORDS:
                 raise
-            raise SchemaError(str(error), tuple(self._refused(rows))) from error
+            refused = dict(self._refused(rows, _said(error)))
+            raise SchemaError(next(iter(refused.values())), tuple(refused)) from error
 
     def _table_of(self, rows: pa.Table) -> str:
         return self._tables[rows[TOPIC_COLUMN][0].as_py()].name if rows.num_rows else POSITIONS
@@ -139,18 +159,22 @@ class PostgresSink(Sink):
         except _library().Error:
             pass  # the connection is gone, and the transaction with it
 
-    def _prepare(self, cursor: Any, table: TargetTable) -> None:
+    def _prepared(self, cursor: Any, table: TargetTable) -> TargetTable:
+        """The table, created if it is missing, with its columns as they are."""
         if self.settings["auto.create"]:
             cursor.execute(table.creation())
-        cursor.execute(
-            "SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = '' FROM pg_attribute "
-            "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            (quoted(table.name),),
-        )
-        found = dict(cursor.fetchall())
+        cursor.execute(_COLUMNS, (quoted_table(table.name),))
+        found = [TargetColumn(*row) for row in cursor.fetchall()]
         if not found:
             raise ConfigError(f"there is no table {table.name}; create it, or set auto.create=true")
-        table.check(found)
+        cursor.execute(_UNIQUE, (quoted_table(table.name),))
+        unique = {frozenset(json.loads(names)) for (names,) in cursor.fetchall()}
+
+        def converts(given: str, wanted: str) -> bool:
+            cursor.execute(_CONVERTS, (given, wanted))
+            return cursor.fetchone() is not None
+
+        return table.fitted(found, unique, converts)
 
     def _taken_over(self, cursor: Any, place: TopicPartition) -> int | None:
         cursor.execute(
@@ -176,9 +200,12 @@ class PostgresSink(Sink):
             return
         table = self._tables[rows[TOPIC_COLUMN][0].as_py()]
         self._check_deletions(rows)
-        kept = newest(rows, table.topic.key) if table.is_upsert else rows
         cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{STAGED}")
-        cursor.adbc_ingest(STAGED, table.staged(kept), mode="create", temporary=True)
+        cursor.adbc_ingest(STAGED, table.staged(rows), mode="create", temporary=True)
+        if table.differences is not None:
+            cursor.execute(table.differences)
+            if found := cursor.fetchall():
+                raise table.refusal(rows, found)
         if self.settings["delete.enabled"]:
             cursor.execute(table.deletion())
         cursor.execute(table.insertion())
@@ -191,28 +218,40 @@ class PostgresSink(Sink):
                     "found a deletion; to delete the row of its key set insert.mode=upsert and delete.enabled=true", deletions
                 )
 
-    def _refused(self, rows: pa.Table, first: int = 0) -> Iterator[int]:
-        """The numbers of rows that PostgreSQL refuses each by itself, found by halves; all rows if only together they are."""
-        if self._takes(rows):
-            return
+    def _refused(self, rows: pa.Table, reason: str, first: int = 0) -> Iterator[tuple[int, str]]:
+        """The numbers of rows that PostgreSQL refuses each by itself, and why, found by halves; all rows if only together they are."""
         if rows.num_rows == 1:
-            yield first
+            yield first, reason
             return
         middle = rows.num_rows // 2
-        found = [*self._refused(rows.slice(0, middle), first), *self._refused(rows.slice(middle), first + middle)]
-        yield from found or range(first, first + rows.num_rows)
+        found: list[tuple[int, str]] = []
+        for start, half in ((0, rows.slice(0, middle)), (middle, rows.slice(middle))):
+            said = self._complaint(half)
+            if said is not None:
+                found += self._refused(half, said, first + start)
+        yield from found or ((row, reason) for row in range(first, first + rows.num_rows))
 
-    def _takes(self, rows: pa.Table) -> bool:
+    def _complaint(self, rows: pa.Table) -> str | None:
+        """What PostgreSQL says of these rows, none of which stays; None if it takes them."""
         with self._connection.cursor() as cursor:
             try:
                 self._write(cursor, rows)
             except _library().Error as error:
                 if (error.sqlstate or "")[:2] not in OF_RECORDS:
                     raise
-                return False
+                return _said(error)
+            except SchemaError as error:
+                return str(error)
             finally:
                 self._roll_back()
-        return True
+        return None
+
+
+def _said(error: Exception) -> str:
+    """What PostgreSQL said of a record, without the statement."""
+    text = " ".join(str(error).split())
+    match = re.search(r"ERROR: (.*?)(?: CONTEXT: .*?)?\.? SQLSTATE: (\w+)$", text)
+    return f"PostgreSQL refuses it: {match[1].strip(' .')} (SQLSTATE {match[2]})" if match else text
 
 
 def _library() -> Any:

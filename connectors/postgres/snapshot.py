@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.connectors.postgres.pgoutput import lsn_of, lsn_text
-from streamkit.connectors.postgres.source_table import SourceTable, quoted_name
+from streamkit.connectors.postgres.source_table import SourceTable
+from streamkit.connectors.postgres.table_name import quoted_name
 
 Key = tuple[Any, ...]
 

@@ -51,11 +51,11 @@ from streamkit.connectors.postgres.source_table import (
     key_now,
     key_then,
     publish,
-    quoted_name,
     read_table,
     read_type,
 )
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
+from streamkit.connectors.postgres.table_name import quoted_name, topic_name
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import ConfigError, SchemaError
@@ -130,6 +130,14 @@ class PostgresSource(Source):
         twice = next((table for table in tables if tables.count(table) > 1), None)
         if twice is not None:
             raise ConfigError(f"the connector {self.name} names the table {twice} twice; expected names that differ")
+        topics: dict[str, str] = {}
+        for table in tables:
+            other = topics.setdefault(topic_name(table), table)
+            if other != table:
+                raise ConfigError(
+                    f"the connector {self.name} would bring the tables {other} and {table} into one topic, {self._topic(table)}; "
+                    "expected a connector with a setting `topic` for one of them"
+                )
         if self.settings["topic"] and (len(tables) > 1 or self.settings["topic.prefix"]):
             raise ConfigError(
                 f"the connector {self.name} has topic={self.settings['topic']!r}; expected topic.prefix instead where there are "
@@ -522,7 +530,7 @@ class PostgresSource(Source):
         return self._types[oid]
 
     def _topic(self, table: str) -> str:
-        return str(self.settings["topic"] or self.settings["topic.prefix"] + table)
+        return str(self.settings["topic"] or self.settings["topic.prefix"] + topic_name(table))
 
 
 def _parts(layout: Layout, change: Insert | Update | Delete) -> list[Insert | Update | Delete]:

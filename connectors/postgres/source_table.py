@@ -8,7 +8,7 @@ from typing import Any
 
 from streamkit.connectors.postgres.pgoutput import Relation, RelationColumn
 from streamkit.connectors.postgres.source_type import Described
-from streamkit.connectors.postgres.target_table import quoted
+from streamkit.connectors.postgres.table_name import quoted_name, quoted_table
 from streamkit.errors import ConfigError
 
 _TABLE = """
@@ -59,14 +59,9 @@ class SourceTable:
         return self.type_names[self.names.index(column)]
 
 
-def quoted_name(name: str) -> str:
-    """One name as SQL has it, with whatever it has in it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def read_table(connection: Any, written: str) -> SourceTable:
     """The table of that name; ConfigError if there is none that can be read."""
-    found = connection.execute(_TABLE, (quoted(written),)).fetchone()
+    found = connection.execute(_TABLE, (quoted_table(written),)).fetchone()
     if found is None:
         raise ConfigError(
             f"there is no table {written}; expected one of {', '.join(_known(connection)) or 'none: there are no tables'}"

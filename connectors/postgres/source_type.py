@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
+from streamkit.formats.decimal_texts import decimals_of_texts
 
 Texts = Sequence[Any]  # of a column: texts, or their bytes, as PostgreSQL prints them, and None
 DIGITS_MAX = 38
@@ -73,8 +74,7 @@ def _bytes(texts: Texts, arrow: pa.DataType) -> pa.Array:
 
 
 def _decimals(texts: Texts, arrow: pa.DataType) -> pa.Array:
-    """By way of a wider type: Arrow does not see that a text has too many digits for decimal128."""
-    return _strings(texts).cast(pa.decimal256(76, arrow.scale)).cast(arrow)
+    return decimals_of_texts(_strings(texts), arrow)
 
 
 def _lists(inner: SourceType, texts: Texts, arrow: pa.DataType) -> pa.Array:

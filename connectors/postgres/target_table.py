@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text
+from streamkit.connectors.newest import newest
+from streamkit.connectors.postgres.table_name import quoted_name, quoted_table
+from streamkit.connectors.postgres.target_column import TargetColumn, type_of
 from streamkit.data_type import is_nested
 from streamkit.errors import SchemaError
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.python_values import python_values
-from streamkit.names import DELETED
+from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.schema import Column
 
-TYPES = {
-    "boolean": "boolean", "tinyint": "smallint", "smallint": "smallint", "int": "integer", "bigint": "bigint", "float": "real",
-    "double": "double precision", "string": "text", "binary": "bytea", "date": "date", "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp", "void": "text",
-}  # fmt: skip
 STAGED = "streamkit_staged"  # a temporary table with the rows of a put
-
-
-def type_of(column: Column) -> str:
-    """PostgreSQL's type for a column: nested values are `jsonb`."""
-    if is_nested(column.type):
-        return "jsonb"
-    return TYPES.get(column.type) or column.type.replace("decimal", "numeric")
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it; of `schema.table` each part."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A table for a topic. With `is_upsert` a key has one row, the newest."""
+    """A table for a topic. With `is_upsert` a key has one row, the newest. `targets` are the table's columns by name, once they are known."""
 
     name: str
     topic: Topic
     is_upsert: bool
+    targets: Mapping[str, TargetColumn] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -50,49 +38,109 @@ class TargetTable:
     def creation(self) -> str:
         """The statement that makes the table unless it is there."""
         columns = [
-            f"{quoted(one.name)} {type_of(one)}{' NOT NULL' if one.name in self.topic.key and self.is_upsert else ''}"
+            f"{quoted_name(one.name)} {type_of(one)}{' NOT NULL' if one.name in self.topic.key and self.is_upsert else ''}"
             for one in self.columns
         ]
         key = f", PRIMARY KEY ({_names(self.topic.key)})" if self.is_upsert else ""
-        return f"CREATE TABLE IF NOT EXISTS {quoted(self.name)} ({', '.join(columns)}{key})"
+        return f"CREATE TABLE IF NOT EXISTS {quoted_table(self.name)} ({', '.join(columns)}{key})"
 
-    def check(self, found: Mapping[str, bool]) -> None:
-        """SchemaError if the table lacks a column, or has one that must be given; `found` says which of its columns must."""
+    def fitted(
+        self, found: Sequence[TargetColumn], unique: Collection[frozenset[str]], converts: Callable[[str, str], bool]
+    ) -> TargetTable:
+        """
+        The table with its columns; SchemaError if it cannot take the topic's rows.
+
+        `unique` are the sets of columns by which a row is one, `converts` says whether PostgreSQL converts one type to another
+        unasked, and back.
+        """
+        targets = {one.name: one for one in found}
+        self._check_names(targets)
+        if self.is_upsert and frozenset(self.topic.key) not in unique:
+            raise SchemaError(
+                f"the table {self.name} may have several rows of a key, and insert.mode=upsert needs one; run: ALTER TABLE "
+                f"{quoted_table(self.name)} ADD PRIMARY KEY ({_names(self.topic.key)})"
+            )
+        for one in self.columns:
+            pair = targets[one.name].cast_from(one)
+            if pair is not None and not converts(*pair):
+                raise SchemaError(
+                    f"the column {one.name!r} of the table {self.name} is {targets[one.name].type}, and topic {self.topic.name} has "
+                    f"{one.type}, which PostgreSQL does not convert to it and back; expected {type_of(one)}. {self._advice(one)}"
+                )
+        return replace(self, targets=targets)
+
+    def _check_names(self, found: Mapping[str, TargetColumn]) -> None:
         missing = [one.name for one in self.columns if one.name not in found]
         if missing:
             raise SchemaError(
                 f"the table {self.name} has no column {missing[0]!r}, which topic {self.topic.name} has; the table has {', '.join(found)}. Add "
-                f"it (ALTER TABLE {self.name} ADD COLUMN {quoted(missing[0])} {type_of(self.topic.schema[missing[0]])}), or leave it "
-                "out with the transform ReplaceField"
+                f"it (ALTER TABLE {quoted_table(self.name)} ADD COLUMN {quoted_name(missing[0])} {type_of(self.topic.schema[missing[0]])}), "
+                "or leave it out with the transform ReplaceField"
             )
-        needed = [name for name, is_needed in found.items() if is_needed and name not in self.topic.schema]
+        needed = [one.name for one in found.values() if one.is_needed and one.name not in self.topic.schema]
         if needed:
             raise SchemaError(
                 f"the table {self.name} needs a value for {needed[0]!r}, and topic {self.topic.name} has no such column"
             )
 
+    def _advice(self, column: Column) -> str:
+        return (
+            f"Run ALTER TABLE {quoted_table(self.name)} ALTER COLUMN {quoted_name(column.name)} TYPE {type_of(column)}, or make another value "
+            "of it with the transforms Cast or expr"
+        )
+
     def staged(self, rows: pa.Table) -> pa.Table:
-        """Rows as the temporary table takes them: nested values as JSON."""
-        columns = {one.name: _as_json(rows[one.name]) if is_nested(one.type) else rows[one.name] for one in self.columns}
-        return pa.table({**columns, DELETED: rows[DELETED]})
+        """Rows as the temporary table takes them: of a key the newest, nested values as JSON, and their numbers if `differences` asks."""
+        names = [DELETED]
+        if self.differences is not None:
+            rows = rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+            names.append(ROW_NUMBER)
+        kept = newest(rows, self.topic.key) if self.is_upsert else rows
+        columns = {one.name: _as_json(kept[one.name]) if is_nested(one.type) else kept[one.name] for one in self.columns}
+        return pa.table({**columns, **{name: kept[name] for name in names}})
 
     def insertion(self) -> str:
         """The statement that writes staged rows that are no deletions."""
-        values = ", ".join(f"{quoted(one.name)}{'::jsonb' if is_nested(one.type) else ''}" for one in self.columns)
-        insert = f"INSERT INTO {quoted(self.name)} ({_names([one.name for one in self.columns])}) SELECT {values} FROM {STAGED} WHERE NOT {DELETED}"
+        values = ", ".join(self.targets[one.name].value(one) for one in self.columns)
+        insert = (
+            f"INSERT INTO {quoted_table(self.name)} ({_names([one.name for one in self.columns])}) SELECT {values} FROM {STAGED} "
+            f"WHERE NOT {DELETED}"
+        )
         if not self.is_upsert:
             return insert
-        updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.topic.values)
+        updates = ", ".join(f"{quoted_name(name)} = excluded.{quoted_name(name)}" for name in self.topic.values)
         return f"{insert} ON CONFLICT ({_names(self.topic.key)}) DO {f'UPDATE SET {updates}' if updates else 'NOTHING'}"
 
     def deletion(self) -> str:
         """The statement that deletes the keys of staged deletions."""
-        same = " AND ".join(f"target.{quoted(name)} = staged.{quoted(name)}" for name in self.topic.key)
-        return f"DELETE FROM {quoted(self.name)} AS target USING {STAGED} AS staged WHERE staged.{DELETED} AND {same}"
+        keys = [self.topic.schema[name] for name in self.topic.key]
+        same = " AND ".join(f"target.{quoted_name(one.name)} = staged.{self.targets[one.name].value(one)}" for one in keys)
+        return f"DELETE FROM {quoted_table(self.name)} AS target USING {STAGED} AS staged WHERE staged.{DELETED} AND {same}"
+
+    @cached_property
+    def differences(self) -> str | None:
+        """The statement that finds staged values which would be others in the table: column and row number; None where there can be none."""
+        found = [
+            f"SELECT {place}, {ROW_NUMBER} FROM {STAGED} WHERE {difference}{'' if one.name in self.topic.key else f' AND NOT {DELETED}'}"
+            for place, one in enumerate(self.columns)
+            if (difference := self.targets[one.name].difference(one)) is not None
+        ]
+        return " UNION ALL ".join(found) or None
+
+    def refusal(self, rows: pa.Table, found: Sequence[tuple[int, int]]) -> SchemaError:
+        """The error for values that `differences` found."""
+        place, row = min(found, key=lambda pair: pair[1])
+        column = self.columns[place]
+        (value,) = python_values(rows[column.name].slice(row, 1))
+        return SchemaError(
+            f"the column {column.name!r} of the table {self.name} is {self.targets[column.name].type}, which would make another value of "
+            f"{value if isinstance(value, str) else str(value)!r} ({column.type}). {self._advice(column)}",
+            tuple(sorted({row for _, row in found})),
+        )
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(quoted, names))
+    return ", ".join(map(quoted_name, names))
 
 
 def _as_json(values: pa.ChunkedArray) -> pa.Array:

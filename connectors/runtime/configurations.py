@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
@@ -43,6 +44,12 @@ def read_configurations(log: Log) -> dict[str, dict[str, str]]:
     """The newest settings of each connector, secrets hidden."""
     rows = log.read(TOPIC).to_pylist() if has_topic(log, TOPIC) else []
     return {row["connector"]: json.loads(row["settings"]) for row in rows}
+
+
+def topics_of_sink(log: Log, name: str) -> list[str]:
+    """The topics of a sink by its newest configuration; none of a source."""
+    written = read_configurations(log).get(name, {}).get("topics", "")
+    return [topic for topic in re.split(r"[\s,'\"\[\]()]+", written) if topic]
 
 
 def _newest(log: Log, name: str) -> tuple[str, dict[str, str]] | None:

@@ -22,6 +22,7 @@ from streamkit.schema import Column, Schema
 Parts = dict[str, pa.Table]
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SCHEMA = "schema"
+_OF_ONE = ("string", "bytes")  # formats whose values are one column
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,10 @@ def decoder_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> SinkDec
 
 @dataclass(frozen=True, eq=False)
 class SinkEncoder:
-    """Bytes of a topic's columns, for a raw sink."""
+    """Bytes of a topic's columns, for a raw sink; `names` are those that values have."""
 
     topic: Topic
+    names: Sequence[str]
     value: Codec
     key: Codec
 
@@ -187,7 +189,7 @@ class SinkEncoder:
         table = rows.combine_chunks()
         columns = table.select(list(self.topic.schema.names))
         live = pc.invert(_flags(table[DELETED].combine_chunks()))
-        values = _encoded(self.value, columns, live)
+        values = _encoded(self.value, columns.select(list(self.names)), live)
         keys = pa.nulls(rows.num_rows, pa.binary())
         if self.topic.key:
             keys = _encoded(self.key, columns.select(list(self.topic.key)), pa.array([True] * rows.num_rows))
@@ -198,15 +200,42 @@ class SinkEncoder:
 def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder | None:
     """What makes bytes of a topic's columns; None for plain JSON with keys of text, which is written without a codec."""
     formats = formats_of(connector)
-    if formats.value is None or (formats.value == Format("json") and formats.key is None):
+    is_plain = formats.value == Format("json") and formats.columns is None and formats.key is None
+    if formats.value is None or is_plain:
         return None
     keys = topic.schema.select(topic.key)
     is_text = len(keys) == 1
     key_format = formats.key or Format("string" if is_text else "json")
+    if key_format.name in _OF_ONE and len(keys) > 1:
+        raise ConfigError(
+            f"connector {connector.name}: key.format={key_format.name} writes one column, and the key of topic {topic.name} has "
+            f"{', '.join(keys.names)}; expected key.format=json, or one with a schema"
+        )
+    names = _names_written(connector, formats, topic)
     return SinkEncoder(
         topic,
-        _codec(formats.value, formats.columns or topic.schema, topic.name, VALUE),
+        names,
+        _codec(formats.value, formats.columns or topic.schema.select(names), topic.name, VALUE),
         _codec(key_format, keys, topic.name, KEY),
+    )
+
+
+def _names_written(connector: Connector, formats: Formats, topic: Topic) -> tuple[str, ...]:
+    """The columns of values: those that `value.schema` names, else all; ConfigError where a format of one column would leave others out."""
+    assert formats.value is not None
+    found = tuple(topic.schema.names) if formats.columns is None else tuple(formats.columns.names)
+    unknown = [name for name in found if name not in topic.schema]
+    if unknown:
+        raise ConfigError(
+            f"connector {connector.name}: topic {topic.name} has no column {unknown[0]!r} of value.schema; it has {', '.join(topic.schema.names)}"
+        )
+    if formats.value.name not in _OF_ONE or len(found) == 1:
+        return found
+    if len(topic.values) == 1 and formats.columns is None:
+        return tuple(topic.values)
+    raise ConfigError(
+        f"connector {connector.name}: value.format={formats.value.name} writes one column, and found {', '.join(found)}; expected "
+        f"value.schema with the one that is written, such as {next(iter(topic.values), found[0])} string"
     )
 
 

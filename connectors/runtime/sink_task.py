@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,7 @@ from streamkit.connectors.runtime.source_task import producer_name
 from streamkit.connectors.runtime.steps import steps_of_sink
 from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, close, origin_of, refuse
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, SchemaError
+from streamkit.errors import ConfigError, FencedError, SchemaError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -36,6 +37,11 @@ PARTITIONS_SECONDS = 2.0  # between two looks for new partitions
 def group_name(connector: str) -> str:
     """The group whose offsets show how far a sink has come, as Kafka Connect names it."""
     return f"connect-{connector}"
+
+
+def reset_group(log: Log, connector: str, topics: Iterable[str]) -> None:
+    """Let a sink begin where its target says, or at the beginning of its topics if the target keeps no positions."""
+    log.reset_group(group_name(connector), {topic: _starts(log, topic) for topic in topics})
 
 
 class SinkTask:
@@ -74,11 +80,19 @@ class SinkTask:
             for target in {target.name: target for target in targets.values()}.values():
                 sink.topic(target)
             sink.routes = {topic: target.name for topic, target in targets.items()}
-            kept = sink.open(generation, mine)
+            kept = self._opened(generation, mine)
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
             for consumer in consumers:
                 self._seek(consumer, kept)
             self._follow(consumers, mine, self._ends(mine) if self._is_once else None, orders)
+
+    def _opened(self, generation: int, mine: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        try:
+            return self._sink.open(generation, mine)
+        except FencedError as error:
+            raise FencedError(
+                f"{error}. If no other worker runs it: the target knows a connector of this name from another log; give this one another name"
+            ) from error
 
     def _consumer(self, topic: Topic, mine: Sequence[TopicPartition]) -> Consumer:
         consumer = self._log.consumer(
@@ -101,28 +115,46 @@ class SinkTask:
             self._lettered = {split: set(position["offsets"]) for split, position in known.items()}
 
     def _seek(self, consumer: Consumer, kept: Mapping[TopicPartition, int] | None) -> None:
-        """Begin at the target's positions, if it keeps any, else at the group's; ConfigError where the two contradict each other."""
+        """
+        Begin at the target's positions, if it keeps any, else at the group's; ConfigError where the two contradict each other.
+
+        The group has a position before anything is written, so a target with one that the group does not know has it from elsewhere.
+        """
         if kept is None:
             return
-        committed, ends = consumer.committed(), self._ends(consumer.assignment())
-        for place in consumer.assignment():
+        places = consumer.assignment()
+        committed, starts, ends = consumer.committed(), self._bounds(places, partial(_starts, self._log)), self._ends(places)
+        for place in places:
             offset, group = kept.get(place, 0), committed[place]
             where = f"connector {self._sink.name}: the target has topic {place.topic}, partition {place.partition} up to offset {offset}"
-            if group is not None and group > offset:
+            if group is not None and group > max(offset, starts[place]):
                 raise ConfigError(
                     f"{where}, but {group} was committed: it has lost rows, as when it was restored from a backup. To write them again: "
                     f"streamkit connect offsets reset {self._sink.name}"
                 )
             if offset > ends[place]:
-                raise ConfigError(f"{where}, but the topic ends at {ends[place]}: it is another topic, or it has lost rows")
+                raise ConfigError(
+                    f"{where}, but the topic ends at {ends[place]}: it is another topic, or it has lost rows. To write what the topic has: "
+                    "give the connector another name"
+                )
+            if group is None and offset > 0:
+                raise ConfigError(
+                    f"{where}, but from this topic nothing was written: the target has it from another log, or from a topic of that name "
+                    "which was deleted. To write all that the topic has: give the connector another name. To go on behind that offset: "
+                    f"streamkit connect offsets reset {self._sink.name}"
+                )
             if place in kept:
                 consumer.seek(place.topic, place.partition, offset)
             else:
                 consumer.seek_to_beginning([place])
+        consumer.commit({(place.topic, place.partition): max(kept.get(place, 0), starts[place]) for place in places})
 
     def _ends(self, places: Sequence[TopicPartition]) -> Ends:
-        ends = {name: self._log.end_offsets(name) for name in {place.topic for place in places}}
-        return {place: ends[place.topic][place.partition] for place in places}
+        return self._bounds(places, self._log.end_offsets)
+
+    def _bounds(self, places: Sequence[TopicPartition], offsets: Callable[[str], Mapping[int, int]]) -> Ends:
+        bounds = {name: offsets(name) for name in {place.topic for place in places}}
+        return {place: bounds[place.topic][place.partition] for place in places}
 
     def _follow(self, consumers: Sequence[Consumer], mine: Sequence[TopicPartition], until: Ends | None, orders: Orders) -> None:
         """Put what comes; returns at the end, or when the task's partitions are others now: then it is opened again."""
@@ -221,6 +253,10 @@ class SinkTask:
                 self._producer, self._sink.name, {split: {"offsets": sorted(known[split])} for split in touched}
             )
         self._lettered = known
+
+
+def _starts(log: Log, topic: str) -> Mapping[int, int]:
+    return log.catalog.start_offsets(log.topic(topic).id)
 
 
 def _first_offset(rows: pa.Table, partition: int) -> int:

@@ -21,9 +21,10 @@ from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime import status
+from streamkit.connectors.runtime.configurations import topics_of_sink
 from streamkit.connectors.runtime.positions import change_positions, read_positions
 from streamkit.connectors.runtime.rest import serve_rest
-from streamkit.connectors.runtime.sink_task import group_name
+from streamkit.connectors.runtime.sink_task import group_name, reset_group
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.errors import ConfigError, StreamKitError
@@ -164,7 +165,8 @@ def show_status(
     if not as_json:
         for one in found:
             if one.trace and one.state in (status.FAILED, status.RESTARTING):
-                show_line(f"\n{one.connector}, task {one.task}:\n{one.trace.rstrip()}")
+                for line in ("", f"{one.connector}, task {one.task}:", *one.trace.rstrip().splitlines()):
+                    show_line(line)
 
 
 @program.command("pause")
@@ -261,10 +263,14 @@ def reset_offsets(connector: Name, as_json: JsonOption = False, log: LogOption =
     """
     with open_existing_log(log) as opened:
         _check_stopped(opened, connector)
-        if group_name(connector) in opened.groups():
-            opened.delete_group(group_name(connector))
+        topics = topics_of_sink(opened, connector)
+        if topics:
+            reset_group(opened, connector, [topic for topic in topics if topic in opened.topics()])
         change_positions(opened, connector, dict.fromkeys(read_positions(opened, connector)))
-    _say(connector, "has no positions any more", as_json, positions={})
+    said = (
+        "begins where its target says, or at the beginning if that keeps no positions" if topics else "has no positions any more"
+    )
+    _say(connector, said, as_json, positions={})
 
 
 def _say(connector: str, said: str, as_json: bool, **facts: Any) -> None:

@@ -15,9 +15,10 @@ import pyarrow.csv
 
 from streamkit.data_type import is_nested, to_arrow
 from streamkit.errors import SchemaError
+from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.formats.format import DELIMITER, Format
-from streamkit.schema import Schema
+from streamkit.schema import Column, Schema
 
 ROWS_NAMED = 100
 
@@ -66,7 +67,7 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
     if pc.any(pc.not_equal(pc.bit_wise_and(pc.count_substring(values, b'"'), 1), 0)).as_py():
         raise ValueError("a quote is not closed")
     lines = b"\n".join(value.rstrip(b"\r\n") for value in values.to_pylist()) + b"\n"
-    types = {column.name: pa.string() if column.type == "binary" else column.arrow.type for column in written}
+    types = {column.name: pa.string() if _is_read_as_text(column) else column.arrow.type for column in written}
     table = pa.csv.read_csv(
         pa.BufferReader(lines),
         pa.csv.ReadOptions(column_names=list(written.names), use_threads=False, block_size=max(1 << 20, len(lines) + 1)),
@@ -86,8 +87,14 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
             found = pa.array(
                 [None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary()
             )
+        elif pa.types.is_string(found.type) and column.type.startswith("decimal"):
+            found = decimals_of_texts(found, column.arrow.type)
         arrays.append(found.cast(to_arrow(column.type)))
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
+
+
+def _is_read_as_text(column: Column) -> bool:
+    return column.type == "binary" or column.type.startswith("decimal")
 
 
 def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:

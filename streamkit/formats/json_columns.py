@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from streamkit.data_type import fields_of, has_map, inner_types, to_arrow
+from streamkit.formats.decimal_texts import decimals_of_texts, wide_decimal
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.schema import Column, Schema
 
@@ -79,7 +81,8 @@ def _rows(values: pa.Array, columns: Schema) -> pa.RecordBatch:
         return empty_rows(columns, len(values))
     text = Schema(tuple(column for column in columns if not has_map(column.type)))
     parsed = _table(values, text) if len(text) or not len(columns) else None
-    objects = _objects(values) if len(text) < len(columns) else []
+    has_decimals = any("decimal" in column.type for column in columns if has_map(column.type))
+    objects = _objects(values, _exact if has_decimals else orjson.loads) if len(text) < len(columns) else []
     arrays = [_mapped(objects, column) if has_map(column.type) else _converted(parsed, column) for column in columns]
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
@@ -128,7 +131,7 @@ def _physical(type: str) -> pa.DataType:
         return pa.struct([pa.field(name, _physical(inner)) for name, inner in fields])
     if inner := inner_types(type):
         return pa.list_(_physical(inner[0]))
-    return to_arrow(type)
+    return wide_decimal(to_arrow(type)) if type.startswith("decimal") else to_arrow(type)
 
 
 def _converted(table: pa.Table | None, column: Column) -> pa.Array:
@@ -151,6 +154,8 @@ def _from_text(found: pa.Array, type: str) -> pa.Array:
         return pa.array([None if one is None else _from_base64(one) for one in found.to_pylist()], pa.binary())
     if type == "timestamp":
         return _moments(found)
+    if type.startswith("decimal") and pa.types.is_string(found.type):
+        return decimals_of_texts(found, to_arrow(type))
     return found if found.type == to_arrow(type) else found.cast(to_arrow(type))
 
 
@@ -170,8 +175,26 @@ def _from_base64(text: str) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def _objects(values: pa.Array) -> list[dict[str, Any]]:
-    found = [orjson.loads(value) for value in values.to_pylist()]
+class _Written(float):
+    """A number with the digits that it was written with."""
+
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _exact(value: bytes) -> Any:
+    """A value of JSON; slower, and decimals lose no digits."""
+    return json.loads(value, parse_float=_Written, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _objects(values: pa.Array, read: Callable[[bytes], Any]) -> list[dict[str, Any]]:
+    found = [read(value) for value in values.to_pylist()]
     if not all(isinstance(one, dict) for one in found):
         raise ValueError("a value is no JSON object")
     return found
@@ -208,7 +231,9 @@ def _python(value: Any, type: str) -> Any:
         return [_python(one, inner[0]) for one in value]
     if isinstance(value, bool) != (type == "boolean"):
         raise ValueError(f"found {value!r}, expected {type}")
-    return str(value) if type.startswith("decimal") else value
+    if type.startswith("decimal"):
+        return value.text if isinstance(value, _Written) else str(value)
+    return value
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

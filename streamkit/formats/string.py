@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import Decoded, halved, put_back
 from streamkit.formats.format import Format
 from streamkit.schema import Schema
@@ -19,7 +20,9 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
     (column,) = columns
 
     def cast(part: pa.Array) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([part.cast(pa.string()).cast(column.arrow.type)], names=[column.name])
+        texts, kind = part.cast(pa.string()), column.arrow.type
+        found = decimals_of_texts(texts, kind) if pa.types.is_decimal(kind) else texts.cast(kind)
+        return pa.RecordBatch.from_arrays([found], names=[column.name])
 
     def reads(start: int, end: int) -> str | None:
         try:

@@ -38,14 +38,14 @@ def _exit_code(topology: Topology, words: Sequence[str] | None) -> int:
     from rich.console import Console
 
     from streamkit.launch.arguments import parse_arguments
+    from streamkit.launch.log_of_run import open_log_of
     from streamkit.launch.progress import follow, summarise
-    from streamkit.log.opening import open_existing_log
     from streamkit.stop_signals import stop_signals
 
     arguments, console = parse_arguments(topology, words), Console(stderr=True)
     spark_log = None
     try:
-        with stop_signals() as stopped, open_existing_log(arguments.log) as log:
+        with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
             spark_log = _spark_log(topology, arguments, log)
             with _started(topology, arguments, log, stopped, spark_log) as running:
                 if running is not None:

@@ -112,9 +112,9 @@ def _run_connected(
 ) -> SparkRun | LocalRun:
     """Start a topology and the connectors that it asks for."""
     from streamkit.launch.connections import begin_connections
-    from streamkit.log.opening import open_existing_log
+    from streamkit.launch.log_of_run import open_log_of
 
-    opened = log if isinstance(log, Log) else open_existing_log(log)
+    opened = log if isinstance(log, Log) else open_log_of(topology, log)
     begun = begin_connections(topology, opened, options, connectors)
     try:
         running = _started(topology, spark, opened, options, engine)

@@ -154,6 +154,15 @@ def test_secrets_are_hidden(streamkit, tmp_path, root, monkeypatch):
     assert "hunter2" not in shown + "".join(kept) + str(error.value)
 
 
+def test_why_a_task_failed(streamkit, file, tmp_path):
+    """The status shows where an error was raised, line by line."""
+    with pytest.raises(sk.StreamKitError):
+        (tmp_path / "in.db").unlink()
+        streamkit("connect", "run", file, "--once")
+    lines = streamkit("connect", "status").splitlines()
+    assert "Traceback (most recent call last):" in lines and "in, task 0:" in lines
+
+
 def test_requests(streamkit, root, file):
     """Workers are asked by the log; a connector that never ran cannot be asked."""
     with pytest.raises(ConfigError, match="there is no connector 'in'"):

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import streamkit as sk
-from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.sink_task import SinkTask, reset_group
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
-from streamkit.errors import FencedError, OutcomeUnknownError
+from streamkit.errors import ConfigError, FencedError, OutcomeUnknownError
 from streamkit.failpoints import SimulatedCrash, armed
 
 Row = tuple[Any, ...]
@@ -159,6 +159,21 @@ class SinkContract:
         self.add(log, 40, 20)
         self.run(log)
         self.check(60)
+
+    def test_a_topic_that_was_made_again(self, log):
+        """What the target knows of a topic of that name that is gone is no position of this one: an error, not rows that are left out."""
+        self.add(log, 0, 20)
+        self.run(log)
+        log.delete_topic("numbers")
+        log.create_topic("numbers", "n bigint NOT NULL, text string", key="n", partitions=3)
+        self.add(log, 0, 50)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=r"give the connector another name.*: streamkit connect offsets reset out"):
+                self.run(log)
+        self.check(20)
+        reset_group(log, "out", ["numbers"])
+        self.run(log)
+        assert log.describe_group("connect-out").lag == 0
 
     def test_two_tasks(self, log):
         """Two tasks share the partitions, and so does one that takes both over."""

@@ -8,6 +8,7 @@ import pytest
 
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.placeholders import properties
+from streamkit.connectors.postgres import PostgresSink
 from streamkit.errors import ConfigError
 
 CLASS = "topologies.connectors.sqlite_connector:SqliteSource"
@@ -54,6 +55,30 @@ def test_placeholders(tmp_path, monkeypatch):
     assert found.settings["path"] == "secret-place/hidden/a.db"
     assert found.config["path"] == path
     assert found.redacted("cannot open secret-place/hidden/a.db") == "cannot open ********"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://127.0.0.1:8080/hook", "http://127.0.0.1:8080/hook"),
+        ("postgresql://ann:hunter2@h:5432/db", "postgresql://ann:********@h:5432/db"),
+        ("postgresql://ann:hunt@er2@h1:1,h2:2/db", "postgresql://ann:********@h1:1,h2:2/db"),
+        ("http://a:hunter2@h,http://b:hunter3@h", "http://a:********@h,http://b:********@h"),
+        (
+            "http://h/hook?id=7&api_key=hunter2&X-Amz-Signature=hunter3",
+            "http://h/hook?id=7&api_key=********&X-Amz-Signature=********",
+        ),
+        ("http://h/hook?monkey=no", "http://h/hook?monkey=no"),
+    ],
+)
+def test_secrets_in_addresses(address, shown):
+    """Passwords and keys within an address are hidden; a port and a path are not, nor what else has the same digits."""
+    assert (
+        PostgresSink("out", {"topics": "t", "connection.url": "postgresql:///", "table": address}).redacted(
+            f"1 record to {address}"
+        )
+        == f"1 record to {shown}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -179,11 +179,12 @@ def test_external_connectors(root, folder):
             sk.run(topology(folder), log=log, engine="local", connectors="there")  # type: ignore[call-overload]
 
 
-def test_the_command_line(root, folder):
-    """`sk.main` runs the connectors too."""
+def test_the_command_line(tmp_path, folder):
+    """`sk.main` runs the connectors too, and makes the log that they fill, as `sk.run` does."""
     write(folder, "1.json", [("Oslo", 1)])
-    main(topology(folder), ["--log", str(root), "--local", "--once"])
+    main(topology(folder), ["--log", str(tmp_path / "new"), "--local", "--once"])
     assert newest(folder) == {"Oslo": 1}
+    sk.run(topology(folder), log=str(tmp_path / "newer"), drain=True, engine="local", connectors="external").wait()
 
 
 def test_export(folder, monkeypatch):

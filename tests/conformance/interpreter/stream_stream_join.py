@@ -145,7 +145,9 @@ class StreamStreamJoin(Node):
 
     def _end_waits(self) -> None:
         """Records whose wait is over find no match any more; they are sent with all that time brings."""
-        for place in [] if self.waiting is None else [place for place in self.waiting.rows if not self._is_open(*place[:2])]:
+        if self.waiting is None:
+            return
+        for place in [place for place in self.waiting.rows if not self._is_open(*place[:2])]:
             self.over.setdefault(place, []).extend(self.waiting.rows.pop(place))
 
     def _send_all_due(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import threading
 import urllib.error
@@ -81,6 +82,39 @@ def test_any_json(log):
     with receiving(log) as post:
         assert post([{"a": 1}, [2]])[0] == 200
     assert sorted(row["value"] for row in log.read("clicks").to_pylist()) == [b"[2]", b'{"a": 1}']
+
+
+WRITTEN = b'{"b": 12345678901234567.89,\r\n "a": "x\\ny"}'
+
+
+@pytest.mark.parametrize("body", [WRITTEN, b" [%s ,1e2]" % WRITTEN, WRITTEN + b"\n1e2\n", b"\xef\xbb\xbf" + WRITTEN])
+def test_records_are_kept_as_they_are_written(log, body):
+    """A number keeps all its digits, and an object of several lines is one record, alone, in a list and among others."""
+    with receiving(log) as post:
+        assert post(body)[0] == 200
+    expected = {WRITTEN.replace(b"\r\n", b"  ")} | ({b"1e2"} if b"1e2" in body else set())
+    assert {row["value"] for row in log.read("clicks").to_pylist()} == expected
+
+
+def test_objects_that_lack_columns(log):
+    """A column that an object lacks is null; a key is needed, and a decimal of a list keeps its digits."""
+    with receiving(log, schema="id int NOT NULL, price decimal(38,2), note string", key="id") as post:
+        assert post([{"id": 1}, {"id": 2, "note": "x"}])[0] == 200
+        assert post(b'[{"id": 3,\n "price": 12345678901234567.89}]')[0] == 200
+        code, said = post({"price": 1})
+        assert (code, "no column 'id'" in said["error"]) == (400, True)
+    found = {row["id"]: (row["price"], row["note"]) for row in log.read("clicks").to_pylist()}
+    assert found == {1: (None, None), 2: (None, "x"), 3: (decimal.Decimal("12345678901234567.89"), None)}
+
+
+@pytest.mark.parametrize("body", [b"[1 2]", b"[1,]", b"[1", b"[1] 2", b'{"a": NaN}', b"1,", b"\xff"])
+def test_what_is_no_json(log, body):
+    """Nothing of a body that is not JSON is kept."""
+    with receiving(log) as post:
+        code, said = post(body)
+        assert (code, "is not JSON" in said["error"]) == (400, True)
+        assert post(b"1", **{"Content-Encoding": "gzip"})[0] == 415
+    assert clicks(log) == []
 
 
 def test_what_is_refused(log):

@@ -13,6 +13,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSink
 from streamkit.connectors.runtime import status
+from streamkit.connectors.runtime.sink_task import reset_group
 from streamkit.errors import ConfigError, SchemaError
 from tests.connectors.contract import SinkContract, UpsertContract
 from tests.waiting import wait_until
@@ -94,6 +95,8 @@ def test_a_table_that_does_not_fit(log, url):
     for ddl, message in (
         ("CREATE TABLE people (id int PRIMARY KEY)", "the table people has no column 'name'"),
         ("CREATE TABLE people (id int PRIMARY KEY, name text, age int NOT NULL)", "needs a value for 'age'"),
+        ("CREATE TABLE people (id int, name text)", r'several rows of a key.* ADD PRIMARY KEY \("id"\)'),
+        ("CREATE TABLE people (id time PRIMARY KEY, name text)", "the column 'id' of the table people is time without time zone"),
     ):
         with psycopg.connect(url) as connection:
             connection.execute("DROP TABLE IF EXISTS people")
@@ -102,6 +105,62 @@ def test_a_table_that_does_not_fit(log, url):
             run([upserting(url, "people")], log, once=True)
     with pytest.raises(ConfigError, match="there is no table nobody"):
         run([upserting(url, "people", table="nobody", auto_create=False)], log, once=True)
+
+
+FITTING = "id bigint NOT NULL, `a.b` decimal(20,4), u string, j string, m string, d double, at timestamp"
+
+
+def test_columns_of_other_types(log, url):
+    """Texts become what the column is, times are UTC's; a name with dots or capitals is one name, and a key of another type deletes too."""
+    log.create_topic("others", FITTING, key="u")
+    row = {"id": 7, "a.b": decimal.Decimal("1.5"), "u": "A0EEBC99-9c0b-4ef8-bb6d-6bb9bd380a11", "j": '{"a": 1}', "m": "ok", "d": 0.1 + 0.2,
+           "at": dt.datetime(2026, 7, 1, 12, tzinfo=dt.timezone.utc)}  # fmt: skip
+    with log.producer() as producer:
+        producer.send("others", row)
+        producer.send("others", row | {"u": "11111111-9c0b-4ef8-bb6d-6bb9bd380a11"})
+        producer.delete("others", {"u": "11111111-9c0b-4ef8-bb6d-6bb9bd380a11"})
+    with psycopg.connect(url) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET timezone = 'Asia/Tokyo'")
+        connection.execute('CREATE SCHEMA "The Sales"')
+        connection.execute("CREATE TYPE mood AS ENUM ('ok')")
+        connection.execute(
+            'CREATE TABLE "The Sales"."a.b" (id int, "a.b" numeric(9,2), u uuid UNIQUE, j jsonb, m mood, d numeric(9,2), at timestamp)'
+        )
+    run([upserting(url, "others", table='"The Sales"."a.b"')], log, once=True)
+    found = rows_of(url, 'SELECT id, "a.b"::text, u::text, j, m::text, d::text, at::text FROM "The Sales"."a.b"')
+    assert found == [(7, "1.50", str(row["u"]).lower(), {"a": 1}, "ok", "0.30", "2026-07-01 12:00:00")]
+
+
+def test_values_that_would_be_others(log, url):
+    """A value that the table's column would round or cut is refused by its row, and the column named; the others are written."""
+    log.create_topic("others", FITTING, key="id", partitions=1)
+    row = {
+        "id": 0,
+        "a.b": decimal.Decimal("1.5"),
+        "u": "u",
+        "j": "j",
+        "m": "m",
+        "d": 0.5,
+        "at": dt.datetime(2026, 7, 1, tzinfo=dt.timezone.utc),
+    }
+    changes: list[dict[str, object]] = [
+        {},
+        {"a.b": decimal.Decimal("1.2345")}, {"d": 0.1}, {"at": dt.datetime(2026, 7, 1, 1, tzinfo=dt.timezone.utc)}, {"u": "u  "},
+        {"m": "1.005"}, {"a.b": decimal.Decimal(1234567)}, {},
+    ]  # fmt: skip
+    with log.producer() as producer:
+        producer.send_batch("others", [row | {"id": number, "m": "1.50"} | change for number, change in enumerate(changes)])
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            'CREATE TABLE others (id bigint PRIMARY KEY, "a.b" numeric(6,2), u varchar(2), j text, m numeric(6,2), d real, at date)'
+        )
+    with pytest.raises(
+        SchemaError, match=r"offset 1, TASK_PUT: the column 'a.b' of the table others is numeric\(6,2\).* '1.2345'"
+    ):
+        run([upserting(url, "others")], log, once=True)
+    run([upserting(url, "others", errors_tolerance="all")], log, once=True)
+    assert rows_of(url, "SELECT id FROM others ORDER BY id") == [(0,), (7,)]
 
 
 def test_rows_that_are_refused(log, url):
@@ -137,7 +196,7 @@ def test_a_target_that_lost_rows(log, url):
         connection.execute("UPDATE streamkit_positions SET next_offset = 3")
     with pytest.raises(ConfigError, match="offset 3, but 5 was committed: it has lost rows"):
         run([upserting(url, "people")], log, once=True)
-    log.delete_group("connect-out")
+    reset_group(log, "out", ["people"])
     run([upserting(url, "people")], log, once=True)
     assert len(rows_of(url, "SELECT * FROM people")) == 5
 

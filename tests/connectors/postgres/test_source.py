@@ -155,6 +155,23 @@ def test_tables_and_their_topics(log, url, database):
     assert sorted((row["a"], row["B c"]) for row in rows(log, "db.sales.items")) == [(0, "x"), (1, "x")]
 
 
+def test_names_that_topics_cannot_have(log, url, database):
+    """Quotes keep a dot within a name, what a topic's name cannot have is an underscore, and two tables do not share a topic so."""
+    database.execute('CREATE SCHEMA "The Sales"')
+    database.execute('CREATE TABLE "The Sales"."Order.Lines" (id int PRIMARY KEY)')
+    database.execute('CREATE TABLE "All & more" (id int PRIMARY KEY)')
+    for first in (0, 1):
+        database.execute(f'INSERT INTO "The Sales"."Order.Lines" VALUES ({first})')
+        database.execute(f'INSERT INTO "All & more" VALUES ({first})')
+        bring(log, source(url, 'All & more, "The Sales"."Order.Lines"', topic_prefix="db."))
+    assert log.topics() == ["db.All___more", "db.The_Sales.Order.Lines"]
+    assert {row["id"] for topic in log.topics() for row in rows(log, topic)} == {0, 1}
+    with pytest.raises(ConfigError, match=r"the tables a b and a_b into one topic, db\.a_b"):
+        source(url, "a b, a_b", topic_prefix="db.")
+    with pytest.raises(ConfigError, match=r"found the table 'a\.b\.c'; expected"):
+        bring(log, PostgresSource("other", connection_url=url, tables="a.b.c"))
+
+
 @pytest.mark.parametrize("publication", ["", "everything"])
 def test_a_table_that_is_new(log, url, database, publication):
     """A table that is added to the setting comes with what it has, and each later change once, published before or not."""

@@ -105,6 +105,46 @@ def test_rows_go_out_in_the_format(log):
     assert [(row["key"], row["value"]) for row in WRITTEN["csv"]] == [(b'{"user":"a"}', b"a;1.5"), (b'{"user":"a"}', None)]
 
 
+def test_columns_that_go_out(log):
+    """A format of one column writes the only one outside of the key, or that of value.schema, which also chooses of other formats."""
+    log.create_topic("orders", "user string NOT NULL, amount double", key="user", partitions=1)
+    log.create_topic("wide", "a int, b int, c string", key=["a", "b"], partitions=1)
+    with log.producer() as producer:
+        producer.send("orders", {"user": "a", "amount": 1.5})
+        producer.send("wide", {"a": 1, "b": 2, "c": "x"})
+    for name, config, expected in (
+        ("only", {"topics": "orders", "value.format": "string"}, b"1.5"),
+        ("named", {"topics": "wide", "value.format": "bytes", "value.schema": "b int"}, b"2"),
+        ("csv", {"topics": "wide", "value.format": "csv", "value.schema": "c string, a int"}, b"x,1"),
+        ("json", {"topics": "wide", "value.format": "json", "value.schema": "a int"}, b'{"a":1}'),
+    ):
+        run([RawSink(name, config)], log, once=True)
+        assert [row["value"] for row in WRITTEN[name]] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"value.format": "string"},
+            r"value\.format=string writes one column, and found a, b, c, d; expected value\.schema .* such as c string",
+        ),
+        ({"value.format": "json", "value.schema": "z int"}, r"topic wide has no column 'z' of value\.schema; it has a, b, c, d"),
+        (
+            {"value.format": "json", "key.format": "string"},
+            r"key\.format=string writes one column, and the key of topic wide has a, b",
+        ),
+    ],
+)
+def test_columns_that_would_be_left_out(log, config, message):
+    """No column is left out unasked, and none that is missing is written as null."""
+    log.create_topic("wide", "a int, b int, c string, d string", key=["a", "b"], partitions=1)
+    with log.producer() as producer:
+        producer.send("wide", {"a": 1, "b": 2, "c": "x", "d": "y"})
+    with pytest.raises(ConfigError, match=message):
+        run([RawSink("out", {"topics": "wide", **config})], log, once=True)
+
+
 def test_rows_that_do_not_fit_the_schema_going_out_are_named(log):
     """A row that the value's schema cannot hold stops the task with its place, or is a dead letter."""
     log.create_topic("orders", "user string, amount double", key="user", partitions=1)

@@ -1,0 +1,102 @@
+"""A column of a table that takes values of a topic: how they are written to it, and what says that one would not be the same there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamkit.connectors.postgres.table_name import quoted_name
+from streamkit.data_type import is_nested
+from streamkit.schema import Column
+
+TYPES = {
+    "boolean": "boolean", "tinyint": "smallint", "smallint": "smallint", "int": "integer", "bigint": "bigint", "float": "real",
+    "double": "double precision", "string": "text", "binary": "bytea", "date": "date", "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp", "void": "text",
+}  # fmt: skip
+_INTEGERS = ("smallint", "integer", "bigint")
+_FLOATS = ("real", "double precision")
+_LONG = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}  # as the catalog has them
+_WHOLE = {"date": "timestamp", "bit": "bit varying"}  # what has all of a text that the type itself would cut
+
+
+def type_of(column: Column) -> str:
+    """PostgreSQL's type for a column: nested values are `jsonb`."""
+    if is_nested(column.type):
+        return "jsonb"
+    return TYPES.get(column.type) or column.type.replace("decimal", "numeric")
+
+
+@dataclass(frozen=True)
+class TargetColumn:
+    """
+    A column of a table: its type as it is declared, such as `numeric(6,2)`, and without the modifier, as `numeric`.
+
+    `is_text` types take any text. Of a domain, `kind` and `modified` are those of what it is made of.
+    """
+
+    name: str
+    type: str
+    kind: str
+    modified: str
+    is_text: bool
+    is_needed: bool
+
+    def cast_from(self, column: Column) -> tuple[str, str] | None:
+        """The types between which PostgreSQL must have an implicit conversion, and its inverse; None where it needs none."""
+        given = _kind(type_of(column))
+        return None if given in ("text", self.kind) or self.is_text else (given, self.kind)
+
+    def value(self, column: Column) -> str:
+        """The expression that makes the column's value of a staged one."""
+        name = quoted_name(column.name)
+        if is_nested(column.type):
+            return f"{name}::jsonb"
+        given = type_of(column)
+        if given == "text" and not self.is_text:
+            return f"{name}::{self.type}"
+        return f"{name}::text::{self.type}" if given in _FLOATS and self.kind == "numeric" else name
+
+    def difference(self, column: Column) -> str | None:
+        """The condition under which a staged value would be another one in the table; None where that cannot be."""
+        name, given = quoted_name(column.name), type_of(column)
+        if is_nested(column.type) or self._takes_all(given):
+            return None
+        if given == "text":
+            return self._difference_of_text(name)
+        if given in _FLOATS and self.kind == "numeric":  # which has 15 digits of a double unless it is made of the text
+            kept = f"{name}::text::{self.modified}"
+            return f"({name}::text::numeric IS DISTINCT FROM {kept} AND {name}::numeric IS DISTINCT FROM {kept})"
+        return f"{name} IS DISTINCT FROM {name}::{self.modified}::{given}"
+
+    def _difference_of_text(self, name: str) -> str | None:
+        if self.is_text:
+            return f"{name} IS DISTINCT FROM {name}::{self.modified}::text" if self.kind == "character varying" else None
+        whole = _WHOLE.get(self.kind, self.kind)
+        if self.modified == whole:
+            return None
+        return f"{name}::{whole} IS DISTINCT FROM {name}::{self.modified}::{whole}"
+
+    def _takes_all(self, given: str) -> bool:
+        """Whether a value of that type is the same here, or an error of PostgreSQL's."""
+        has_modifier = self.modified != self.kind
+        if given != "text" and self.is_text:
+            return True
+        if _kind(given) == self.kind:
+            return not has_modifier or (self.kind == "numeric" and _scale(given) <= _scale(self.modified))
+        if given in _INTEGERS:
+            return self.kind in _INTEGERS or (self.kind == "numeric" and _scale(self.modified) >= 0) or (given, self.kind) in (
+                ("smallint", "real"), ("smallint", "double precision"), ("integer", "double precision"),
+            )  # fmt: skip
+        return (given, self.kind) == ("real", "double precision") or (
+            given in _FLOATS and self.kind == "numeric" and not has_modifier
+        )
+
+
+def _kind(type: str) -> str:
+    return _LONG.get(type) or type.partition("(")[0]
+
+
+def _scale(numeric: str) -> int:
+    """How many digits stand behind the point; all that there are where the type says none."""
+    _, _, arguments = numeric.rstrip(")").partition("(")
+    return int(arguments.partition(",")[2] or 0) if arguments else 1 << 14
