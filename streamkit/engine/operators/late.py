@@ -9,11 +9,10 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import numbers, with_columns, without_deletions, without_null_keys
+from streamkit.engine.window_results import bounds
 from streamkit.engine.windows import last_windows, stream_times
-from streamkit.names import TIMESTAMP, WINDOW_END, WINDOW_START
+from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.late import Late
-
-MICROSECONDS = 1000
 
 
 @kernel(Late)
@@ -27,6 +26,4 @@ def late(operator: Late, inputs: Sequence[Rows], context: Context) -> pa.RecordB
     starts, is_held = last_windows(window, numbers(batch, TIMESTAMP))
     is_late = is_held & (starts + (window.size_ms + window.grace_ms) <= stream_times(window, batch, context))
     rows, starts = batch.filter(pa.array(is_late)), starts[is_late]
-    bounds = {WINDOW_START: starts, WINDOW_END: starts + window.size_ms}
-    moment = pa.timestamp("us", tz="UTC")
-    return with_columns(rows, {name: pa.array(times * MICROSECONDS, moment) for name, times in bounds.items()})
+    return with_columns(rows, bounds(starts, starts + window.size_ms))
