@@ -56,7 +56,7 @@ def rebuild(
     ] = None,
     storage_root: Annotated[
         list[str] | None,
-        typer.Option("--storage-root", metavar="FOLDER", help="Another folder with slabs of the log; repeatable."),
+        typer.Option("--storage-root", metavar="FOLDER", help="Another folder with slabs of the log, as often as needed."),
     ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,

@@ -65,7 +65,7 @@ OffsetOption = Annotated[
     typer.Option(
         "--offset",
         metavar="OFFSET",
-        help="Begin at this offset of the partition, or earliest or latest. [default: earliest, with --follow latest]",
+        help="Begin at this offset of the partition, or earliest or latest.",
         autocompletion=completion.bounds,
     ),
 ]

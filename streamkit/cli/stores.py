@@ -36,7 +36,7 @@ def options() -> None:
 def list_stores(
     app: Annotated[
         str | None,
-        typer.Argument(metavar="[APP]", help="The application's name; else all.", autocompletion=completion.applications),
+        typer.Argument(metavar="APP", help="The application's name; else all.", autocompletion=completion.applications),
     ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,

@@ -13,10 +13,10 @@ from streamkit.engine.context import Context
 from streamkit.expressions.aggregates import per_aggregate, result, result_or_null
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.expression import TypedAggregate
+from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS
 
 Numbers = npt.NDArray[np.int64]
 Finish: TypeAlias = Callable[[TypedAggregate, Sequence[pa.Array]], pa.Array]
-MICROSECONDS = 1000
 
 failing: Finish = result  # a value that does not fit its type is an error
 
@@ -35,7 +35,7 @@ def null_on_overflow(operator_id: str, context: Context) -> Finish:
 
 def bounds(starts: Numbers, ends: Numbers) -> dict[str, pa.Array]:
     """The columns that tell a result's window, given its bounds in ms."""
-    return {WINDOW_START: moments(starts), WINDOW_END: moments(ends)}
+    return {WINDOW_START: _moments(starts), WINDOW_END: _moments(ends)}
 
 
 def finished(
@@ -53,6 +53,6 @@ def finished(
     }
 
 
-def moments(milliseconds: Numbers) -> pa.Array:
+def _moments(milliseconds: Numbers) -> pa.Array:
     """Times in ms as a column."""
-    return pa.array(milliseconds * MICROSECONDS, pa.timestamp("us", tz="UTC"))
+    return pa.array(milliseconds * MICROSECONDS, pa.int64()).view(UTC_MICROSECONDS)

@@ -48,6 +48,13 @@ def holds(window: Windowing, start: Numbers, timestamps: Numbers) -> npt.NDArray
     return (timestamps < end) & ((start >= 0) | (end <= 0))
 
 
+def since_1970(operator_id: str, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows that sliding windows can hold: none begins before 1970. The others are counted."""
+    kept = numbers(batch, TIMESTAMP) >= 0
+    context.count("before_1970", operator_id, int((~kept).sum()))
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
 def last_windows(window: Windowing, timestamps: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """The start of the last window that holds each time, and whether there is one: before 1970 there may be none."""
     newest = timestamps // window.advance_ms * window.advance_ms

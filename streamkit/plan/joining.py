@@ -8,6 +8,7 @@ from typing import Protocol
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.keys import check_columns, make_schema
 from streamkit.plan.operator import Names, listed
+from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Column, Schema
 
 Sources = tuple[tuple[str, str], ...]  # pairs of (result name, source), source being left.NAME or right.NAME
@@ -96,9 +97,10 @@ def read_of(side: str, columns: Sources, needed: Names) -> Names:
     return frozenset(source.partition(".")[2] for name, source in columns if name in needed and source.startswith(f"{side}."))
 
 
-def kept_columns(columns: Sources, needed: Names) -> Sources:
-    """The columns of a join's result that somebody reads."""
-    return tuple(pair for pair in columns if pair[0] in needed)
+def narrowed_join(step: Step, columns: Sources, needed: Names) -> Step:
+    """A join that gives only those of its columns that somebody reads."""
+    kept = tuple(pair for pair in columns if pair[0] in needed)
+    return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
 
 
 def sources_text(columns: Sources) -> str:

@@ -83,7 +83,10 @@ def found_in(differences: Mapping[str, str | None]) -> dict[str, str]:
 def stepwise_difference(case: Json) -> str | None:
     """The first step of which the engine gives something else than the interpreter. A table's record of nothing cannot be sent."""
     streams = {node["topic"] for node in case["topology"]["nodes"] if node["op"] == "stream"}
-    case = {**asking_for_old_values(case), "steps": [step for step in case["steps"] if step["topic"] in streams or not is_nothing(step)]}
+    case = {
+        **asking_for_old_values(case),
+        "steps": [step for step in case["steps"] if step["topic"] in streams or not is_nothing(step)],
+    }
     expected = results(case, Rules.streamkit())
     steps = [{**step, "expect": records} for step, records in zip(case["steps"], expected, strict=False)]
     has_failed = isinstance(expected[-1], dict)

@@ -7,7 +7,7 @@ depend only on committed state and the epoch's rows; what changed goes to the ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -24,21 +24,21 @@ from streamkit.engine.operators.fold import keyed_values, lifted, state_names
 from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.windows import assign_windows
-from streamkit.expressions.aggregates import combine, fold, per_aggregate, result, result_or_null, running, state_columns
+from streamkit.expressions.aggregates import combine, fold, per_aggregate, result, running, state_columns
 from streamkit.expressions.groups import group
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
+from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operator import Operator
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
-from streamkit.state.layout import UTC_MICROSECONDS, layout_of
+from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-MICROSECONDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,16 +427,14 @@ def _results(
     operator: Aggregate,
     groups: Groups,
     order: dict[str, pa.Array],
-    finish: Callable[[TypedAggregate, Sequence[pa.Array]], pa.Array] = result,
+    finish: Finish = failing,
 ) -> pa.RecordBatch:
     """Result rows: key columns, window bounds, aggregates (which `finish` makes of their states), and record columns."""
     columns: dict[str, pa.Array] = dict(zip(operator.key, groups.keys, strict=True))
     if groups.windows is not None:
         assert operator.window is not None
-        columns[WINDOW_START] = moments(groups.windows)
-        columns[WINDOW_END] = moments(groups.windows + operator.window.size_ms)
-    for one, states in per_aggregate(operator.aggregates, groups.states):
-        columns[one.name] = finish(one, states)
+        columns |= bounds(groups.windows, groups.windows + operator.window.size_ms)
+    columns |= finished(operator.aggregates, groups.states, None, finish)
     columns[TIMESTAMP] = pa.array(groups.timestamps, pa.int64())
     return rows_of({**columns, **order, KEY_GROUP: pa.array(groups.key_groups, pa.int32())})
 
@@ -450,19 +448,8 @@ def latest_results(operator: Aggregate, groups: Groups, context: Context) -> pa.
     """
     number = context.number(operator.id)
     place = at_epoch_end(context.plan.end.order, number, paths_of(None, groups.windows, groups.keys))
-
-    def or_null(one: TypedAggregate, states: Sequence[pa.Array]) -> pa.Array:
-        found = result_or_null(one, states)
-        if found.overflowed is not None:
-            context.count("overflow", operator.id, int(found.overflowed.sum()))
-        return found.values
-
-    return _results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, or_null)
-
-
-def moments(milliseconds: Numbers) -> pa.Array:
-    """Times as result columns have them."""
-    return pa.array(milliseconds * MICROSECONDS, pa.int64()).view(UTC_MICROSECONDS)
+    finish = null_on_overflow(operator.id, context)
+    return _results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, finish)
 
 
 def _numpy(array: pa.Array) -> Numbers:

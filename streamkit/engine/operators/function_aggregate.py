@@ -20,13 +20,14 @@ from streamkit.engine.advance import final_place
 from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.operators.aggregate import expired, moments, ranges_reached
+from streamkit.engine.operators.aggregate import expired, ranges_reached
 from streamkit.engine.place import at_epoch_end, canonical_order, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import concatenate, deletions_of, numbers, own_columns, rows_of, without_deletions, without_null_keys
 from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
+from streamkit.engine.window_results import bounds
 from streamkit.engine.windows import assign_windows
 from streamkit.log.values.python_values import python_values
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW, WINDOW_END, WINDOW_START
+from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.program import Store
@@ -229,7 +230,7 @@ def _results(
     columns: dict[str, pa.Array] = {name: groups[name] for name in operator.key}
     if operator.window is not None:
         starts = numbers(groups, WINDOW)
-        columns |= {WINDOW_START: moments(starts), WINDOW_END: moments(starts + operator.window.size_ms)}
+        columns |= bounds(starts, starts + operator.window.size_ms)
     columns |= StateRows(context.store(operator.store).value).arrays(states)
     record = {TIMESTAMP: timestamps_of(states), DELETED: is_deleted(states), KEY_GROUP: groups[KEY_GROUP]}
     return rows_of({**columns, **record, **place})

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.function_windows import (
@@ -23,11 +22,10 @@ from streamkit.engine.function_windows import (
 )
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
-from streamkit.engine.rows import numbers
 from streamkit.engine.sequential import State, Value
 from streamkit.engine.sliding import OpenWindows
 from streamkit.engine.window_state import Numbers
-from streamkit.names import TIMESTAMP
+from streamkit.engine.windows import since_1970
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.state.layout import Listed
 
@@ -38,7 +36,8 @@ def function_sliding_aggregate(
 ) -> Mapping[str, Rows]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
     epoch = Epoch(operator, context, has_ends=False)
-    arrived = arrived_rows(operator, [_since_1970(operator, batch, context) for batch in inputs], context)
+    rows = [None if batch is None else since_1970(operator.id, batch, context) for batch in inputs]
+    arrived = arrived_rows(operator, rows, context)
     made = None
     if arrived is not None:
 
@@ -52,15 +51,6 @@ def function_sliding_aggregate(
         made = changed(given, _changes(epoch, arrived, given))
     keep(epoch, made)
     return emitted(epoch, made)
-
-
-def _since_1970(operator: FunctionSlidingAggregate, batch: Rows, context: Context) -> Rows:
-    """The rows that windows can hold: none begins before 1970."""
-    if batch is None:
-        return None
-    kept = numbers(batch, TIMESTAMP) >= 0
-    context.count("before_1970", operator.id, int((~kept).sum()))
-    return batch if kept.all() else batch.filter(pa.array(kept))
 
 
 def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:

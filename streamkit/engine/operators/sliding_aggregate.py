@@ -26,7 +26,7 @@ from streamkit.engine.sliding import Rows as SlidingRows
 from streamkit.engine.sliding import Slid, Windows, slid_windows
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
-from streamkit.engine.windows import stream_times
+from streamkit.engine.windows import since_1970, stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
@@ -47,7 +47,7 @@ def sliding_aggregate(operator: SlidingAggregate, inputs: Sequence[Rows], contex
     epoch = _Epoch(operator, context)
     made = None
     if batch is not None and batch.num_rows:
-        batch = in_canonical_order(_since_1970(operator, keyed_values(operator.id, operator.key, batch, context), context))
+        batch = in_canonical_order(since_1970(operator.id, keyed_values(operator.id, operator.key, batch, context), context))
         made = _made(epoch, batch) if batch.num_rows else None
     if made is not None:
         context.count("late", operator.id, int(made.slid.is_late.sum()) + made.slid.skipped)
@@ -83,13 +83,6 @@ class _Made:
     stored_states: list[pa.Array]
     slid: Slid
     states: list[pa.Array]
-
-
-def _since_1970(operator: SlidingAggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The rows that windows can hold: none begins before 1970."""
-    kept = numbers(batch, TIMESTAMP) >= 0
-    context.count("before_1970", operator.id, int((~kept).sum()))
-    return batch if kept.all() else batch.filter(pa.array(kept))
 
 
 def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:

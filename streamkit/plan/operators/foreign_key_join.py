@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
-from streamkit.plan.joining import Sources, common_key_types, joined_names, joined_schema, kept_columns, sources_text
+from streamkit.plan.joining import Sources, common_key_types, joined_names, joined_schema, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table, materialized, store_faults
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, Store
-from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ class ForeignKeyJoin(Operator):
         return frozenset(rows.names)
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        kept = kept_columns(self.columns, needed | frozenset(self.left_key))
-        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+        return narrowed_join(step, self.columns, needed | frozenset(self.left_key))
 
     def text(self) -> str:
         return f"foreign key join: {self.how}, on {listed(self.on)}, store {self.store}, gives {sources_text(self.columns)}"

@@ -13,7 +13,7 @@ from streamkit.plan.joining import (
     join_columns,
     joined_names,
     joined_schema,
-    kept_columns,
+    narrowed_join,
     read_of,
     sources_text,
 )
@@ -22,7 +22,7 @@ from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.project import add_widened, widened
 from streamkit.plan.operators.source import SourceNode, source_step
 from streamkit.plan.stateless import steps_above_origin
-from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class GlobalJoin(Operator):
         return are_needed and place == 0
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        kept = kept_columns(self.columns, needed)
-        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+        return narrowed_join(step, self.columns, needed)
 
     def text(self) -> str:
         steps = "".join(f"; table {step.text()}" for step in self.table)

@@ -11,13 +11,13 @@ from streamkit.errors import TopologyError
 from streamkit.names import ALONE, TIMESTAMP
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
-from streamkit.plan.joining import Sources, common_key_types, joined_names, kept_columns, sources_text
+from streamkit.plan.joining import Sources, common_key_types, joined_names, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns, make_schema
 from streamkit.plan.node import STREAM, Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, Store
-from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import JoinWindow, TimeWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
@@ -214,8 +214,7 @@ class StreamStreamJoinRows(Operator):
         return frozenset(rows.names)
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        kept = kept_columns(self.columns, needed | frozenset(self.left_key))
-        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+        return narrowed_join(step, self.columns, needed | frozenset(self.left_key))
 
     def text(self) -> str:
         on = listed(left if left == right else f"{left} = {right}" for left, right in zip(self.left_key, self.right_key))

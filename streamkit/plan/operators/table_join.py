@@ -14,7 +14,7 @@ from streamkit.plan.joining import (
     join_columns,
     joined_names,
     joined_schema,
-    kept_columns,
+    narrowed_join,
     read_of,
     sources_text,
 )
@@ -22,7 +22,7 @@ from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.windowed_table import bounds_of
-from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling
 from streamkit.schema import Schema
 
@@ -66,8 +66,7 @@ class TableJoin(Operator):
         return are_needed and place == 0
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        kept = kept_columns(self.columns, needed)
-        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+        return narrowed_join(step, self.columns, needed)
 
     def text(self) -> str:
         until = "" if self.settled is None else f", windows until {self.settled.text()}"

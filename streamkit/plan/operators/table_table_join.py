@@ -15,7 +15,7 @@ from streamkit.plan.joining import (
     common_key_types,
     joined_names,
     joined_schema,
-    kept_columns,
+    narrowed_join,
     sources_text,
 )
 from streamkit.plan.node import CYLINDER, TABLE, Node, shortened, words
@@ -26,7 +26,7 @@ from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
 from streamkit.plan.operators.materialize import kept_table, materialized
 from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
-from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Window, settled_together
 from streamkit.schema import Schema
 
@@ -238,8 +238,7 @@ class TableTableJoinRows(Operator):
         return frozenset(rows.names)
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        kept = kept_columns(self.columns, needed | frozenset(self.left_key))
-        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+        return narrowed_join(step, self.columns, needed | frozenset(self.left_key))
 
     def text(self) -> str:
         on = listed(left if left == right else f"{left} = {right}" for left, right in zip(self.left_key, self.right_key))

@@ -10,12 +10,12 @@ from streamkit.errors import TopologyError
 from streamkit.names import TIMESTAMP
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
-from streamkit.plan.joining import Sources, joined_schema, kept_columns, read_of, sources_text
+from streamkit.plan.joining import Sources, joined_schema, narrowed_join, read_of, sources_text
 from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.table_join import bounds_on, kept_sides, partition_key
 from streamkit.plan.operators.versioned_table import ACCEPTED
 from streamkit.plan.program import Program, Store
-from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
 from streamkit.schema import Column, Schema
 
@@ -83,8 +83,7 @@ class VersionedJoin(Operator):
         return are_needed and place == 0
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        kept = kept_columns(self.columns, needed)
-        return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+        return narrowed_join(step, self.columns, needed)
 
     def text(self) -> str:
         inputs = ", ".join(map(str, self.streams))

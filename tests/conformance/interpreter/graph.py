@@ -314,7 +314,9 @@ class Graph:
         inputs = Inputs()
         for stream, _ in streams:
             inputs = inputs | stream.inputs
-        table: Any = StreamAggregate(inputs, self._store(node, inputs)) if windows is None else self._windowed(node, windows, inputs)
+        table: Any = (
+            StreamAggregate(inputs, self._store(node, inputs)) if windows is None else self._windowed(node, windows, inputs)
+        )
         table.aggregation = aggregation
         table.first_replaces_nothing = self.rules.first_result_replaces_nothing
         for stream, function in streams:

@@ -175,3 +175,17 @@ def test_results_of_aggregates_have_old_values(tasks: int, batching: Any) -> Non
     assert columns == functions
     assert columns["a"] == [(1, None, 5, False), (2, 1, 15, False), (3, 2, 20, False), (4, 3, 21, False)]
     assert [row[-4:-2] for row in windows["a"]] == [(1, None), (2, 1), (1, None), (2, 1)]
+
+
+@pytest.mark.parametrize(("tasks", "batching"), CUTS)
+def test_what_comes_out_of_order_is_not_an_old_value(tasks: int, batching: Any) -> None:
+    """Of a table with history, a change is beside the row that was the newest before it: one that came out of order never was."""
+    app = sk.Topology("history")
+    app.table("in", schema="k string, v int", key="k", versioned="1 hour").emit("every", old=True).to("changes")
+    (changes,) = found(app, "changes", tasks=tasks, batching=batching)
+
+    assert changes == {
+        "a": [(1, None, 5, False), (2, 1, 15, False), (3, 2, 20, False), (None, 3, 10, True), (4, 3, 21, False)],
+        "b": [(1, None, 10, False), (2, 1, 8, False), (None, 1, 20, True)],
+        "c": [(None, None, 11, True)],
+    }

@@ -307,3 +307,17 @@ def test_times_too_far_apart_for_one_number_are_told_apart_by_rank():
     line = Line.of(axis, codes, times)
     stretches, rows = line.between(axis.before(codes, times - 3), axis.behind(codes, times + 3))
     assert [(int(a), int(b)) for a, b in zip(stretches, rows, strict=True)] == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_rows_that_arrive_side_by_side_meet_in_their_order(batching):
+    """Where a side has rows of several topics, partners of one time come in the order of their places, and not by topic."""
+    app, left, right = streams()
+    other = app.stream("m", schema="k string, a string", key="k")
+    left.merge(other).join(right, within=NEAR, how="left").to("out")
+    rows = [("m", 5, "m5"), ("l", 9, "l9"), ("l", 5, "l5"), ("m", 9, "m9")]
+
+    found = piped(
+        app, *((topic, time, {"k": "x", "a": a}) for topic, time, a in rows), ("r", 10, {"k": "x", "b": "B"}), batching=batching
+    )
+    assert found == [("x", a, "B", 10) for a in ("m5", "l5", "l9", "m9")]
