@@ -8,17 +8,11 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import Numbers
 from streamkit.engine.rows import numbers, with_columns, without_deletions, without_null_keys
 from streamkit.engine.window_results import bounds
 from streamkit.engine.windows import last_windows, stream_times
-<<<<<<< HEAD
-from streamkit.names import TIMESTAMP, WINDOW_END, WINDOW_START
-from streamkit.plan.operators.late import Late, LateOfSessions
-=======
 from streamkit.names import TIMESTAMP
-from streamkit.plan.operators.late import Late
->>>>>>> mutants
+from streamkit.plan.operators.late import Late, LateOfSessions
 
 
 @kernel(Late)
@@ -32,10 +26,9 @@ def late(operator: Late, inputs: Sequence[Rows], context: Context) -> pa.RecordB
     times = numbers(batch, TIMESTAMP)
     starts, is_held = (times, times >= 0) if operator.is_sliding else last_windows(window, times)
     is_late = is_held & (starts + (window.size_ms + window.grace_ms) <= stream_times(window, batch, context))
-<<<<<<< HEAD
     starts = starts[is_late]
     last_ms = window.size_ms - 1 if operator.is_sliding else window.size_ms  # the end of a sliding window is part of it
-    return with_bounds(batch.filter(pa.array(is_late)), starts, starts + last_ms)
+    return with_columns(batch.filter(pa.array(is_late)), bounds(starts, starts + last_ms))
 
 
 @kernel(LateOfSessions)
@@ -45,15 +38,4 @@ def late_of_sessions(operator: LateOfSessions, inputs: Sequence[Rows], context: 
     if batch is None:
         return None
     times = numbers(batch, TIMESTAMP)
-    return with_bounds(batch, times, times)
-
-
-def with_bounds(rows: pa.RecordBatch, starts: Numbers, ends: Numbers) -> pa.RecordBatch:
-    """The rows with the start and end of a window, in ms."""
-    moment = pa.timestamp("us", tz="UTC")
-    bounds = {WINDOW_START: starts, WINDOW_END: ends}
-    return with_columns(rows, {name: pa.array(times * MICROSECONDS, moment) for name, times in bounds.items()})
-=======
-    rows, starts = batch.filter(pa.array(is_late)), starts[is_late]
-    return with_columns(rows, bounds(starts, starts + window.size_ms))
->>>>>>> mutants
+    return with_columns(batch, bounds(times, times))
