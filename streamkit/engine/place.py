@@ -127,7 +127,18 @@ def _is_in_order(batch: pa.RecordBatch) -> bool:
     if PATH not in batch.schema.names or not same.any():
         return True
     paths, wanted = batch[PATH].cast(pa.binary()), pa.array(same)
+    if np.count_nonzero(same) * 2 > len(same):  # to compare all is cheaper than to copy most
+        return not pc.and_(pc.less(paths.slice(1), paths.slice(0, len(same))), wanted).true_count
     return not pc.less(paths.slice(1).filter(wanted), paths.slice(0, len(same)).filter(wanted)).true_count
+
+
+def have_own_records(batch: pa.RecordBatch) -> bool:
+    """Whether no two rows, which are in canonical order, stand at the place of one record."""
+    columns = _record_columns(batch)
+    same = np.ones(max(0, batch.num_rows - 1), bool)
+    for column in columns:
+        same &= column[1:] == column[:-1]
+    return not same.any()
 
 
 def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.place import extended
-from streamkit.engine.rows import concatenate, numbers, with_columns
+from streamkit.engine.rows import numbers, repeated, with_columns
 from streamkit.names import DUE, INPUT, ORDER, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.windows import Windowing
 
@@ -26,20 +26,46 @@ Numbers = npt.NDArray[np.int64]
 
 
 def assign_windows(window: Windowing, batch: pa.RecordBatch, context: Context, operator_id: str) -> pa.RecordBatch:
-    """Each row once for every window that holds it and is still open at the row's place; `_window` has the window's start."""
+    """
+    Each row once for every window that holds it and is still open at the row's place; `_window` has the window's start.
+
+    The windows of a row follow each other, the oldest first. So rows that were in canonical order still are, unless two had one place.
+    """
     timestamps, reached = numbers(batch, TIMESTAMP), stream_times(window, batch, context)
+    oldest, newest = _windows_that_hold(window, timestamps)
+    still_open = np.maximum(oldest, _first_after(window, reached - (window.size_ms + window.grace_ms)))
+    held, taken = _windows_between(window, oldest, newest), _windows_between(window, still_open, newest)
+    context.count("late", operator_id, int(held.sum() - taken.sum()))
+    context.count("before_1970", operator_id, int(np.count_nonzero(held == 0)))
+    if window.per_record == 1:
+        is_taken = taken == 1
+        rows, starts = (batch, newest) if is_taken.all() else (batch.filter(pa.array(is_taken)), newest[is_taken])
+        return with_columns(rows, {WINDOW: pa.array(starts)})
+    turns = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+    starts = np.repeat(still_open, taken) + turns * window.advance_ms
+    rows = repeated(batch, taken)
+    path = {PATH: extended(rows, starts)} if INPUT in batch.schema.names else {}
+    return with_columns(rows, {WINDOW: pa.array(starts), **path})
+
+
+def _windows_that_hold(window: Windowing, timestamps: Numbers) -> tuple[Numbers, Numbers]:
+    """The starts of the oldest and the newest window that hold each time; the newest is before the oldest if there is none."""
+    oldest = _first_after(window, timestamps - window.size_ms)
     newest = timestamps // window.advance_ms * window.advance_ms
-    pieces, held, late = [], np.zeros(len(timestamps), bool), 0
-    for back in range(window.per_record):
-        start = newest - back * window.advance_ms
-        inside = holds(window, start, timestamps)
-        closed = start + (window.size_ms + window.grace_ms) <= reached
-        held |= inside
-        late += int((inside & closed).sum())
-        pieces.append(_in_window(window, batch, start, inside & ~closed))
-    context.count("late", operator_id, late)
-    context.count("before_1970", operator_id, int((~held).sum()))
-    return concatenate(pieces)
+    ended = -window.size_ms // window.advance_ms * window.advance_ms  # the last window that ends by 1970
+    is_before = timestamps < 0
+    return np.where(is_before, oldest, np.maximum(oldest, 0)), np.where(is_before, np.minimum(newest, ended), newest)
+
+
+def _first_after(window: Windowing, times: Numbers) -> Numbers:
+    """The start of the first window that begins after each time."""
+    starts: Numbers = (times // window.advance_ms + 1) * window.advance_ms
+    return starts
+
+
+def _windows_between(window: Windowing, oldest: Numbers, newest: Numbers) -> Numbers:
+    counts: Numbers = np.maximum((newest - oldest) // window.advance_ms + 1, 0)
+    return counts
 
 
 def holds(window: Windowing, start: Numbers, timestamps: Numbers) -> npt.NDArray[np.bool_]:
@@ -67,15 +93,6 @@ def stream_times(window: Windowing, batch: pa.RecordBatch, context: Context) -> 
     """The operator's stream time at each row."""
     before, _ = context.stream_time(window)
     return np.maximum(numbers(batch, DUE if DUE in batch.schema.names else ORDER), before)
-
-
-def _in_window(window: Windowing, batch: pa.RecordBatch, start: Numbers, kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-    if not kept.all():
-        batch, start = batch.filter(pa.array(kept)), start[kept]
-    columns = {WINDOW: pa.array(start)}
-    if window.per_record > 1 and INPUT in batch.schema.names:
-        columns[PATH] = extended(batch, start)
-    return with_columns(batch, columns)
 
 
 def pane_ms(window: Windowing) -> int:

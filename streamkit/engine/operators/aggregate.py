@@ -21,7 +21,7 @@ from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context, key_groups_of
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.fold import keyed_values, lifted, state_names
-from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of, place_columns
+from streamkit.engine.place import at_epoch_end, have_own_records, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
@@ -107,10 +107,12 @@ def _in_order(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> p
 
 def _placed(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
     """The rows to aggregate, in their windows and in canonical order."""
-    batch = keyed_values(operator.id, operator.key, batch, context)
-    if operator.window is not None:
-        batch = assign_windows(operator.window, batch, context, operator.id)
-    return in_canonical_order(batch)
+    batch = in_canonical_order(keyed_values(operator.id, operator.key, batch, context))
+    if operator.window is None:
+        return batch
+    is_kept = operator.window.per_record == 1 or have_own_records(batch)  # the order
+    batch = assign_windows(operator.window, batch, context, operator.id)
+    return batch if is_kept else in_canonical_order(batch)
 
 
 def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:

@@ -53,13 +53,13 @@ def write_slab(
     If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
     StorageFullError if there is no room; nothing is left behind.
     """
-    chosen = compressions or {}
-    payloads = [
-        encode(topic_id, partition, batch, chosen.get(topic_id, "none"))
-        for topic_id, partition, batch in frames
-        if batch.num_rows
-    ]
-    return stage_slab(storage, name, lambda: payloads)
+    chosen, written = compressions or {}, [frame for frame in frames if frame[2].num_rows]
+
+    def payloads() -> Iterator[Payload]:  # one at a time, since they are as large as the rows again
+        for topic_id, partition, batch in written:
+            yield encode(topic_id, partition, batch, chosen.get(topic_id, "none"))
+
+    return stage_slab(storage, name, payloads)
 
 
 def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
