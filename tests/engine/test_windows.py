@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,12 +19,13 @@ from streamkit.engine.context import Context
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan
 from streamkit.engine.local import run_available
 from streamkit.engine.operators import fold as fold_kernel
-from streamkit.engine.rows import rows_of
+from streamkit.engine.place import have_own_records
+from streamkit.engine.rows import rows_of, with_columns
 from streamkit.engine.start import start
 from streamkit.engine.stream_time import NO_TIME, of_input
 from streamkit.engine.windows import assign_windows
 from streamkit.log.storage.storage import MemoryStorage
-from streamkit.names import ORDER, TIMESTAMP, WINDOW
+from streamkit.names import INPUT, OFFSET, ORDER, PARTITION, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.program import Program
@@ -117,6 +119,21 @@ def test_rows_fall_into_the_windows_that_hold_them_and_are_open(window, rows, be
         group: sorted(values) for group, values in expected.items()
     }
     assert counted(context) == counts
+
+
+@given(windowings(), rows_in_order())
+def test_rows_in_order_are_in_order_in_their_windows(window, rows):
+    """Records that come in canonical order are in it once each is a row for each of its windows, and need not be sorted again."""
+    batch = batch_of(rows)
+    origin = {
+        INPUT: pa.array(np.zeros(batch.num_rows, np.int16)),
+        PARTITION: pa.array(np.zeros(batch.num_rows, np.int32)),
+        OFFSET: pa.array(np.arange(batch.num_rows)),
+    }
+    placed = with_columns(batch, origin)
+    assert have_own_records(placed)
+    found = assign_windows(window, placed, context_of(None), "op").to_pylist()
+    assert found == sorted(found, key=lambda row: (row[ORDER], row[OFFSET], row.get(PATH, b"")))
 
 
 @pytest.mark.parametrize("panes_min", [1, 10**6], ids=["by pane", "by row"])
