@@ -232,7 +232,7 @@ def test_a_wrong_expectation_is_not_explained() -> None:
 
 
 def test_every_switch_changes_the_result_of_some_recorded_case() -> None:
-    """No switch is without effect on random topologies, but for those that need wall-clock time, or a window that looks back only."""
+    """No switch is without effect on random topologies, but for those that need wall-clock time, a window that looks back only, or luck."""
     unseen = set(Rules.names())
     for case in recorded():
         every = results(case, STREAMKIT)
