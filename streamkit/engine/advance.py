@@ -124,6 +124,20 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
     return np.where((equal[:, 1] == order) & is_before, order, reached)
 
 
+def stream_times(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> Numbers:
+    """
+    The operator's stream time at each row: the row's own order key, or what its inputs had committed.
+
+    A result that time brought counts with the moment at which it was due. Between that and its place, records of other inputs may
+    have moved the time on: they count whether they are in this epoch or in one before. If there are such inputs, readers report them.
+    """
+    before, _ = context.stream_time(window)
+    if DUE not in batch.schema.names:
+        return np.maximum(_numbers(batch, ORDER), before)
+    times = np.maximum(_numbers(batch, DUE), before)
+    return times if operator.closing is None else np.maximum(times, reached_before(operator, batch, context.advances()))
+
+
 def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> npt.NDArray[np.bool_]:
     """Which rows are of records that moved the operator's stream time, which was `before` at the beginning of the epoch."""
     window, seen = operator.closing, earliest(operator.id, reports)

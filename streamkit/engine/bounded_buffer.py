@@ -76,8 +76,8 @@ class _Buffer:
         wait = self.waits.pop(key)
         self.ended.append((wait.first, wait.newest, place))
 
-    def give_due(self, rank: int, updated: set[int]) -> None:
-        """End the waits whose place is before this rank, or at it if their keys have no update there."""
+    def give_due(self, rank: int, updated: set[int]) -> set[int]:
+        """End the waits whose place is before this rank, or at it if their keys have no update there; the others of it, by key."""
         later: list[Any] = []
         while self.earliest and self.earliest[0][0] <= rank:
             entry = heapq.heappop(self.earliest)
@@ -91,13 +91,22 @@ class _Buffer:
                 self.give(key, wait.end)
         for entry in later:
             heapq.heappush(self.earliest, entry)
+        return {key for _, _, key, _ in later}
 
-    def give_oldest(self, place: int) -> None:
-        """End the wait that began first."""
+    def give_oldest(self, place: int, ending: set[int]) -> None:
+        """End the wait that began first, of those that do not end here anyhow."""
+        passed: list[Any] = []
         while True:
-            _, key, update = heapq.heappop(self.oldest)
-            if key in self.waits and self.waits[key].first == update:
-                return self.give(key, place)
+            entry = heapq.heappop(self.oldest)
+            _, key, update = entry
+            if key not in self.waits or self.waits[key].first != update:
+                continue
+            if key not in ending:
+                break
+            passed.append(entry)
+        for one in passed:
+            heapq.heappush(self.oldest, one)
+        self.give(key, place)
 
 
 def bounded_waits(
@@ -112,20 +121,22 @@ def bounded_waits(
     """
     The waits of a key group's updates, which are in order, and how many of them the bound ended early.
 
+    A row that leaves with the record of an update does not count there, also if an update of its own is still to come.
+
     `places` is -1 for what was held back before; `ends` says where a wait that begins with an update ends (-1: not in this epoch).
     `rank_of` has the order of places, equal for those of one record; its last entry is that of what was held back before.
     """
     buffer, early = _Buffer(rank_of), 0
     for rank, found in groupby(range(len(updates)), key=lambda one: rank_of[places[one]]):
         here = list(found)
-        if rank >= 0:
-            buffer.give_due(rank, {keys[one] for one in here})
+        ending = buffer.give_due(rank, {keys[one] for one in here}) if rank >= 0 else set()
         for one in here:
             wait = buffer.put(keys[one], updates[one], orders[one], ends[one])
             if rank >= 0 and wait.end >= 0 and rank_of[wait.end] <= rank:
                 buffer.give(keys[one], wait.end)
-            while rank >= 0 and len(buffer.waits) > rows_max:
-                buffer.give_oldest(places[one])
+                ending.discard(keys[one])
+            while rank >= 0 and len(buffer.waits) - len(ending) > rows_max:
+                buffer.give_oldest(places[one], ending)
                 early += 1
     buffer.give_due(len(rank_of), set())
     ended = np.array(buffer.ended, np.int64).reshape(-1, 3).T

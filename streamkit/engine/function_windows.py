@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place
+from streamkit.engine.advance import final_place, stream_times
 from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.sequential import Functions, State, StateRows, Value, is_deleted, timestamps_of
 from streamkit.engine.window_results import bounds
 from streamkit.engine.window_state import Changes, Keys, Numbers, WindowState, keys_of
-from streamkit.engine.windows import stream_times
 from streamkit.errors import EvaluationError
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
@@ -132,7 +131,7 @@ def blaming(
 
 def stream_time_at(epoch: Epoch, groups: pa.RecordBatch) -> Numbers:
     """The operator's stream time at each row."""
-    return stream_times(epoch.windowing, groups, epoch.context)
+    return stream_times(epoch.operator, epoch.windowing, groups, epoch.context)
 
 
 def emitted(epoch: Epoch, made: Changed | None) -> dict[str, pa.RecordBatch | None]:

@@ -16,27 +16,29 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.place import extended
 from streamkit.engine.rows import numbers, repeated, with_columns
-from streamkit.names import DUE, INPUT, ORDER, PATH, TIMESTAMP, WINDOW
+from streamkit.names import INPUT, PATH, TIMESTAMP, WINDOW
+from streamkit.plan.operator import Operator
 from streamkit.plan.windows import Windowing
 
 Numbers = npt.NDArray[np.int64]
 
 
-def assign_windows(window: Windowing, batch: pa.RecordBatch, context: Context, operator_id: str) -> pa.RecordBatch:
+def assign_windows(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
     """
     Each row once for every window that holds it and is still open at the row's place; `_window` has the window's start.
 
     The windows of a row follow each other, the oldest first. So rows that were in canonical order still are, unless two had one place.
     """
-    timestamps, reached = numbers(batch, TIMESTAMP), stream_times(window, batch, context)
+    timestamps, reached = numbers(batch, TIMESTAMP), stream_times(operator, window, batch, context)
     oldest, newest = _windows_that_hold(window, timestamps)
     still_open = np.maximum(oldest, _first_after(window, reached - (window.size_ms + window.grace_ms)))
     held, taken = _windows_between(window, oldest, newest), _windows_between(window, still_open, newest)
-    context.count("late", operator_id, int(held.sum() - taken.sum()))
-    context.count("before_1970", operator_id, int(np.count_nonzero(held == 0)))
+    context.count("late", operator.id, int(held.sum() - taken.sum()))
+    context.count("before_1970", operator.id, int(np.count_nonzero(held == 0)))
     if window.per_record == 1:
         is_taken = taken == 1
         rows, starts = (batch, newest) if is_taken.all() else (batch.filter(pa.array(is_taken)), newest[is_taken])
@@ -89,19 +91,13 @@ def last_windows(window: Windowing, timestamps: Numbers) -> tuple[Numbers, npt.N
     return starts, holds(window, starts, timestamps)
 
 
-def stream_times(window: Windowing, batch: pa.RecordBatch, context: Context) -> Numbers:
-    """The operator's stream time at each row."""
-    before, _ = context.stream_time(window)
-    return np.maximum(numbers(batch, DUE if DUE in batch.schema.names else ORDER), before)
-
-
 def pane_ms(window: Windowing) -> int:
     """The longest stretch of time whose rows all fall into the same windows."""
     return gcd(window.size_ms, window.advance_ms)
 
 
-def is_open_in_all(window: Windowing, batch: pa.RecordBatch, context: Context) -> npt.NDArray[np.bool_]:
+def is_open_in_all(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> npt.NDArray[np.bool_]:
     """Whether every window that holds a row is open at the row's place."""
     timestamps = numbers(batch, TIMESTAMP)
     oldest = (timestamps - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms
-    return oldest + (window.size_ms + window.grace_ms) > stream_times(window, batch, context)
+    return oldest + (window.size_ms + window.grace_ms) > stream_times(operator, window, batch, context)

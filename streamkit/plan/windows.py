@@ -243,6 +243,7 @@ class SlidingWindow:
 
 
 Window: TypeAlias = TimeWindow | SessionWindow | SlidingWindow
+INSTANT = TimeWindow(1, 1, 0, 1)  # covers nothing: no final result is nearer than the size of its own window
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,8 @@ class Windowing:
     How an operator puts rows into windows; its stream time is that of the inputs `streams`.
 
     It never falls below what it was for `store`, the store of the windows, whatever inputs feed it after a restart. `may_lead`
-    says that rows may be newer than stream time, so that windows may be stored that begin after it.
+    says that rows may be newer than stream time, so that windows may be stored that begin after it. `may_lag` says that rows may
+    have been due before their places, and that between the two other inputs may have moved stream time, which readers report.
     """
 
     size_ms: int
@@ -261,6 +263,7 @@ class Windowing:
     store: str
     close_after_idle_ms: int | None = None
     may_lead: bool = False
+    may_lag: bool = False
 
     @property
     def per_record(self) -> int:
@@ -275,6 +278,11 @@ class Windowing:
         times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
         inputs = ", ".join(map(str, self.streams))
         return f"{times}, grace {duration_text(self.grace_ms)}{_idle_text(self)}, stream time of input {inputs}"
+
+
+def closing_for(window: Windowing, modes: Iterable[str]) -> Windowing | None:
+    """The windows whose close readers report: if final results are asked for, or if it decides which rows are late."""
+    return window if "final" in modes or window.may_lag else None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ all values of inputs of another, so that each function gets what it is defined f
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ class Place:
     has_null_values: bool = True
     window: str | None = None
     is_versioned: bool = False
-    is_behind: bool = False  # its records are older than stream time, so windows over them would wait longer
+    is_held: bool = False  # its records come behind those that moved the time up to them
 
 
 class Generator:
@@ -171,20 +171,19 @@ class Generator:
             fields |= {"init": self.random.choice(["", "0"]), "fn": self.random.choice(["append(+)", "append()", "null_if(x)"])}
             if window is not None and window["type"] == "session":
                 fields["merger"] = "concat(|)"
-        value, is_behind = "long" if op == "count" else "string", window is not None and window.get("emit") == "on_close"
-        kind = window["type"] if window else None
-        return Place(self.add(op, **fields), place.key, value, True, False, True, kind, is_behind=is_behind or place.is_behind)
+        value, kind = "long" if op == "count" else "string", window["type"] if window else None
+        return Place(self.add(op, **fields), place.key, value, True, False, True, kind, is_held=place.is_held)
 
     def of_columns(self, fields: Json, place: Place, window: Json | None) -> Place:
         """An aggregate function of columns."""
         function = self.random.choice(["first", "last", "max", "min"] + (["sum"] if place.value != "string" else []))
-        kind, is_behind = (window["type"], window.get("emit") == "on_close") if window else (None, False)
+        kind = window["type"] if window else None
         value, name = "long" if function == "sum" else place.value, self.add("agg", fn=function, **fields)
-        return Place(name, place.key, value, True, False, True, kind, is_behind=is_behind or place.is_behind)
+        return Place(name, place.key, value, True, False, True, kind, is_held=place.is_held)
 
     def processed(self, place: Place) -> Place:
-        """A processor that numbers records, behind anything that is in time."""
-        if not self.own or place.is_behind:
+        """A processor that numbers records."""
+        if not self.own or place.is_held:
             return place
         name = self.add("process", **{"in": place.name, "every_ms": self.random.choice([1, 5, 10, 60])})
         return replace(place, name=name, value="string", has_null_keys=False)
@@ -218,12 +217,12 @@ class Generator:
         if self.own and window["type"] in ("tumbling", "hopping") and self.random.random() < 0.4:
             name = self.add("window", late=True, **{"in": group}, **window)
             table = self.add("count", **{"in": name})
-            return Place(table, place.key, "long", True, False, True, window["type"], is_behind=window.get("emit") == "on_close")
+            return Place(table, place.key, "long", True, False, True, window["type"])
         return self.aggregated(group, place, window, self.add("window", **{"in": group}, **window))
 
     def suppressed_window(self) -> Place:
         place = self.windowed(can_be_final=False)
-        return replace(place, name=self.add("suppress", **{"in": place.name, "until": "window_closes"}), is_behind=True)
+        return replace(place, name=self.add("suppress", **{"in": place.name, "until": "window_closes"}))
 
     def suppressed(self, place: Place | None = None) -> Place:
         """A table that holds changes back, sometimes with a bound."""
@@ -234,10 +233,11 @@ class Generator:
                 "max_records": self.random.randint(1, 2),
                 "when_full": self.random.choice(["emit_early", "shut_down"]),
             }
-        return replace(place, name=self.add("suppress", **fields), is_behind=True)
+        return replace(place, name=self.add("suppress", **fields), is_held=True)
 
-    def cogrouped(self) -> Place:
-        groups = [self.add("group_by_key", **{"in": self.stream().name}) for _ in range(self.random.randint(1, 3))]
+    def cogrouped(self, places: Sequence[Place] | None = None) -> Place:
+        places = places or [self.stream() for _ in range(self.random.randint(1, 3))]
+        groups = [self.add("group_by_key", **{"in": place.name}) for place in places]
         inputs = [{"group": group, "fn": self.random.choice(["append(+)", "append(-)"])} for group in groups]
         name = self.add("cogroup", inputs=inputs)
         window: Json | None = None
@@ -259,7 +259,7 @@ class Generator:
         fields: Json = {} if op == "count" else {"adder": "append(+)", "subtractor": "append(-)"}
         fields |= {"init": "0"} if op == "aggregate" else {}
         value = "long" if op == "count" else "string"
-        return Place(self.add(op, **{"in": group}, **fields), key, value, True, False, is_behind=place.is_behind)
+        return Place(self.add(op, **{"in": group}, **fields), key, value, True, False, is_held=place.is_held)
 
     def stream_stream(self, left: Place | None = None) -> Place:
         before, after = self.random.choice([(10, 10), (0, 10), (10, 0), (0, 0), (-2, 10), (10, -2), (1, 30)])
@@ -267,7 +267,7 @@ class Generator:
         left, right = left or self.stream(), self.stream()
         fields = {"kind": "stream_stream", "type": kind, "left": left.name, "right": right.name, "joiner": "concat(+)"}
         name = self.add("join", **fields, before_ms=before, after_ms=after, grace_ms=grace)
-        return replace(left, name=name, value="string", has_null_values=False, is_behind=kind != "inner")
+        return replace(left, name=name, value="string", has_null_values=False)
 
     def stream_table(self, left: Place | None = None) -> Place:
         """With a grace period only inner: Kafka Streams fails on a null key in a left one."""
@@ -279,7 +279,7 @@ class Generator:
         else:
             right = self.table()
         name = self.add("join", kind="stream_table", left=left.name, right=right.name, joiner="pair", **fields)
-        return replace(left, name=name, value="string", has_null_values=False, is_behind=left.is_behind or "grace_ms" in fields)
+        return replace(left, name=name, value="string", has_null_values=False)
 
     def stream_global_table(self) -> Place:
         left, right = self.stream(), self.source("global_table")
@@ -296,7 +296,7 @@ class Generator:
         store = {"store": {"type": "kv"}} if self.random.random() < 0.3 else {}
         kind = self.random.choice(["inner", "left", "outer"])
         name = self.add("join", kind="table_table", type=kind, left=left.name, right=right.name, joiner="pair", **store)
-        return Place(name, self.key, "string", True, False, is_behind=left.is_behind)
+        return Place(name, self.key, "string", True, False, is_held=left.is_held)
 
     def foreign_key(self, left: Place | None = None) -> Place:
         """Foreign keys are cut out of texts."""
@@ -306,7 +306,7 @@ class Generator:
         kind, function = self.random.choice(["inner", "left"]), self.random.choice(["fk_after_bar", "fk_after_bar_null_if(a)"])
         fields = {"kind": "foreign_key", "type": kind, "left": left.name, "right": right.name, "fk_fn": function}
         name = self.add("join", **fields, joiner="pair")
-        return Place(name, "string", "string", True, False, is_behind=left.is_behind)
+        return Place(name, "string", "string", True, False, is_held=left.is_held)
 
     def flat_mapped(self, place: Place | None = None) -> Place:
         place = place or self.stream()
@@ -329,12 +329,12 @@ class Generator:
         return self.random.choice(choices)(place)
 
     def behind_stream(self, place: Place) -> Place:
-        """An operator over a stream; of one that is behind its time none with windows."""
+        """An operator over a stream; of one that was held back none with windows."""
         if place.key != self.key:
             return self.aggregated(self.add("group_by_key", **{"in": place.name}), place)
         choices: list[Callable[[Place], Place]] = [self.grouped_by_key, self.stream_table, self.filtered, self.flat_mapped]
-        if not place.is_behind:
-            choices += [self.stream_stream, self.windowed_by_key]
+        if not place.is_held:
+            choices += [self.stream_stream, self.windowed_by_key, self.windowed_with_another]
             choices += [self.processed] if self.own else []
         return self.random.choice(choices)(place)
 
@@ -344,6 +344,12 @@ class Generator:
     def windowed_by_key(self, place: Place) -> Place:
         group, window = self.add("group_by_key", **{"in": place.name}), self.window()
         return self.aggregated(group, place, window, self.add("window", **{"in": group}, **window))
+
+    def windowed_with_another(self, place: Place) -> Place:
+        """Windows over the stream and another one, which may move the time before results of the first come."""
+        if place.value == self.value and self.random.random() < 0.5:
+            return self.windowed_by_key(self.merged(place))
+        return self.cogrouped([place, self.source()])
 
 
 OPERATORS: list[Callable[[Generator], Place]] = [

@@ -109,7 +109,8 @@ def counted(context: Context) -> Counter[str]:
 def test_rows_fall_into_the_windows_that_hold_them_and_are_open(window, rows, before):
     """A row is once in each window that holds its time, crosses no 1970 and has not closed; the others are counted."""
     context = context_of(before)
-    found = assign_windows(window, batch_of(rows), context, "op").to_pylist()
+    operator = Fold("op", 0, ("x",), ("k",), AGGREGATES, window)
+    found = assign_windows(operator, window, batch_of(rows), context).to_pylist()
     expected, counts = by_definition(window, rows, before)
 
     groups: dict[tuple[str, int], list[int]] = {}

@@ -111,7 +111,7 @@ def _placed(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.
     if operator.window is None:
         return batch
     is_kept = operator.window.per_record == 1 or have_own_records(batch)  # the order
-    batch = assign_windows(operator.window, batch, context, operator.id)
+    batch = assign_windows(operator, operator.window, batch, context)
     return batch if is_kept else in_canonical_order(batch)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Kept, kept_table
 from streamkit.engine.kernels import Rows, kernel
@@ -21,7 +22,6 @@ from streamkit.engine.operators.final_table import as_changes
 from streamkit.engine.operators.windowed_table import Settled, first_times, keep_until_settled
 from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import numbers, with_columns
-from streamkit.engine.windows import stream_times
 from streamkit.errors import SuppressionFullError
 from streamkit.names import DELETED, KEY_GROUP
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTable
@@ -75,7 +75,7 @@ def _check(
     operator: BoundedFinalTable, held: _Held, opened: pa.RecordBatch, due: Numbers, wait_ms: int, context: Context
 ) -> None:
     """SuppressionFullError if a key group has more windows open than it may, at any change."""
-    groups, times = numbers(opened, KEY_GROUP).astype(np.int64), stream_times(operator.window, opened, context)
+    groups, times = numbers(opened, KEY_GROUP).astype(np.int64), stream_times(operator, operator.window, opened, context)
     counts = np.bincount(np.concatenate([held.groups, groups]))
     for group in np.flatnonzero(counts > operator.rows_max):
         own = groups == group

@@ -39,7 +39,7 @@ def fold_rows(operator: Fold, inputs: Sequence[Rows], context: Context) -> pa.Re
     if window is None:
         return _folded(operator, batch, operator.key)
     if window.per_record < PANES_MIN:
-        return _folded(operator, assign_windows(window, batch, context, operator.id), (*operator.key, WINDOW))
+        return _folded(operator, assign_windows(operator, window, batch, context), (*operator.key, WINDOW))
     return concatenate(list(_folded_by_pane(operator, window, batch, context)))
 
 
@@ -80,11 +80,11 @@ def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states
 def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, context: Context) -> Iterator[pa.RecordBatch]:
     """Fold rows by pane, then panes by window; rows that are late for some of their windows are put into each by itself."""
     by = (*operator.key, WINDOW)
-    open_in_all = is_open_in_all(window, batch, context) & (numbers(batch, TIMESTAMP) >= 0)
+    open_in_all = is_open_in_all(operator, window, batch, context) & (numbers(batch, TIMESTAMP) >= 0)
     some_late = batch.filter(pa.array(~open_in_all))
     rows_max = max(1, WINDOW_ROWS // window.per_record)
     for part in _parts(some_late, rows_max):
-        yield _folded(operator, assign_windows(window, part, context, operator.id), by)
+        yield _folded(operator, assign_windows(operator, window, part, context), by)
     on_time = batch.filter(pa.array(open_in_all))
     starts = numbers(on_time, TIMESTAMP) // pane_ms(window) * pane_ms(window)
     panes = _folded(operator, with_columns(on_time, {WINDOW: pa.array(starts)}), by)

@@ -109,7 +109,7 @@ def _grouped(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBa
     if not operator.takes_tombstones:
         batch, deletions = without_deletions(batch)
         context.count("deletion", operator.id, deletions)
-    return batch if operator.assigned is None else assign_windows(operator.assigned, batch, context, operator.id)
+    return batch if operator.assigned is None else assign_windows(operator, operator.assigned, batch, context)
 
 
 def _group_columns(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place, moves_time
+from streamkit.engine.advance import final_place, moves_time, stream_times
 from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
@@ -28,7 +28,6 @@ from streamkit.engine.sessions import Rows as SessionRows
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
-from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import LATE, OLD_AND_NEW
@@ -152,7 +151,7 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     moves = np.zeros(batch.num_rows, bool)
     if operator.closing is not None and operator.window.grace_ms == 0:
         moves = moves_time(operator, batch, before, context.advances())
-    taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator.windowing, batch, context), moves)
+    taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator, operator.windowing, batch, context), moves)
     stored = Stored(met.keys, met.starts, met.ends)
     sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
     return _Made(operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place
+from streamkit.engine.advance import final_place, stream_times
 from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
@@ -26,7 +26,7 @@ from streamkit.engine.sliding import Rows as SlidingRows
 from streamkit.engine.sliding import Slid, Windows, slid_windows
 from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
-from streamkit.engine.windows import since_1970, stream_times
+from streamkit.engine.windows import since_1970
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
@@ -96,7 +96,7 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     states = lifted(operator.aggregates, batch)
     rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
     stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
-    taken = SlidingRows(codes, times, stream_times(operator.windowing, batch, epoch.context))
+    taken = SlidingRows(codes, times, stream_times(operator, operator.windowing, batch, epoch.context))
     is_each_given = "every" in operator.modes or OLD_AND_NEW in operator.modes
     slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_given=is_each_given)
     if slid.is_flat and all(one.function in FOLDED for one in operator.aggregates):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place, reached_before
+from streamkit.engine.advance import final_place, stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.joining import live_rows
 from streamkit.engine.kernels import Rows, kernel
@@ -35,10 +35,9 @@ from streamkit.engine.rows import (
     without_null_keys,
 )
 from streamkit.engine.stream_time import NO_TIME
-from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
-from streamkit.names import ALONE, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
+from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
 from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
 
 Numbers = npt.NDArray[np.int64]
@@ -203,24 +202,11 @@ def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], contex
         side = Side(
             name, operator.keys[number], low, high, operator.keep_ms(name), operator.close_ms(name),
             high + operator.delay_ms, name in operator.preserved,
-            rows, codes[number], numbers(rows, TIMESTAMP), _stream_times(operator, rows, context), ranks[number],
+            rows, codes[number], numbers(rows, TIMESTAMP), stream_times(operator, operator.windowing, rows, context), ranks[number],
         )  # fmt: skip
         context.count("late", operator.id, int(((side.codes >= 0) & (side.times + side.keep_ms <= side.now)).sum()))
         sides.append(side)
     return sides, keys
-
-
-def _stream_times(operator: StreamStreamJoinRows, rows: pa.RecordBatch, context: Context) -> Numbers:
-    """
-    The operator's stream time at each row.
-
-    A final result counts with the moment it was due. Between that and the result's place, records of other inputs may have moved
-    the time on: they count whether they are in this epoch or in one before.
-    """
-    times = stream_times(operator.windowing, rows, context)
-    if DUE not in rows.schema.names:
-        return times
-    return np.maximum(times, reached_before(operator, rows, context.advances()))
 
 
 def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Numbers], Keys]:

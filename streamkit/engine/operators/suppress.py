@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import reaching_place
+from streamkit.engine.advance import reaching_place, stream_times
 from streamkit.engine.bounded_buffer import Waits, bounded_waits
 from streamkit.engine.context import Context
 from streamkit.engine.joining import milliseconds
@@ -30,7 +30,7 @@ from streamkit.engine.place import in_canonical_order, paths_in_turn, place_rank
 from streamkit.engine.rows import deletions_of, last_of_each, numbers, rows_of, without_null_keys, without_nulls
 from streamkit.errors import SuppressionFullError
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER, ORDER_COLUMNS, PATH, SINCE, TIMESTAMP
+from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, SINCE, TIMESTAMP
 from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -109,7 +109,7 @@ class _Updates:
         before, _ = self.context.stream_time(self.operator.window)
         at_rows = np.empty(0, np.int64)
         if self.rows is not None:
-            at_rows = np.maximum(numbers(self.rows, DUE if DUE in self.rows.schema.names else ORDER), before)
+            at_rows = stream_times(self.operator, self.operator.window, self.rows, self.context)
         return np.concatenate([np.full(self.held.num_rows, before, np.int64), at_rows])
 
     @cached_property

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import without_null_keys
-from streamkit.engine.windows import stream_times
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.windows import Settling
 from streamkit.state.layout import layout_of
@@ -51,5 +51,5 @@ def _are_kept(
     """Whether the window of each row may be found at the row's place: later the table forgets it, in whatever epoch."""
     bounds = (milliseconds(pc.fill_null(left[name], SOME_MOMENT)) for name in operator.bounds)
     first_times = layout_of(table.store).window_times(*bounds)[0]
-    are_kept: npt.NDArray[np.bool_] = first_times + settled.wait_ms > stream_times(settled.window, left, context)
+    are_kept: npt.NDArray[np.bool_] = first_times + settled.wait_ms > stream_times(operator, settled.window, left, context)
     return are_kept

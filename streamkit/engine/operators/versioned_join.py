@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.engine.advance import final_place, reached_before
+from streamkit.engine.advance import final_place, reached_before, stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.joining import joined, live_rows
 from streamkit.engine.kernels import Rows, kernel
@@ -22,10 +22,9 @@ from streamkit.engine.row_lists import Keys, Places, RowLists
 from streamkit.engine.rows import concatenate, numbers, own_columns, plain, rows_of, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.versions import History, Mask, Numbers, Versions, coded_keys, valid_at
-from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
-from streamkit.names import DUE, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.names import KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.operators.versioned_join import VersionedJoin
 from streamkit.plan.operators.versioned_table import VersionedTable
 
@@ -136,7 +135,7 @@ def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -
         left = in_canonical_order(left)
         times = numbers(left, TIMESTAMP)
         codes, keys = _waiting_keys(operator, left, lists)
-        waits = (codes >= 0) & (times + grace_ms > _stream_times(operator, left, context))
+        waits = (codes >= 0) & (times + grace_ms > stream_times(operator, window, left, context))
         is_due = times + grace_ms <= now
         batches.append(left.filter(pa.array(~waits)))
         ended = np.flatnonzero(waits & is_due)
@@ -149,13 +148,6 @@ def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -
         lists.change(empty, empty, np.empty(0, np.int64), over.state_keys, now)
     given = [batch for batch in batches if batch.num_rows]
     return concatenate(given) if given else None
-
-
-def _stream_times(operator: VersionedJoin, rows: pa.RecordBatch, context: Context) -> Numbers:
-    """The operator's stream time at each row; see the same of stream-stream joins on rows that were due before their places."""
-    assert operator.windowing is not None
-    times = stream_times(operator.windowing, rows, context)
-    return np.maximum(times, reached_before(operator, rows, context.advances())) if DUE in rows.schema.names else times
 
 
 def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists) -> tuple[Numbers, Keys]:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
@@ -21,7 +22,6 @@ from streamkit.engine.row_lists import Keys, Places
 from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.versions import IN_STORE, History, Mask, Numbers, Versions, coded_keys
-from streamkit.engine.windows import stream_times
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.versioned_table import VersionedTable
@@ -58,7 +58,7 @@ def versioned_table(operator: VersionedTable, inputs: Sequence[Rows], context: C
 
 def _in_time(operator: VersionedTable, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
     """The rows that are not older than the history; the others are counted."""
-    late = numbers(batch, TIMESTAMP) + operator.history_ms < stream_times(operator.windowing, batch, context)
+    late = numbers(batch, TIMESTAMP) + operator.history_ms < stream_times(operator, operator.windowing, batch, context)
     context.count("late", operator.id, int(late.sum()))
     return batch.filter(pa.array(~late)) if late.any() else batch
 

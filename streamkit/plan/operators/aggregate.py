@@ -27,7 +27,7 @@ from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
-from streamkit.plan.windows import SessionWindow, Settling, SlidingWindow, Window, Windowing
+from streamkit.plan.windows import INSTANT, SessionWindow, Settling, SlidingWindow, Window, Windowing, closing_for
 from streamkit.schema import Column, Schema
 
 GroupKey: TypeAlias = tuple[tuple[str, Expression], ...] | None  # names and expressions; None for the stream's own key
@@ -116,7 +116,9 @@ class Grouping(Node):
 
     def windowing(self, window: Window, building: Building) -> Windowing:
         """How the operator applies its windows."""
-        return window.windowing(building.streams(self), building.store_name(self), self.may_lead)
+        streams = building.streams(self)
+        may_lag = len(streams) > 1 and any(one.delay_ms(INSTANT) for one in self.streams)
+        return replace(window.windowing(streams, building.store_name(self), self.may_lead), may_lag=may_lag)
 
     def changes(self, building: Building) -> Step:
         kept = building.lower(self)
@@ -256,7 +258,7 @@ class Aggregate(Operator):
 
     @property
     def closing(self) -> Windowing | None:
-        return self.window if "final" in self.modes else None
+        return None if self.window is None else closing_for(self.window, self.modes)
 
     @property
     def shares_exchange(self) -> bool:

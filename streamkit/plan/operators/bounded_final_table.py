@@ -13,7 +13,7 @@ from streamkit.plan.operators.final_table import FinalTableNode
 from streamkit.plan.operators.windowed_table import bounds_of, windowed_store
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import Windowing, closing_for
 from streamkit.schema import Schema
 
 
@@ -75,6 +75,11 @@ class BoundedFinalTable(Operator):
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store,)
+
+    @property
+    def closing(self) -> Windowing | None:
+        """Nothing is due; but how many windows are open may depend on what other inputs have closed."""
+        return closing_for(self.window, ())
 
     @property
     def window_columns(self) -> tuple[str, ...]:

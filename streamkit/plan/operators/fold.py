@@ -9,7 +9,7 @@ from typing import ClassVar
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import aggregates_text
 from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import Windowing, closing_for
 from streamkit.schema import Schema
 
 
@@ -22,6 +22,11 @@ class Fold(Operator):
     key: Key
     aggregates: tuple[TypedAggregate, ...]
     window: Windowing | None = None
+
+    @property
+    def closing(self) -> Windowing | None:
+        """Nothing is due; but which rows are late may depend on what other inputs have closed."""
+        return None if self.window is None else closing_for(self.window, ())
 
     def needs_headers(self, place: int, are_needed: bool) -> bool:
         return False

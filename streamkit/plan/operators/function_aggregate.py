@@ -20,7 +20,7 @@ from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import SessionWindow, SlidingWindow, TimeWindow, Window, Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, TimeWindow, Window, Windowing, closing_for
 from streamkit.schema import Column, Schema
 
 
@@ -234,7 +234,7 @@ class FunctionAggregate(Operator):
 
     @property
     def closing(self) -> Windowing | None:
-        return self.window if "final" in self.modes else None
+        return None if self.window is None else closing_for(self.window, self.modes)
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(self.keys[place], keep_null_keys=False)

@@ -14,7 +14,7 @@ from streamkit.plan.operators.global_join import global_join
 from streamkit.plan.operators.table_join import table_join
 from streamkit.plan.operators.versioned_join import versioned_join
 from streamkit.plan.steps import Step
-from streamkit.plan.windows import Settling, Window, Windowing
+from streamkit.plan.windows import INSTANT, Settling, Window, Windowing
 
 JOIN_KINDS = ("inner", "left")
 
@@ -99,7 +99,9 @@ class Join(Node):
         That moment itself counts still, at which final results of the same windows come. Empty if the table keeps its windows for good.
         """
         waits = [one.wait_ms for table in self.windows_looked_up for one in table.settlings(building)]
-        windowing = Windowing(0, 1, 0, building.streams(self.left), f"{building.name(self)}:windows")
+        streams = building.streams(self.left)
+        may_lag = len(streams) > 1 and self.left.delay_ms(INSTANT) > 0
+        windowing = Windowing(0, 1, 0, streams, f"{building.name(self)}:windows", may_lag=may_lag)
         return (Settling(windowing, max(waits) + 1),) if waits else ()
 
     @property

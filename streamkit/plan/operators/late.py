@@ -12,7 +12,7 @@ from streamkit.plan.keys import make_schema
 from streamkit.plan.node import STREAM, Node
 from streamkit.plan.operator import PORT, Key, Names, Operator, listed, source_of
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.plan.windows import SessionWindow, SlidingWindow, Windowing
+from streamkit.plan.windows import SessionWindow, SlidingWindow, Windowing, closing_for
 from streamkit.schema import Column, Schema
 
 BOUNDS = (WINDOW_START, WINDOW_END)
@@ -68,6 +68,11 @@ class Late(Operator):
     key: Key
     window: Windowing
     is_sliding: bool = False
+
+    @property
+    def closing(self) -> Windowing | None:
+        """Nothing is due; but which rows are late may depend on what other inputs have closed."""
+        return closing_for(self.window, ())
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed.difference(BOUNDS) | frozenset(self.key)

@@ -14,7 +14,7 @@ from streamkit.plan.operators.fold import arguments
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program
 from streamkit.plan.steps import Step
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import Windowing, closing_for
 from streamkit.schema import Schema
 
 
@@ -46,7 +46,7 @@ class RecordWindowAggregate(Operator):
 
     @property
     def closing(self) -> Windowing | None:
-        return self.window if "final" in self.modes else None
+        return closing_for(self.window, self.modes)
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(self.key, keep_null_keys=False)

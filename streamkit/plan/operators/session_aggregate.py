@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.record_window_aggregate import RecordWindowAggregate
-from streamkit.plan.windows import Windowing
+from streamkit.plan.windows import Windowing, closing_for
 
 
 @dataclass(frozen=True)
@@ -34,4 +34,4 @@ def session_closing(window: Windowing, modes: Sequence[str]) -> Windowing | None
     It must for final results. Without grace it must also be known which records move stream time: such a record still extends a
     session that is just the gap away, and another record of the same time does not.
     """
-    return window if "final" in modes or window.grace_ms == 0 else None
+    return window if window.grace_ms == 0 else closing_for(window, modes)

@@ -18,7 +18,7 @@ from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import JoinWindow, TimeWindow, Window, Windowing
+from streamkit.plan.windows import INSTANT, JoinWindow, Window, Windowing
 from streamkit.schema import Column, Schema
 
 STREAM_JOIN_KINDS = ("inner", "left", "outer")
@@ -74,8 +74,7 @@ class StreamStreamJoin(Node):
     @cached_property
     def delay_of_inputs_ms(self) -> int:
         """How far the records of either stream may stand behind stream time because they are final results."""
-        instant = TimeWindow(1, 1, 0, 1)  # covers nothing: no final result is nearer than the size of its own window
-        return max(self.left.delay_ms(instant), self.right.delay_ms(instant))
+        return max(self.left.delay_ms(INSTANT), self.right.delay_ms(INSTANT))
 
     def delay_ms(self, window: Window) -> int:
         """Rows with nulls come when their records' windows close, and carry the records' own times."""

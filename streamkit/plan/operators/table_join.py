@@ -23,7 +23,7 @@ from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Settling
+from streamkit.plan.windows import Settling, Windowing, closing_for
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ class TableJoin(Operator):
     columns: Sources
     bounds: Key = ()
     settled: Settling | None = None
+
+    @property
+    def closing(self) -> Windowing | None:
+        """Nothing is due; but which windows a row finds may depend on what other inputs have closed."""
+        return None if self.settled is None else closing_for(self.settled.window, ())
 
     def exchange(self, place: int, rows: Step) -> Exchange | None:
         return Exchange(partition_key(self.on, self.bounds), self.how == "left") if place == 0 else None

@@ -41,7 +41,7 @@ def count(key: str, start: int, value: int, timestamp: int) -> Json:
 def test_random_topologies_give_what_kafka_streams_gave() -> None:
     """All recorded cases, of all operators, are reproduced record by record, with old values, timestamps and order."""
     cases = recorded()
-    assert len(cases) == 308
+    assert len(cases) == 314
     for case in cases:
         expected = [step["expect"] for step in case["steps"]]
         assert difference(case, expected, results(case, KAFKA)) is None, case["name"]
@@ -232,9 +232,13 @@ def test_a_wrong_expectation_is_not_explained() -> None:
 
 
 def test_every_switch_changes_the_result_of_some_recorded_case() -> None:
-    """No switch is without effect on random topologies, but for those that need wall-clock time, or a window that looks back only."""
+    """
+    No switch is without effect on random topologies, but for those that need wall-clock time or a window that looks back only.
+
+    Nor do these topologies change a left row of a foreign-key join twice with one record: which answers come then is open in Kafka Streams.
+    """
     unseen = set(Rules.names())
     for case in recorded():
         every = results(case, STREAMKIT)
         unseen -= {name for name in unseen if results(case, STREAMKIT.without(name)) != every}
-    assert unseen == {"finals_at_once", "windows_begin_before_1970"}
+    assert unseen == {"every_answer_counts", "finals_at_once", "windows_begin_before_1970"}

@@ -1,0 +1,200 @@
+"""Small topologies in which the engine and the interpreter once disagreed, or one way of running with another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.conformance.builder import Json
+from tests.conformance.interpreter.rules import Rules
+from tests.conformance.interpreter.run import results
+from tests.conformance.test_random_topologies import stepwise_difference
+from tests.conformance.ways import Way, difference, is_bounded
+
+pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")
+STREAM, OTHER, TABLE = ({"id": name, "op": op, "topic": name} for name, op in (("s", "stream"), ("o", "stream"), ("t", "table")))
+THIRD = {"id": "u", "op": "stream", "topic": "u"}
+VERSIONED = {**TABLE, "store": {"type": "versioned", "history_retention_ms": 5}}
+LEFT_JOIN: Json = {
+    "id": "j",
+    "op": "join",
+    "kind": "stream_stream",
+    "type": "left",
+    "left": "s",
+    "right": "o",
+    "joiner": "concat(+)",
+}
+LEFT_JOIN |= {"before_ms": 0, "after_ms": 2, "grace_ms": 0}
+WAITING: Json = {
+    "id": "j",
+    "op": "join",
+    "kind": "stream_table",
+    "type": "inner",
+    "left": "s",
+    "right": "h",
+    "joiner": "pair",
+    "grace_ms": 20,
+}
+HISTORY = {"id": "h", "op": "table", "topic": "t", "store": {"type": "versioned", "history_retention_ms": 300}}
+TUMBLING = {"id": "w", "op": "window", "type": "tumbling", "size_ms": 10, "grace_ms": 0, "in": "g"}
+COUNT = {"id": "c", "op": "count", "in": "w"}
+LIMITED = {"id": "x", "op": "suppress", "in": "t", "until": "time_limit", "ms": 5}
+
+
+def grouped(name: str) -> Json:
+    return {"id": "g", "op": "group_by_key", "in": name}
+
+
+def case_of(nodes: Sequence[Json], steps: Sequence[tuple[str, Any, Any, int]], **types: str) -> Json:
+    """A case whose output is its last node."""
+    taken = [dict(zip(("topic", "key", "value", "ts"), step, strict=True)) for step in steps]
+    outputs = [{"name": "out", "node": nodes[-1]["id"]}]
+    topology = {"types": {"key": "string", "value": "string", **types}, "nodes": list(nodes), "outputs": outputs}
+    return {"name": "made", "kind": "topology", "operator": nodes[-1]["op"], "topology": topology, "steps": taken}
+
+
+CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which another result is right
+    "a record without a key ends the history of a table": (
+        case_of([VERSIONED], [("t", "a", "x", 10), ("t", None, "y", 20), ("t", "b", "z", 10)]),
+        "time_of_inputs",
+    ),
+    "each change of a left row has a result, also if the next one comes with the same record": (
+        case_of(
+            [
+                STREAM,
+                {"id": "f", "op": "flat_map_values", "in": "s", "fn": "v_and_V"},
+                grouped("f"),
+                {"id": "a", "op": "aggregate", "in": "g", "init": "", "fn": "append(+)"},
+                TABLE,
+                {
+                    "id": "j",
+                    "op": "join",
+                    "kind": "foreign_key",
+                    "type": "left",
+                    "left": "a",
+                    "right": "t",
+                    "fk_fn": "fk_after_bar",
+                }
+                | {"joiner": "pair"},
+            ],
+            [("t", "b", "x", 1), ("s", "a", "1", 2), ("s", "a", "|b", 3)],
+        ),
+        "every_answer_counts",
+    ),
+    "rows that leave early come with those whose wait is over, the oldest first": (
+        case_of(
+            [
+                TABLE,
+                {"id": "g", "op": "group_by", "in": "t", "fn": "value_value"},
+                {"id": "c", "op": "count", "in": "g"},
+                {**LIMITED, "in": "c", "buffer": {"max_records": 1, "when_full": "emit_early"}},
+            ],
+            [("t", -1, 2, 3), ("t", 5, 7, 23), ("t", -1, 2, 26), ("t", 5, -3, 35)],
+            key="int",
+            value="int",
+        ),
+        None,
+    ),
+    "a row that leaves with the record does not count for the bound": (
+        case_of(
+            [
+                TABLE,
+                {"id": "g", "op": "group_by", "in": "t", "fn": "value_value"},
+                {"id": "c", "op": "count", "in": "g"},
+                {**LIMITED, "in": "c", "buffer": {"max_records": 1, "when_full": "shut_down"}},
+            ],
+            [("t", "a", "x", 0), ("t", "b", "y", 10), ("t", "a", "y", 40)],
+        ),
+        "limits_when_time_passes",
+    ),
+    "a join meets the row that was sent last with its time": (
+        case_of(
+            [
+                {**TABLE, "id": "l", "topic": "l"},
+                {**LIMITED, "in": "l"},
+                TABLE,
+                {"id": "j", "op": "join", "kind": "table_table", "type": "inner", "left": "x", "right": "t", "joiner": "pair"},
+            ],
+            [("l", "a", "1", 40), ("l", "b", "1", 50), ("l", "a", "2", 50), ("t", "a", "x", 30)],
+        ),
+        "rows_that_were_sent_have_times",
+    ),
+    "windows wait longer for rows that found no match": (
+        case_of(
+            [STREAM, OTHER, LEFT_JOIN, grouped("j"), TUMBLING, COUNT],
+            [("s", "a", "x", 8), ("s", "b", "x", 11), ("s", "b", "y", 30)],
+        ),
+        "results_of_the_past_are_awaited",
+    ),
+    "windows wait longer for records that waited for a table": (
+        case_of(
+            [STREAM, HISTORY, WAITING, grouped("j"), TUMBLING, COUNT],
+            [("t", "a", "x", 1), ("s", "a", "x", 8), ("s", "b", "x", 30)],
+        ),
+        "results_of_the_past_are_awaited",
+    ),
+    "windows wait longer for final results": (
+        case_of(
+            [
+                STREAM,
+                grouped("s"),
+                {**TUMBLING, "emit": "on_close"},
+                {**COUNT, "op": "reduce", "fn": "append(+)"},
+                {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
+                {**grouped("k"), "id": "h"},
+                {**TUMBLING, "id": "v", "in": "h"},
+                {**COUNT, "id": "d", "in": "v"},
+            ],
+            [("s", "a", "x", 8), ("s", "b", "y", 30)],
+        ),
+        "results_of_the_past_are_awaited",
+    ),
+    "a join of streams waits longer for final results": (
+        case_of(
+            [
+                STREAM,
+                grouped("s"),
+                {**TUMBLING, "emit": "on_close"},
+                {**COUNT, "op": "reduce", "fn": "append(+)"},
+                {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
+                OTHER,
+                {**LEFT_JOIN, "left": "o", "right": "k"},
+            ],
+            [("o", "x", "r", 4), ("s", "a", "x", 5), ("s", "a", "y", 12), ("s", "a", "z", 40)],
+        ),
+        "results_of_the_past_are_awaited",
+    ),
+    "another stream makes late what comes when its time has passed": (
+        case_of(
+            [STREAM, OTHER, LEFT_JOIN, THIRD, {"id": "m", "op": "merge", "ins": ["j", "u"]}, grouped("m"), TUMBLING, COUNT],
+            [("s", "a", "x", 8), ("u", "b", "x", 50), ("s", "b", "x", 51), ("s", "b", "x", 60)],
+        ),
+        None,
+    ),
+    "numbers of keys are told in the order of key groups, then of keys": (
+        case_of(
+            [STREAM, {"id": "p", "op": "process", "in": "s", "every_ms": 10}],
+            [("s", key, "x", 1) for key in ("ä", "", "ab", "b")] + [("s", "b", "x", 12)],
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_engine_gives_what_the_rules_say(name: str) -> None:
+    """Step by step, and for each key in one epoch with several tasks."""
+    case, _ = CASES[name]
+    assert stepwise_difference(case) is None
+    assert is_bounded(case) or difference(case, Way(batching="all", tasks=3)) is None
+
+
+@pytest.mark.parametrize("name", [name for name, (_, rule) in CASES.items() if rule])
+def test_the_case_is_about_its_rule(name: str) -> None:
+    """Without the rule something else would be right."""
+    case, rule = CASES[name]
+    ours = Rules.streamkit()
+    assert results(case, replace(ours, **{str(rule): False})) != results(case, ours)
