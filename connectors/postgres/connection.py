@@ -37,11 +37,16 @@ def library() -> Any:
 
 def connect(url: str, **settings: Any) -> Any:
     """A connection in which values are spelled as `source_type` reads them, and that notices a server which is gone."""
-    given = library().conninfo.conninfo_to_dict(url)
-    connection = library().connect(**NOTICING | given | settings, autocommit=True)
+    connection = library().connect(noticing(url), autocommit=True, **settings)
     for statement in SPELLING:
         connection.execute(statement)
     return connection
+
+
+def noticing(url: str) -> str:
+    """The address with keep-alives and time limits, where it has none of its own."""
+    parts = library().conninfo
+    return str(parts.make_conninfo(**NOTICING | parts.conninfo_to_dict(url)))
 
 
 def passes(error: Exception) -> bool:

@@ -187,7 +187,7 @@ def _ignored(frame: bytes) -> Ignored:
     return Ignored(chr(frame[_KIND]))
 
 
-def _values(frame: bytes, at: int) -> tuple[list[Any], int]:
+def _values(frame: bytes, at: int) -> tuple[Values, int]:
     """The values of a row that begins at a byte, and where it ends. It runs once a change, and so it is flat."""
     count = frame[at] << 8 | frame[at + 1]
     at += 2
@@ -206,7 +206,7 @@ def _values(frame: bytes, at: int) -> tuple[list[Any], int]:
             at += 1
         else:
             raise _unknown("kind of value", frame[at : at + 1])
-    return found, at
+    return tuple(found), at  # which the garbage collector leaves alone, where it would visit lists again and again
 
 
 def _text(frame: bytes, at: int) -> tuple[str, int]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
+from streamkit.connectors.postgres.connection import noticing
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
 from streamkit.connectors.postgres.target_table import STAGED, TargetTable
@@ -89,7 +90,7 @@ class PostgresSink(Sink):
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Create or check the tables, and take the partitions' positions over."""
         self._generation = generation
-        self._connection = _library().connect(self.settings["connection.url"])
+        self._connection = _library().connect(noticing(self.settings["connection.url"]))
         try:
             return self._begun(partitions)
         except _library().Error as error:
