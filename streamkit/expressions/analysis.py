@@ -276,7 +276,7 @@ class _Reading:
         if not self.reads_records:
             raise TopologyError(
                 f"{name} is a column of a stream's records, and this is a table; expected it before the table, as in "
-                f"stream.with_columns(at=F.col({name!r}))",
+                f"stream.with_columns(at=F.col({name!r})), or behind to_stream()",
                 self.at,
             )
         if name == TIMESTAMP:

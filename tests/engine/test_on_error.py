@@ -113,6 +113,7 @@ def each_inverse(batch: pa.RecordBatch, context: Any) -> None:
     context.forward(pa.table(halves(batch)))
 
 
+VERBS["filter by a function"] = lambda s, e: s.filter(lambda row: 100 // row["v"] < 60, on_error=e).to("out")
 VERBS["process by batch"] = lambda s, e: s.process_values(each_inverse, "w int", by="batch", on_error=e).to("out")
 
 

@@ -103,7 +103,11 @@ def of_table(aggregate: TypedAggregate) -> tuple[TypedAggregate, bool]:
         function = AGGREGATES[function.of_table]
     kept = replace(aggregate, function=function.name, ordered=False)
     if function.subtract is None and function.members is None:
-        raise ValueError(function.not_of_tables)
+        others = (name for name, one in AGGREGATES.items() if one.is_called and (one.subtract or one.members or one.of_table))
+        raise ValueError(
+            function.not_of_tables
+            or f"a row that leaves its group cannot be taken out of it; expected one of {', '.join(others)}"
+        )
     if function.members is not None and (complaint := function.members.complaint(kept)):
         raise ValueError(f"{complaint}; expected values without arrays and maps")
     return kept, members_of(kept) is not None

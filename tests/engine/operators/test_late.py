@@ -123,17 +123,17 @@ def added(one: Row, other: Row) -> Row:
     return {"n": one["n"] + other["n"]}
 
 
-@pytest.mark.parametrize(("is_by_function", "seed"), combined([False, True], range(3), together=2))
+@pytest.mark.parametrize(("is_by_function", "seed"), combined([False, True], range(2), together=1))
 def test_late_for_sessions(seed: int, is_by_function: bool) -> None:
     """Each record is in one session or in the topic, with its own time as bounds; which one depends neither on tasks nor on the cut."""
-    app, rows = sk.Topology("sessions"), [row for row in events(seed) if row["user"]]
+    app, rows = sk.Topology("sessions"), [row for row in events(seed, 24) if row["user"]]
     counted(app, sk.session("6 ms", grace="3 ms"), is_by_function)
     wanted, late = late_rows(app, rows, *CUTS[0])
     assert len(wanted) == late > 2
     assert all(start == end == time for _, _, start, end, time in wanted)
     for tasks, batching in CUTS[1:]:
         assert late_rows(app, rows, tasks, batching) == (wanted, late), (tasks, batching)
-    with TopologyTestDriver(app) as driver:
+    with TopologyTestDriver(app, batching="all") as driver:
         for row in rows:
             driver.pipe("events", {"user": row["user"], "v": row["v"]}, timestamp=row["ts"])
         driver.drain()
@@ -157,10 +157,10 @@ def test_a_late_record_of_a_session_has_its_headers_and_columns() -> None:
         assert driver.store("n").to_arrow()["count"].to_pylist() == [2]
 
 
-@pytest.mark.parametrize(("is_by_function", "seed"), combined([False, True], range(3), together=2))
+@pytest.mark.parametrize(("is_by_function", "seed"), combined([False, True], range(2), together=1))
 def test_late_for_sliding_windows(seed: int, is_by_function: bool) -> None:
     """A record is late if the window that begins at it has closed; those before 1970 are in no window, and not late."""
-    app, rows = sk.Topology("sliding"), [row for row in events(seed) if row["user"]]
+    app, rows = sk.Topology("sliding"), [row for row in events(seed, 24) if row["user"]]
     counted(app, sk.sliding(f"{SIZE_MS} ms", grace=f"{GRACE_MS} ms"), is_by_function)
     rows.append({"user": "ann", "v": 99, "ts": -5})
     wanted, time = [], 0
