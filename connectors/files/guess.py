@@ -20,7 +20,7 @@ from streamkit.connectors.files.csv_lines import records_end
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.names import RESERVED_COLUMNS
+from streamkit.names import LOG_COLUMNS, RESERVED_COLUMNS
 from streamkit.schema import Column, Schema, check_user_schema
 
 BLOCK_BYTES = 16 << 20  # types are guessed from the first block
@@ -70,15 +70,20 @@ def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), ti
 
 
 def guess_open(file: BinaryIO, path: Path, form: Format, rows_max: int, key: tuple[str, ...] = ()) -> Guess:
-    """Guess what an open file holds, as `guess` does; `path` is what messages call it."""
-    return _guess(_read(file, path, form, rows_max), path, key, None)
+    """
+    Guess what an open file holds, as `guess` does, without what a log wrote beside the columns; `path` is what messages call it.
+
+    A time of Parquet without a zone stays one, since it says so.
+    """
+    table = _read(file, path, form, rows_max)
+    return _guess(table.drop_columns([name for name in _names(table, path) if name in LOG_COLUMNS]), path, key, None, form)
 
 
-def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
+def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None, form: Format | None = None) -> Guess:
     if not table.num_rows:
         raise ConfigError(f"{path} has no records; expected at least one to guess from")
     table = table.rename_columns([_renamed(name) for name in _names(table, path)])
-    schema = check_user_schema(Schema(tuple(Column(field.name, _type(field), True) for field in table.schema)))
+    schema = check_user_schema(Schema(tuple(Column(field.name, _type(field, form), True) for field in table.schema)))
     table = table.cast(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in schema]))
     for name in (*key, *([timestamp] if timestamp else [])):
         if name not in schema:
@@ -164,14 +169,14 @@ def _renamed(name: str) -> str:
     return f"{name}_" if name.lower() in RESERVED_COLUMNS else name
 
 
-def _type(field: pa.Field) -> str:
-    """The type of a column; of a column without any value a text, and a time without zone is taken as UTC."""
+def _type(field: pa.Field, form: Format | None) -> str:
+    """The type of a column; of a column without any value a text, and a time without zone is taken as UTC where it is a text."""
     if pa.types.is_null(field.type):
         return "string"
     if pa.types.is_time(field.type) or pa.types.is_duration(field.type):
         return "string"
     type = from_arrow(field.type)
-    return "timestamp" if type == "timestamp_ntz" else type
+    return "timestamp" if type == "timestamp_ntz" and form is not Format.PARQUET else type
 
 
 def _guessed_key(schema: Schema, table: pa.Table) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.files.guess import guess_open
-from streamkit.connectors.files.open_file import format_of, mark_of, open_reading
+from streamkit.connectors.files.open_file import format_of, mark_of, open_reading, whole
 from streamkit.connectors.files.record_blocks import Block, blocks, header_of, records_of
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.setting import Setting
@@ -39,7 +39,7 @@ class Reading:
     start: int
     line: int
     rows: int
-    parts: Iterator[tuple[pa.Table, int, int]]
+    parts: Generator[tuple[pa.Table, int, int], None, None]
 
 
 class FileSource(Source):
@@ -61,6 +61,12 @@ class FileSource(Source):
         Setting("error.path", "the folder that takes files that cannot be read", default=None),
     )
 
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._waiting: list[tuple[str, Position | None]] = []
+        self._reading: Reading | None = None
+        self._moved: set[str] = set()  # whose place may have another file later
+
     def check(self) -> None:
         """A topic is needed: a folder says no name."""
         check_name(self.settings["topic"], "topic")
@@ -72,16 +78,29 @@ class FileSource(Source):
     _topic: Topic | None = None
 
     def splits(self) -> Sequence[str]:
-        """The files that are there, by path."""
-        return [str(path) for path in self._files() if self._is_ready(path)]
+        """The files that are there, by path; one at the place of a file that was moved is another one, and waits to be read."""
+        found = [str(path) for path in self._files() if self._is_ready(path)]
+        again = self._moved.intersection(found)
+        self._moved -= again
+        self._waiting += [(split, None) for split in sorted(again)]
+        return found
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Queue what is not finished, by name."""
-        self._waiting = [(split, position) for split, position in sorted(positions.items()) if not _is_done(position)]
-        for split, position in positions.items():
-            if position is not None:
+        self._reading = None
+        self._waiting = []
+        for split, position in sorted(positions.items()):
+            is_done = _is_done(position)
+            if position is not None and is_done and self._folder_behind(position) and os.path.exists(split):
+                is_done = mark_of(Path(split)) == position["mark"]
+                if is_done:
+                    self._move(split, position)  # death came before it
+                else:
+                    position = None  # a later file of the name of one that was moved
+            elif position is not None:
                 _check_unchanged(split, position)
-        self._reading: Reading | None = None
+            if not is_done:
+                self._waiting.append((split, position))
 
     def poll(self, timeout: float) -> Polled | None:
         """The next block of a file."""
@@ -106,16 +125,31 @@ class FileSource(Source):
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Move files that are finished, or that cannot be read."""
         for split, position in positions.items():
-            folder = self.settings["error.path" if position.get("error") else "finished.path"]
-            if _is_done(position) and folder and os.path.exists(split):
-                os.makedirs(folder, exist_ok=True)
-                shutil.move(split, os.path.join(folder, os.path.basename(split)))
+            if _is_done(position) and self._folder_behind(position) and os.path.exists(split):
+                self._move(split, position)
+
+    def _folder_behind(self, position: Position) -> str | None:
+        """The folder that takes a file which is done."""
+        found: str | None = self.settings["error.path" if position.get("error") else "finished.path"]
+        return found
+
+    def _move(self, split: str, position: Position) -> None:
+        """Move a file, with the folders between it and the one that is watched; it takes no other's place."""
+        root, path = Path(self.settings["path"]), Path(split)
+        below = path.relative_to(root) if root in path.parents else Path(path.name)
+        place = Path(self._folder_behind(position) or "", below)
+        number = 0
+        while place.exists():
+            number += 1
+            place = place.with_name(f"{below.name}.{number}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, place)
+        self._moved.add(split)
 
     def close(self) -> None:
         """Close the file that was being read."""
-        reading = getattr(self, "_reading", None)
-        if reading is not None:
-            reading.parts.close()
+        if self._reading is not None:
+            self._reading.parts.close()
 
     def _files(self) -> list[Path]:
         path = Path(self.settings["path"])
@@ -139,11 +173,11 @@ class FileSource(Source):
         mark = mark_of(path)
         return Reading(split, path, mark, start, line, rows, self._parts(path, start, line, rows))
 
-    def _parts(self, path: Path, start: int, line: int, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
+    def _parts(self, path: Path, start: int, line: int, rows: int) -> Generator[tuple[pa.Table, int, int], None, None]:
         """The rows of a file from a place on; each part with the byte and the line behind it."""
         form = format_of(path, self.settings["format"])
-        topic = self._declared(path, form)
-        with open_reading(path) as file:
+        with whole(path), open_reading(path) as file:
+            topic = self._declared(path, form)
             if form is Format.PARQUET:
                 yield from self._parquet_parts(file, path, topic, rows)
                 return
@@ -251,5 +285,6 @@ def _check_unchanged(split: str, position: Position) -> None:
     if mark != list(position["mark"]):
         raise ConfigError(
             f"the file {split} changed after it was read (size and time were {position['mark']}, and are {mark}); "
-            "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms"
+            "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms. To go on: put its rows "
+            "into a file of another name and take this one away"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import os
@@ -162,6 +163,60 @@ def test_files_are_moved(log, folder, tmp_path):
     rows = bring(log, folder, finished_path=str(done), error_path=str(failed), errors_tolerance="all", schema="id bigint")
     assert ids(rows) == [1]
     assert (os.listdir(done), os.listdir(failed), os.listdir(folder)) == (["a.csv"], ["b.parquet"], [])
+
+
+def test_files_of_one_name(log, folder, tmp_path):
+    """Of files of one name, in folders and one after the other, none is left out, and where they are moved none takes another's place."""
+    done = tmp_path / "done"
+    for number, name in enumerate(("x/a.csv", "y/a.csv", "x/a.csv")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"id\n{number}\n")
+        rows = bring(log, folder, finished_path=str(done), schema="id bigint")
+        assert ids(rows) == list(range(number + 1))
+    assert {str(path.relative_to(done)): path.read_text() for path in done.rglob("*") if path.is_file()} == {
+        "x/a.csv": "id\n0\n", "y/a.csv": "id\n1\n", "x/a.csv.1": "id\n2\n"
+    }  # fmt: skip
+    with run([FileSource("in", path=str(folder), topic="rows", finished_path=str(done))], log):
+        for number in (3, 4):
+            (folder / "x/a.csv").write_text(f"id\n{number}\n")
+            wait_until(lambda: not (folder / "x/a.csv").exists())
+    assert ids(log.read("rows").to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_objects_that_lack_columns(log, folder):
+    """What an object of JSON lacks is null, but not a key."""
+    (folder / "a.jsonl").write_text('{"id": 1}\n{"id": 2, "name": "x"}\n{"id": 3, "tags": ["y"]}\n')
+    rows = bring(log, folder, schema="id int, name string, tags array<string>", key="id")
+    assert sorted((row["id"], row["name"], row["tags"]) for row in rows) == [(1, None, None), (2, "x", None), (3, None, ["y"])]
+    (folder / "b.jsonl").write_text('{"name": "z"}\n')
+    with pytest.raises(SchemaError, match=r"b\.jsonl, line 1: .*no column 'id'"):
+        bring(log, folder)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_a_file_that_is_cut_off(log, folder, compress):
+    """A compressed file that ends too early, at whatever byte, is an error and not a shorter file; several in one are one."""
+    content = b"id\n" + b"".join(b"%d\n" % random.randrange(10**9) for _ in range(30))
+    name = "a.csv.gz" if compress is gzip.compress else "a.csv.zst"
+    whole = compress(content) + compress(b"-1\n")
+    for end in (len(whole) - 1, len(whole) - 8, len(whole) // 2, 12):
+        (folder / name).write_bytes(whole[:end])
+        with pytest.raises(SchemaError, match=r"a\.csv\.\w+ is cut off or damaged"):
+            for _ in FileSource("in", path=str(folder), topic="t", schema="id bigint")._parts(folder / name, 0, 1, 0):
+                pass
+    (folder / name).write_bytes(whole)
+    assert len(bring(log, folder, schema="id bigint")) == 31
+
+
+def test_parquet_that_a_log_wrote(log, folder):
+    """Columns that a log adds are none of the topic's, and a time without a zone stays one."""
+    at = dt.datetime(2026, 1, 1)
+    table = pa.table(
+        {"id": [1], "at": pa.array([at], pa.timestamp("us")), "_partition": pa.array([0], pa.int32()), "_offset": [5]}
+    )
+    pq.write_table(table, folder / "a.parquet")
+    (row,) = bring(log, folder)
+    assert (row["id"], row["at"], str(log.topic("rows").schema)) == (1, at, "id bigint, at timestamp_ntz")
 
 
 def test_a_watched_folder(log, folder):
