@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +28,10 @@ BLOCK_BYTES = 16 << 20  # types are guessed from the first block
 _ID = re.compile(r"(?i)^(id|key|uuid|.*_(id|key|no|number)|.*[a-z]Id)$")
 _TIME = re.compile(r"(?i)^(ts|time|timestamp|datetime|date|.*_(at|ts|time|timestamp|date)|.*(At|Time))$")
 _TIMES = ("timestamp", "timestamp_ntz")
+
+
+class NoRecordsError(ConfigError):
+    """A file without records says no columns."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +74,19 @@ def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), ti
     return _guess(_read(path, path, form, rows_max), path, key, timestamp)
 
 
-def guess_open(file: BinaryIO, path: Path, form: Format, rows_max: int, key: tuple[str, ...] = ()) -> Guess:
+def guess_open(file: BinaryIO, path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), delimiter: str = ",") -> Guess:
     """
     Guess what an open file holds, as `guess` does, without what a log wrote beside the columns; `path` is what messages call it.
 
     A time of Parquet without a zone stays one, since it says so.
     """
-    table = _read(file, path, form, rows_max)
+    table = _read(file, path, form, rows_max, delimiter)
     return _guess(table.drop_columns([name for name in _names(table, path) if name in LOG_COLUMNS]), path, key, None, form)
 
 
 def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None, form: Format | None = None) -> Guess:
     if not table.num_rows:
-        raise ConfigError(f"{path} has no records; expected at least one to guess from")
+        raise NoRecordsError(f"{path} has no records; expected at least one to guess from")
     table = table.rename_columns([_renamed(name) for name in _names(table, path)])
     schema = check_user_schema(Schema(tuple(Column(field.name, _type(field, form), True) for field in table.schema)))
     table = table.cast(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in schema]))
@@ -98,32 +103,37 @@ def _names(table: pa.Table, path: Path) -> list[str]:
         raise SchemaError(f"{path} has names of columns that are not UTF-8 ({error}); expected a file in UTF-8") from None
 
 
-def _read(file: Path | BinaryIO, path: Path, form: Format, rows_max: int) -> pa.Table:
+def _read(file: Path | BinaryIO, path: Path, form: Format, rows_max: int, delimiter: str = ",") -> pa.Table:
     try:
-        return _READERS[form](file, rows_max)
+        return _read_csv(file, rows_max, delimiter) if form is Format.CSV else _READERS[form](file, rows_max)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except pa.ArrowInvalid as error:
         raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
 
 
-def _read_csv(file: Path | BinaryIO, rows_max: int) -> pa.Table:
-    head = _head(file, _csv_end)
+def _read_csv(file: Path | BinaryIO, rows_max: int, delimiter: str) -> pa.Table:
+    head = _head(file, partial(_csv_end, delimiter=delimiter))
+    if not head.strip():
+        return pa.table({})
     reading = pyarrow.csv.ReadOptions(block_size=max(len(head), 1))
     nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
-    return pyarrow.csv.read_csv(pa.BufferReader(head), reading, convert_options=nulls).slice(0, rows_max)
+    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter)
+    return pyarrow.csv.read_csv(pa.BufferReader(head), reading, parsing, nulls).slice(0, rows_max)
 
 
 def _read_json(file: Path | BinaryIO, rows_max: int) -> pa.Table:
     head = _head(file, len)
+    if not head.strip():
+        return pa.table({})
     return pyarrow.json.read_json(pa.BufferReader(head), pyarrow.json.ReadOptions(block_size=max(len(head), 1))).slice(
         0, rows_max
     )
 
 
-def _csv_end(text: bytes) -> int:
+def _csv_end(text: bytes, delimiter: str) -> int:
     """Where the last whole record ends; 0 if the names are all there is."""
-    end = records_end(text)
+    end = records_end(text, delimiter)
     return end if end > text.find(b"\n") + 1 else 0
 
 
@@ -158,7 +168,6 @@ def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:
 
 
 _READERS: dict[Format, Callable[[Path | BinaryIO, int], pa.Table]] = {
-    Format.CSV: _read_csv,
     Format.JSON: _read_json,
     Format.PARQUET: _read_parquet,
 }

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.files.guess import guess_open
+from streamkit.connectors.files.guess import NoRecordsError, guess_open
 from streamkit.connectors.files.open_file import format_of, mark_of, open_reading, whole
-from streamkit.connectors.files.record_blocks import Block, blocks, header_of, records_of
+from streamkit.connectors.files.record_blocks import Block, blocks, header_of, header_of_names, records_of, start_of_records
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
@@ -54,6 +54,13 @@ class FileSource(Source):
         Setting("path", "a file, a folder, or a pattern of files"),
         Setting("format", "csv, json or parquet; else the suffix says", default=None, choices=("csv", "json", "parquet")),
         Setting("schema", "the columns of a topic that is created, such as 'id bigint, name string'; else guessed", default=None),
+        Setting("delimiter", "what stands between the values of CSV, such as ; or a tab", default=","),
+        Setting(
+            "header",
+            "whether CSV begins with a line of names; else schema or the topic has them, in their order",
+            "boolean",
+            True,
+        ),
         Setting("timestamp.column", "the column of the file with the event time", default=None),
         Setting("null", "what stands for null in CSV", default=""),
         Setting("min.age.ms", "how long a file must have been left alone before it is read", "integer", 0, least=0),
@@ -70,6 +77,9 @@ class FileSource(Source):
     def check(self) -> None:
         """A topic is needed: a folder says no name."""
         check_name(self.settings["topic"], "topic")
+        delimiter = self.settings["delimiter"]
+        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+            raise ConfigError(f"delimiter={delimiter!r}; expected one character, such as ; or |")
 
     def topic(self, topic: Topic) -> None:
         """Records are read in the types of the topic."""
@@ -177,15 +187,25 @@ class FileSource(Source):
         """The rows of a file from a place on; each part with the byte and the line behind it."""
         form = format_of(path, self.settings["format"])
         with whole(path), open_reading(path) as file:
-            topic = self._declared(path, form)
+            try:
+                topic = self._declared(path, form)
+            except NoRecordsError:  # another file may say the columns
+                return
             if form is Format.PARQUET:
                 yield from self._parquet_parts(file, path, topic, rows)
                 return
-            header = header_of(file) if form is Format.CSV else b""
-            first = max(start, file.tell() if form is Format.CSV else 0)
-            at = line if start else 1 + header.count(b"\n")
-            for block in blocks(file, form, first, at):
+            header, first, at = self._header(file, form, topic)
+            for block in blocks(file, form, max(start, first), line if start else at, self.settings["delimiter"]):
                 yield self._rows(block, header, form, path, topic), block.end, block.line + block.data.count(b"\n")
+
+    def _header(self, file: Any, form: Format, topic: Topic) -> tuple[bytes, int, int]:
+        """The line of names, the byte behind it, and the line there."""
+        if form is not Format.CSV:
+            return b"", 0, 1
+        if not self.settings["header"]:
+            return header_of_names(topic.schema.names, self.settings["delimiter"]), start_of_records(file), 1
+        header = header_of(file)
+        return header, file.tell(), 1 + header.count(b"\n")
 
     def _parquet_parts(self, file: Any, path: Path, topic: Topic, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
         for piece in self._record_file(file, str(path), Format.PARQUET, topic).pieces():
@@ -203,7 +223,7 @@ class FileSource(Source):
                 ]
                 return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
             except SchemaError as error:
-                records = records_of(data, form)
+                records = records_of(data, form, self.settings["delimiter"])
                 place = _LINE.match(str(error))
                 bad = self._bad_record(header, records, form, topic)
                 if bad is None:
@@ -239,16 +259,28 @@ class FileSource(Source):
         return True
 
     def _record_file(self, file: Any, name: str, form: Format, topic: Topic) -> RecordFile:
-        return RecordFile(file, name, form, topic, self.settings["timestamp.column"], self.settings["null"], is_sparse=True)
+        settings = self.settings
+        return RecordFile(
+            file,
+            name,
+            form,
+            topic,
+            settings["timestamp.column"],
+            settings["null"],
+            is_sparse=True,
+            delimiter=settings["delimiter"],
+        )
 
     def _declared(self, path: Path, form: Format) -> Topic:
         """The topic, as it is or as it will be created."""
         if self._topic is None:
             key = tuple(self.settings["key"])
             schema: Any = self.settings["schema"]
+            if schema is None and form is Format.CSV and not self.settings["header"]:
+                raise ConfigError(f"the connector {self.name} has header=false, so it needs schema, or a topic with columns")
             if schema is None:
                 with open_reading(path) as file:
-                    schema = guess_open(file, path, form, GUESS_ROWS, key).schema
+                    schema = guess_open(file, path, form, GUESS_ROWS, key, self.settings["delimiter"]).schema
             self._topic = declare_topic(self.settings["topic"], schema, key or None)
         return self._topic
 

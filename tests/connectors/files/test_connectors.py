@@ -193,6 +193,34 @@ def test_objects_that_lack_columns(log, folder):
         bring(log, folder)
 
 
+SEMICOLONS = b'1;"a;\n""b""";1,5\n2;;\n3;x\n'
+
+
+@pytest.mark.parametrize("header", [b"id;name;price\n", b"\xef\xbb\xbf", b""])
+def test_other_csv(log, folder, header, monkeypatch):
+    """Another delimiter, and a file that begins with its records; a bad record is named by its line and left out alone."""
+    monkeypatch.setattr("streamkit.connectors.files.record_blocks.BLOCK_BYTES", 10)
+    settings = {"schema": "id bigint, name string, price string", "delimiter": ";", "header": header.startswith(b"id")}
+    (folder / "a.csv.zst").write_bytes(zstandard.compress(header + SEMICOLONS))
+    line = 4 + header.count(b"\n")
+    with pytest.raises(SchemaError, match=rf"a\.csv\.zst, line {line}: found 2 values, expected 3: id, name, price"):
+        bring(log, folder, **settings)
+    rows = bring(log, folder, errors_tolerance="all", **settings)
+    assert sorted((row["id"], row["name"], row["price"]) for row in rows) == [(1, 'a;\n"b"', "1,5"), (2, None, None)]
+
+
+def test_csv_that_says_no_columns(log, folder):
+    """A file without records waits for none; the next one says the columns, and without a line of names the schema must."""
+    (folder / "a.csv").write_text("id;n\n")
+    (folder / "b.csv").write_text("")
+    (folder / "c.csv").write_text("id;n\n1;2\n")
+    assert [(row["id"], row["n"]) for row in bring(log, folder, delimiter=";")] == [(1, 2)]
+    with pytest.raises(ConfigError, match="header=false, so it needs schema, or a topic with columns"):
+        run([FileSource("other", path=str(folder), topic="others", header=False)], log, once=True)
+    with pytest.raises(ConfigError, match="delimiter=';;'; expected one character"):
+        FileSource("other", path=str(folder), topic="others", delimiter=";;")
+
+
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
 def test_a_file_that_is_cut_off(log, folder, compress):
     """A compressed file that ends too early, at whatever byte, is an error and not a shorter file; several in one are one."""
