@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import logging
 import os
 import re
 import shutil
@@ -27,6 +28,8 @@ from streamkit.names import check_name
 
 GUESS_ROWS = 10_000
 _LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass
@@ -97,6 +100,7 @@ class FileSource(Source):
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Queue what is not finished, by name."""
+        self._say_if_missing()
         self._reading = None
         self._waiting = []
         for split, position in sorted(positions.items()):
@@ -155,6 +159,12 @@ class FileSource(Source):
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, place)
         self._moved.add(split)
+
+    def _say_if_missing(self) -> None:
+        """A path without anything may be right, and is often a mistake."""
+        path = self.settings["path"]
+        if not (os.path.exists(path) or glob.has_magic(path)):
+            _LOGGER.warning("connector %s: there is nothing at %s yet", self.name, path)
 
     def close(self) -> None:
         """Close the file that was being read."""

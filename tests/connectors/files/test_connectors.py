@@ -275,6 +275,11 @@ def test_folders_by_column(log, tmp_path):
     run([FileSink("out", path=str(tmp_path / "out"), topics="sales", format="parquet", partition_by="country")], log, once=True)
     found = pa.dataset.dataset(tmp_path / "out" / "sales", partitioning="hive").to_table().to_pylist()
     assert sorted((row["amount"], row["country"]) for row in found) == [(0, "SE"), (1, None), (2, "NO"), (3, "SE")]
+    log.create_topic("doors", "id int, open boolean", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("doors", [{"id": 1, "open": True}, {"id": 2, "open": False}])
+    run([FileSink("doors", path=str(tmp_path / "out"), topics="doors", format="json", partition_by="open")], log, once=True)
+    assert sorted(path.name for path in (tmp_path / "out" / "doors").iterdir()) == ["open=false", "open=true"]
 
 
 def test_files_come_back(log, tmp_path):
