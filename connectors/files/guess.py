@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,9 +22,11 @@ from streamkit.connectors.files.csv_lines import records_end
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.decimal_texts import DIGITS_MAX, decimals_of_texts
 from streamkit.names import LOG_COLUMNS, RESERVED_COLUMNS
 from streamkit.schema import Column, Schema, check_user_schema
 
+DOUBLE_DIGITS = 15  # which every double keeps
 BLOCK_BYTES = 16 << 20  # types are guessed from the first block
 _ID = re.compile(r"(?i)^(id|key|uuid|.*_(id|key|no|number)|.*[a-z]Id)$")
 _TIME = re.compile(r"(?i)^(ts|time|timestamp|datetime|date|.*_(at|ts|time|timestamp|date)|.*(At|Time))$")
@@ -119,7 +122,62 @@ def _read_csv(file: Path | BinaryIO, rows_max: int, delimiter: str) -> pa.Table:
     reading = pyarrow.csv.ReadOptions(block_size=max(len(head), 1))
     nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
     parsing = pyarrow.csv.ParseOptions(delimiter=delimiter)
-    return pyarrow.csv.read_csv(pa.BufferReader(head), reading, parsing, nulls).slice(0, rows_max)
+    table = pyarrow.csv.read_csv(pa.BufferReader(head), reading, parsing, nulls).slice(0, rows_max)
+    numbers = _numbers(table)
+    if not numbers:
+        return table
+    nulls.include_columns, nulls.column_types = numbers, dict.fromkeys(numbers, pa.string())
+    return _without_loss(table, pyarrow.csv.read_csv(pa.BufferReader(head), reading, parsing, nulls).slice(0, rows_max))
+
+
+def _numbers(table: pa.Table) -> list[str]:
+    """The columns of numbers; none where names are none, or come twice, which is said elsewhere."""
+    try:
+        names = table.schema.names
+    except UnicodeDecodeError:
+        return []
+    if len(set(names)) < len(names):
+        return []
+    return [
+        name
+        for name, kind in zip(names, table.schema.types, strict=True)
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    ]
+
+
+def _without_loss(table: pa.Table, texts: pa.Table) -> pa.Table:
+    """The table with other types for numbers that would lose digits: text for `007` and for what no decimal holds, else a decimal."""
+    for name in texts.schema.names:
+        written = texts[name].combine_chunks()
+        found: pa.Array | None = None
+        if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py():
+            found = written
+        elif pa.types.is_floating(table.schema.field(name).type):
+            long = written.filter(pc.greater(pc.binary_length(written), DOUBLE_DIGITS))
+            if not all(_is_double(text.as_py()) for text in long):
+                found = _as_decimals(written)
+        if found is not None:
+            table = table.set_column(table.schema.get_field_index(name), name, found)
+    return table
+
+
+def _is_double(text: str) -> bool:
+    """Whether the nearest double of a text prints all of its digits."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # NaN and the like as CSV has them
+        return True
+    return not number.is_finite() or number == Decimal(repr(float(text)))
+
+
+def _as_decimals(texts: pa.Array) -> pa.Array:
+    """The texts as decimals of the most digits behind the point, as texts if those are too many."""
+    points = pc.replace_substring_regex(texts.drop_null(), r"^[^.]*\.?", "")
+    scale = min(pc.max(pc.binary_length(points)).as_py() or 0, DIGITS_MAX)
+    try:
+        return decimals_of_texts(texts, pa.decimal128(DIGITS_MAX, scale))
+    except pa.ArrowInvalid:
+        return texts
 
 
 def _read_json(file: Path | BinaryIO, rows_max: int) -> pa.Table:

@@ -122,6 +122,21 @@ def test_types_are_guessed(log, folder):
     )
 
 
+def test_guessed_numbers_lose_no_digit(log, folder):
+    """Numbers with more digits than a double keeps are decimals, and those with leading zeros texts; all others are numbers."""
+    (folder / "a.csv").write_text(
+        "id,zip,large,price,share,huge\n1,01234,12345678901234567890,1234567890123456.78,0.30000000000000004,1e300\n2,,1,1.5,NaN,123456789012345678\n"
+    )
+    row = min(bring(log, folder), key=lambda row: row["id"])
+    assert {name: str(row[name]) for name in ("zip", "large", "price", "share", "huge")} == {
+        "zip": "01234", "large": "12345678901234567890", "price": "1234567890123456.78", "share": "0.30000000000000004", "huge": "1e300"
+    }  # fmt: skip
+    types = {column.name: column.type for column in log.topic("rows").schema}
+    assert (types["id"], types["zip"], types["large"], types["price"], types["share"], types["huge"]) == (
+        "bigint", "string", "decimal(38,0)", "decimal(38,2)", "double", "string",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_one_bad_record(log, folder, form):
     """A record that cannot be read stops the task and is named by its line; or it is a dead letter, and all others come."""
