@@ -198,6 +198,17 @@ def test_files_of_one_name(log, folder, tmp_path):
     assert ids(log.read("rows").to_pylist()) == [0, 1, 2, 3, 4]
 
 
+def test_death_before_a_file_is_moved(log, folder, tmp_path):
+    """A file whose end was committed is moved by the next task, and not read again."""
+    (folder / "a.csv").write_text("id\n1\n")
+    settings = {"path": str(folder), "topic": "rows", "finished_path": str(tmp_path / "done")}
+    with dies("connect.committed", 2), pytest.raises(SimulatedCrash):
+        SourceTask(FileSource("in", schema="id bigint", **settings), 0, 1, log, is_once=True).run(Orders())
+    assert os.listdir(folder) == ["a.csv"]
+    assert ids(bring(log, folder, finished_path=str(tmp_path / "done"))) == [1]
+    assert (os.listdir(folder), os.listdir(tmp_path / "done")) == ([], ["a.csv"])
+
+
 def test_objects_that_lack_columns(log, folder):
     """What an object of JSON lacks is null, but not a key."""
     (folder / "a.jsonl").write_text('{"id": 1}\n{"id": 2, "name": "x"}\n{"id": 3, "tags": ["y"]}\n')
