@@ -124,7 +124,7 @@ class DeltaSource(Source):
             raise ConfigError(
                 f"version {version} of the Delta table {self.settings['path']} cannot be read any more: its files were vacuumed, or its log "
                 f"was cleaned up. To go on at another: streamkit connect offsets set {self.name} {SPLIT} "
-                f"'{json.dumps({'version': version + 1, 'rows': 0, 'snapshot': False})}'. {type(error).__name__}: {error}"
+                f"'{_after(version)}'. {type(error).__name__}: {error}"
             ) from error
 
     def _dataset(self, version: int) -> Any:
@@ -146,13 +146,19 @@ class DeltaSource(Source):
         if removed:
             raise ConfigError(
                 f"version {version} of the Delta table {self.settings['path']} removes or changes rows; expected rows that are added: "
-                "use read.mode=changes (the table needs delta.enableChangeDataFeed=true), or leave the version out with streamkit connect offsets set"
+                "use read.mode=changes (the table needs delta.enableChangeDataFeed=true), or leave the version out: "
+                f"streamkit connect offsets set {self.name} {SPLIT} '{_after(version)}'"
             )
         added = [
             unquote(action["add"]["path"]) for action in actions if "add" in action and action["add"].get("dataChange", True)
         ]
         fragments = {fragment.path: fragment for fragment in dataset.get_fragments()}
-        tables = [fragments[path].to_table(schema=dataset.schema) for path in added if path in fragments]
+        lost = [path for path in added if path not in fragments]
+        if lost:
+            raise ConfigError(
+                f"version {version} of the Delta table {self.settings['path']} adds {lost[0]}, which the library does not find"
+            )
+        tables = [fragments[path].to_table(schema=dataset.schema) for path in added]
         return _plain(pa.concat_tables(tables)) if tables else dataset.schema.empty_table()
 
     def _changes(self, version: int) -> pa.Table:
@@ -170,6 +176,11 @@ class DeltaSource(Source):
         found = _plain(found.drop_columns([_VERSION, _TIME]))
         kept = found.filter(pc.not_equal(found[_CHANGE], "update_preimage"))
         return kept.drop_columns([_CHANGE]).append_column(DELETED, pc.equal(kept[_CHANGE], "delete"))
+
+
+def _after(version: int) -> str:
+    """The position behind a version, as `offsets set` takes it."""
+    return json.dumps({"version": version + 1, "rows": 0, "snapshot": False})
 
 
 def _actions(files: Any, version: int) -> list[dict[str, Any]]:

@@ -21,13 +21,13 @@ RECORD_BYTES_MAX = 64 << 20
 _UNCLOSED = "unexpected end of data"  # how the csv module says so
 
 
-def csv_lines(file: BinaryIO) -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
+def csv_lines(file: BinaryIO, delimiter: str = ",") -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
     """The records of a file: their lines, their values, and the names; bytes that are not UTF-8 are surrogates."""
     if not file.seekable():
         return
     names: Sequence[str] | None = None
     line = 1
-    with _reading(file, strict=False) as reader:
+    with _reading(file, delimiter, strict=False) as reader:
         for values in reader:
             if values and names is not None:
                 yield line, values, names
@@ -35,12 +35,12 @@ def csv_lines(file: BinaryIO) -> Iterator[tuple[int, Sequence[str], Sequence[str
             line = reader.line_num + 1
 
 
-def unclosed_line(file: BinaryIO) -> int | None:
+def unclosed_line(file: BinaryIO, delimiter: str = ",") -> int | None:
     """The line of the record in which a quote is opened that is never closed; None if there is none."""
     if not file.seekable():
         return None
     line = 1
-    with _reading(file, strict=True) as reader:
+    with _reading(file, delimiter, strict=True) as reader:
         try:
             for _ in reader:
                 line = reader.line_num + 1
@@ -49,7 +49,7 @@ def unclosed_line(file: BinaryIO) -> int | None:
     return None
 
 
-def csv_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def csv_blocks(blocks: Iterable[bytes], delimiter: str = ",") -> Iterator[bytes]:
     """
     Blocks of whole lines as blocks of whole records, whose quoted values may have several lines; the first is not blank.
 
@@ -60,7 +60,7 @@ def csv_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         text = rest + block
         if is_first:
             text = text.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
-        end = records_end(text)
+        end = records_end(text, delimiter)
         rest = text[end:]
         if len(rest) > RECORD_BYTES_MAX:
             raise SchemaError(f"found a record of more than {RECORD_BYTES_MAX >> 20} MiB; is there a quote that is never closed?")
@@ -71,7 +71,7 @@ def csv_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def records_end(text: bytes) -> int:
+def records_end(text: bytes, delimiter: str = ",") -> int:
     """Where the last whole record of some whole lines ends."""
     if b'"' not in text:
         return len(text)
@@ -84,7 +84,7 @@ def records_end(text: bytes) -> int:
             yield line
 
     with any_length():
-        for _ in csv.reader(lines()):
+        for _ in csv.reader(lines(), delimiter=delimiter):
             if taken > len(text):
                 break
             end = taken
@@ -92,13 +92,13 @@ def records_end(text: bytes) -> int:
 
 
 @contextmanager
-def _reading(file: BinaryIO, *, strict: bool) -> Iterator[csv.reader]:  # type: ignore[valid-type]
+def _reading(file: BinaryIO, delimiter: str, *, strict: bool) -> Iterator[csv.reader]:  # type: ignore[valid-type]
     """A reader from the first line on, which takes texts of any length; the file stays open."""
     file.seek(0)
     text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         with any_length():
-            yield csv.reader(text, strict=strict)
+            yield csv.reader(text, delimiter=delimiter, strict=strict)
     finally:
         text.detach()
 

@@ -6,12 +6,16 @@ import gzip
 import importlib
 import io
 import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from streamkit.connectors.connector import needed
 from streamkit.connectors.files.record_file import Format
-from streamkit.errors import ConfigError
+from streamkit.connectors.files.zstd_file import ZstdFile
+from streamkit.errors import ConfigError, SchemaError
 
 SUFFIXES = {
     ".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET,
@@ -36,13 +40,25 @@ def format_of(path: Path, given: str | None) -> Format:
     return SUFFIXES[suffix]
 
 
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """SchemaError where a compressed file turns out to be cut off or damaged."""
+    damages: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
+    if compression_of(path) == "zst":
+        damages = (*damages, _zstandard().ZstdError)
+    try:
+        yield
+    except damages as error:
+        raise SchemaError(f"{path} is cut off or damaged, {error}; expected a whole file of {path.suffix}") from error
+
+
 def open_reading(path: Path) -> BinaryIO:
     """The content of a file, decompressed."""
     compression = compression_of(path)
     if compression == "gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     if compression == "zst":
-        return io.BufferedReader(_zstandard().open(path, "rb"))
+        return io.BufferedReader(ZstdFile(path, _zstandard()))
     return open(path, "rb")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -34,14 +34,24 @@ def header_of(file: BinaryIO) -> bytes:
     return header if header.endswith(b"\n") or not header else header + b"\n"
 
 
-def blocks(file: BinaryIO, form: Format, start: int, line: int) -> Iterator[Block]:
+def header_of_names(names: Iterable[str], delimiter: str) -> bytes:
+    """The line of names of CSV that has none."""
+    return delimiter.join('"' + name.replace('"', '""') + '"' for name in names).encode() + b"\n"
+
+
+def start_of_records(file: io.BufferedReader) -> int:
+    """Where CSV without a line of names begins."""
+    return len(BOM) if file.peek(len(BOM)).startswith(BOM) else 0
+
+
+def blocks(file: BinaryIO, form: Format, start: int, line: int, delimiter: str = ",") -> Iterator[Block]:
     """The blocks from a byte on, which is the beginning of a record."""
     _skip(file, start)
     rest = b""
     while True:
         data = file.read(BLOCK_BYTES)
         text = rest + data
-        end = _end(text, form) if data else len(text)
+        end = _end(text, form, delimiter) if data else len(text)
         if end:
             yield Block(text[:end], start, start + end, line)
             start, line = start + end, line + text.count(b"\n", 0, end)
@@ -50,7 +60,7 @@ def blocks(file: BinaryIO, form: Format, start: int, line: int) -> Iterator[Bloc
             return
 
 
-def records_of(block: bytes, form: Format) -> list[bytes]:
+def records_of(block: bytes, form: Format, delimiter: str = ",") -> list[bytes]:
     """The records of a block one by one, without blank lines."""
     if form is Format.JSON or b'"' not in block:
         return [line + b"\n" for line in block.split(b"\n") if line.strip()]
@@ -64,7 +74,7 @@ def records_of(block: bytes, form: Format) -> list[bytes]:
 
     before = 0
     with any_length():
-        for values in csv.reader(lines()):
+        for values in csv.reader(lines(), delimiter=delimiter):
             if values:
                 found.append(block[before:taken])
             before = taken
@@ -79,7 +89,7 @@ def _skip(file: BinaryIO, start: int) -> None:
         pass
 
 
-def _end(text: bytes, form: Format) -> int:
+def _end(text: bytes, form: Format, delimiter: str) -> int:
     """Where the last whole record ends; 0 if none does."""
     end = text.rfind(b"\n") + 1
-    return end if form is Format.JSON else records_end(text[:end])
+    return end if form is Format.JSON else records_end(text[:end], delimiter)

@@ -77,6 +77,7 @@ class RecordFile:
         null: str,
         *,
         is_sparse: bool = False,
+        delimiter: str = ",",
     ) -> None:
         if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
             raise ConfigError(
@@ -92,6 +93,7 @@ class RecordFile:
         self._form = form
         self._timestamp_column = timestamp_column if topic.timestamp is None else None  # whose own the producer looks at
         self._null = null
+        self._delimiter = delimiter
         self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
         if timestamp_column is not None:
             self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
@@ -188,7 +190,7 @@ class RecordFile:
 
     def _csv_blocks(self) -> Iterator[bytes]:
         try:
-            yield from csv_blocks(_blocks(self._file))
+            yield from csv_blocks(_blocks(self._file), self._delimiter)
         except SchemaError as error:
             self._check_closed()
             raise SchemaError(f"{self._name}: {error}") from None
@@ -199,7 +201,7 @@ class RecordFile:
             table = pa.csv.read_csv(
                 _arrow_memory(block if block.endswith(b"\n") else block + b"\n"),
                 pa.csv.ReadOptions(block_size=len(block) + 2, column_names=names),
-                pa.csv.ParseOptions(newlines_in_values=True),
+                pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys((*self._columns, HEADERS), pa.string()),
                     null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
@@ -231,7 +233,7 @@ class RecordFile:
 
     def _uneven(self, reason: str) -> SchemaError:
         self._check_closed()
-        for line, values, names in csv_lines(self._file):
+        for line, values, names in csv_lines(self._file, self._delimiter):
             if len(values) != len(names):
                 return SchemaError(
                     f"{self._name}, line {line}: found {len(values)} values, expected {len(names)}: {', '.join(names)}"
@@ -243,7 +245,7 @@ class RecordFile:
         return SchemaError(f"{self._name} cannot be read as CSV: {reason}")
 
     def _check_closed(self) -> None:
-        line = unclosed_line(self._file)
+        line = unclosed_line(self._file, self._delimiter)
         if line is not None:
             raise SchemaError(f"{self._name}, line {line}: found a quote that is opened and never closed, expected another one")
 
@@ -404,7 +406,7 @@ class RecordFile:
         if self._form is Format.JSON:
             return [self._block_lines[record - self._block_first] for record in records]
         if self._form is Format.CSV:
-            numbered = enumerate(islice(csv_lines(self._file), max(records) + 1))
+            numbered = enumerate(islice(csv_lines(self._file, self._delimiter), max(records) + 1))
             return [line for number, (line, _, _) in numbered if number in records]
         return ()
 

@@ -250,8 +250,13 @@ def _numbers(chain: Path) -> list[int]:
 
 
 def _folder_names(name: str, values: pa.ChunkedArray) -> pa.Array:
-    texts = [NULL_FOLDER if value is None else quote(str(value), safe=" :,") for value in values.to_pylist()]
+    texts = [NULL_FOLDER if value is None else quote(_folder_text(value), safe=" :,") for value in values.to_pylist()]
     return pa.array([f"{quote(name, safe='')}={text}" for text in texts])
+
+
+def _folder_text(value: Any) -> str:
+    """A value as Hive and Spark name its folder."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _sync_folder(folder: Path) -> None:

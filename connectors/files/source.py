@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import glob
 import io
+import logging
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.files.guess import guess_open
-from streamkit.connectors.files.open_file import format_of, mark_of, open_reading
-from streamkit.connectors.files.record_blocks import Block, blocks, header_of, records_of
+from streamkit.connectors.files.guess import NoRecordsError, guess_open
+from streamkit.connectors.files.open_file import format_of, mark_of, open_reading, whole
+from streamkit.connectors.files.record_blocks import Block, blocks, header_of, header_of_names, records_of, start_of_records
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
@@ -27,6 +28,8 @@ from streamkit.names import check_name
 
 GUESS_ROWS = 10_000
 _LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Reading:
     start: int
     line: int
     rows: int
-    parts: Iterator[tuple[pa.Table, int, int]]
+    parts: Generator[tuple[pa.Table, int, int], None, None]
 
 
 class FileSource(Source):
@@ -54,6 +57,13 @@ class FileSource(Source):
         Setting("path", "a file, a folder, or a pattern of files"),
         Setting("format", "csv, json or parquet; else the suffix says", default=None, choices=("csv", "json", "parquet")),
         Setting("schema", "the columns of a topic that is created, such as 'id bigint, name string'; else guessed", default=None),
+        Setting("delimiter", "what stands between the values of CSV, such as ; or a tab", default=","),
+        Setting(
+            "header",
+            "whether CSV begins with a line of names; else schema or the topic has them, in their order",
+            "boolean",
+            True,
+        ),
         Setting("timestamp.column", "the column of the file with the event time", default=None),
         Setting("null", "what stands for null in CSV", default=""),
         Setting("min.age.ms", "how long a file must have been left alone before it is read", "integer", 0, least=0),
@@ -61,9 +71,18 @@ class FileSource(Source):
         Setting("error.path", "the folder that takes files that cannot be read", default=None),
     )
 
+    def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        super().__init__(name, config, **settings)
+        self._waiting: list[tuple[str, Position | None]] = []
+        self._reading: Reading | None = None
+        self._moved: set[str] = set()  # whose place may have another file later
+
     def check(self) -> None:
         """A topic is needed: a folder says no name."""
         check_name(self.settings["topic"], "topic")
+        delimiter = self.settings["delimiter"]
+        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+            raise ConfigError(f"delimiter={delimiter!r}; expected one character, such as ; or |")
 
     def topic(self, topic: Topic) -> None:
         """Records are read in the types of the topic."""
@@ -72,16 +91,30 @@ class FileSource(Source):
     _topic: Topic | None = None
 
     def splits(self) -> Sequence[str]:
-        """The files that are there, by path."""
-        return [str(path) for path in self._files() if self._is_ready(path)]
+        """The files that are there, by path; one at the place of a file that was moved is another one, and waits to be read."""
+        found = [str(path) for path in self._files() if self._is_ready(path)]
+        again = self._moved.intersection(found)
+        self._moved -= again
+        self._waiting += [(split, None) for split in sorted(again)]
+        return found
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Queue what is not finished, by name."""
-        self._waiting = [(split, position) for split, position in sorted(positions.items()) if not _is_done(position)]
-        for split, position in positions.items():
-            if position is not None:
+        self._say_if_missing()
+        self._reading = None
+        self._waiting = []
+        for split, position in sorted(positions.items()):
+            is_done = _is_done(position)
+            if position is not None and is_done and self._folder_behind(position) and os.path.exists(split):
+                is_done = mark_of(Path(split)) == position["mark"]
+                if is_done:
+                    self._move(split, position)  # death came before it
+                else:
+                    position = None  # a later file of the name of one that was moved
+            elif position is not None:
                 _check_unchanged(split, position)
-        self._reading: Reading | None = None
+            if not is_done:
+                self._waiting.append((split, position))
 
     def poll(self, timeout: float) -> Polled | None:
         """The next block of a file."""
@@ -106,16 +139,37 @@ class FileSource(Source):
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Move files that are finished, or that cannot be read."""
         for split, position in positions.items():
-            folder = self.settings["error.path" if position.get("error") else "finished.path"]
-            if _is_done(position) and folder and os.path.exists(split):
-                os.makedirs(folder, exist_ok=True)
-                shutil.move(split, os.path.join(folder, os.path.basename(split)))
+            if _is_done(position) and self._folder_behind(position) and os.path.exists(split):
+                self._move(split, position)
+
+    def _folder_behind(self, position: Position) -> str | None:
+        """The folder that takes a file which is done."""
+        found: str | None = self.settings["error.path" if position.get("error") else "finished.path"]
+        return found
+
+    def _move(self, split: str, position: Position) -> None:
+        """Move a file, with the folders between it and the one that is watched; it takes no other's place."""
+        root, path = Path(self.settings["path"]), Path(split)
+        below = path.relative_to(root) if root in path.parents else Path(path.name)
+        place = Path(self._folder_behind(position) or "", below)
+        number = 0
+        while place.exists():
+            number += 1
+            place = place.with_name(f"{below.name}.{number}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, place)
+        self._moved.add(split)
+
+    def _say_if_missing(self) -> None:
+        """A path without anything may be right, and is often a mistake."""
+        path = self.settings["path"]
+        if not (os.path.exists(path) or glob.has_magic(path)):
+            _LOGGER.warning("connector %s: there is nothing at %s yet", self.name, path)
 
     def close(self) -> None:
         """Close the file that was being read."""
-        reading = getattr(self, "_reading", None)
-        if reading is not None:
-            reading.parts.close()
+        if self._reading is not None:
+            self._reading.parts.close()
 
     def _files(self) -> list[Path]:
         path = Path(self.settings["path"])
@@ -139,19 +193,29 @@ class FileSource(Source):
         mark = mark_of(path)
         return Reading(split, path, mark, start, line, rows, self._parts(path, start, line, rows))
 
-    def _parts(self, path: Path, start: int, line: int, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
+    def _parts(self, path: Path, start: int, line: int, rows: int) -> Generator[tuple[pa.Table, int, int], None, None]:
         """The rows of a file from a place on; each part with the byte and the line behind it."""
         form = format_of(path, self.settings["format"])
-        topic = self._declared(path, form)
-        with open_reading(path) as file:
+        with whole(path), open_reading(path) as file:
+            try:
+                topic = self._declared(path, form)
+            except NoRecordsError:  # another file may say the columns
+                return
             if form is Format.PARQUET:
                 yield from self._parquet_parts(file, path, topic, rows)
                 return
-            header = header_of(file) if form is Format.CSV else b""
-            first = max(start, file.tell() if form is Format.CSV else 0)
-            at = line if start else 1 + header.count(b"\n")
-            for block in blocks(file, form, first, at):
+            header, first, at = self._header(file, form, topic)
+            for block in blocks(file, form, max(start, first), line if start else at, self.settings["delimiter"]):
                 yield self._rows(block, header, form, path, topic), block.end, block.line + block.data.count(b"\n")
+
+    def _header(self, file: Any, form: Format, topic: Topic) -> tuple[bytes, int, int]:
+        """The line of names, the byte behind it, and the line there."""
+        if form is not Format.CSV:
+            return b"", 0, 1
+        if not self.settings["header"]:
+            return header_of_names(topic.schema.names, self.settings["delimiter"]), start_of_records(file), 1
+        header = header_of(file)
+        return header, file.tell(), 1 + header.count(b"\n")
 
     def _parquet_parts(self, file: Any, path: Path, topic: Topic, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
         for piece in self._record_file(file, str(path), Format.PARQUET, topic).pieces():
@@ -169,7 +233,7 @@ class FileSource(Source):
                 ]
                 return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
             except SchemaError as error:
-                records = records_of(data, form)
+                records = records_of(data, form, self.settings["delimiter"])
                 place = _LINE.match(str(error))
                 bad = self._bad_record(header, records, form, topic)
                 if bad is None:
@@ -205,16 +269,28 @@ class FileSource(Source):
         return True
 
     def _record_file(self, file: Any, name: str, form: Format, topic: Topic) -> RecordFile:
-        return RecordFile(file, name, form, topic, self.settings["timestamp.column"], self.settings["null"], is_sparse=True)
+        settings = self.settings
+        return RecordFile(
+            file,
+            name,
+            form,
+            topic,
+            settings["timestamp.column"],
+            settings["null"],
+            is_sparse=True,
+            delimiter=settings["delimiter"],
+        )
 
     def _declared(self, path: Path, form: Format) -> Topic:
         """The topic, as it is or as it will be created."""
         if self._topic is None:
             key = tuple(self.settings["key"])
             schema: Any = self.settings["schema"]
+            if schema is None and form is Format.CSV and not self.settings["header"]:
+                raise ConfigError(f"the connector {self.name} has header=false, so it needs schema, or a topic with columns")
             if schema is None:
                 with open_reading(path) as file:
-                    schema = guess_open(file, path, form, GUESS_ROWS, key).schema
+                    schema = guess_open(file, path, form, GUESS_ROWS, key, self.settings["delimiter"]).schema
             self._topic = declare_topic(self.settings["topic"], schema, key or None)
         return self._topic
 
@@ -251,5 +327,6 @@ def _check_unchanged(split: str, position: Position) -> None:
     if mark != list(position["mark"]):
         raise ConfigError(
             f"the file {split} changed after it was read (size and time were {position['mark']}, and are {mark}); "
-            "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms"
+            "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms. To go on: put its rows "
+            "into a file of another name and take this one away"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamkit.connectors.postgres.table_name import quoted_name
-from streamkit.data_type import is_nested
+from streamkit.data_type import inner_types, is_nested
 from streamkit.schema import Column
 
 TYPES = {
@@ -44,11 +44,13 @@ class TargetColumn:
     def cast_from(self, column: Column) -> tuple[str, str] | None:
         """The types between which PostgreSQL must have an implicit conversion, and its inverse; None where it needs none."""
         given = _kind(type_of(column))
-        return None if given in ("text", self.kind) or self.is_text else (given, self.kind)
+        return None if given in ("text", self.kind) or self.is_text or self._is_array_of(column) else (given, self.kind)
 
     def value(self, column: Column) -> str:
         """The expression that makes the column's value of a staged one."""
         name = quoted_name(column.name)
+        if self._is_array_of(column):
+            return f"{_items(name)}::{self.type}"
         if is_nested(column.type):
             return f"{name}::jsonb"
         given = type_of(column)
@@ -59,6 +61,9 @@ class TargetColumn:
     def difference(self, column: Column) -> str | None:
         """The condition under which a staged value would be another one in the table; None where that cannot be."""
         name, given = quoted_name(column.name), type_of(column)
+        if self._is_array_of(column):
+            items = _items(name)
+            return None if self.modified == self.kind else f"{items}::{self.kind} IS DISTINCT FROM {items}::{self.modified}"
         if is_nested(column.type) or self._takes_all(given):
             return None
         if given == "text":
@@ -67,6 +72,11 @@ class TargetColumn:
             kept = f"{name}::text::{self.modified}"
             return f"({name}::text::numeric IS DISTINCT FROM {kept} AND {name}::numeric IS DISTINCT FROM {kept})"
         return f"{name} IS DISTINCT FROM {name}::{self.modified}::{given}"
+
+    def _is_array_of(self, column: Column) -> bool:
+        """Whether this is an array, and the values are arrays of what JSON has as PostgreSQL reads it."""
+        inner = inner_types(column.type) if column.type.startswith("array<") else ()
+        return self.kind.endswith("[]") and bool(inner) and not is_nested(inner[0]) and inner[0] != "binary"
 
     def _difference_of_text(self, name: str) -> str | None:
         if self.is_text:
@@ -90,6 +100,14 @@ class TargetColumn:
         return (given, self.kind) == ("real", "double precision") or (
             given in _FLOATS and self.kind == "numeric" and not has_modifier
         )
+
+
+def _items(name: str) -> str:
+    """The items of a list in JSON, as an array of texts."""
+    items = (
+        f"ARRAY(SELECT item FROM jsonb_array_elements_text({name}::jsonb) WITH ORDINALITY AS items(item, place) ORDER BY place)"
+    )
+    return f"(CASE WHEN {name} IS NOT NULL THEN {items} END)"
 
 
 def _kind(type: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import os
@@ -121,6 +122,21 @@ def test_types_are_guessed(log, folder):
     )
 
 
+def test_guessed_numbers_lose_no_digit(log, folder):
+    """Numbers with more digits than a double keeps are decimals, and those with leading zeros texts; all others are numbers."""
+    (folder / "a.csv").write_text(
+        "id,zip,large,price,share,huge\n1,01234,12345678901234567890,1234567890123456.78,0.30000000000000004,1e300\n2,,1,1.5,NaN,123456789012345678\n"
+    )
+    row = min(bring(log, folder), key=lambda row: row["id"])
+    assert {name: str(row[name]) for name in ("zip", "large", "price", "share", "huge")} == {
+        "zip": "01234", "large": "12345678901234567890", "price": "1234567890123456.78", "share": "0.30000000000000004", "huge": "1e300"
+    }  # fmt: skip
+    types = {column.name: column.type for column in log.topic("rows").schema}
+    assert (types["id"], types["zip"], types["large"], types["price"], types["share"], types["huge"]) == (
+        "bigint", "string", "decimal(38,0)", "decimal(38,2)", "double", "string",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_one_bad_record(log, folder, form):
     """A record that cannot be read stops the task and is named by its line; or it is a dead letter, and all others come."""
@@ -164,6 +180,99 @@ def test_files_are_moved(log, folder, tmp_path):
     assert (os.listdir(done), os.listdir(failed), os.listdir(folder)) == (["a.csv"], ["b.parquet"], [])
 
 
+def test_files_of_one_name(log, folder, tmp_path):
+    """Of files of one name, in folders and one after the other, none is left out, and where they are moved none takes another's place."""
+    done = tmp_path / "done"
+    for number, name in enumerate(("x/a.csv", "y/a.csv", "x/a.csv")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"id\n{number}\n")
+        rows = bring(log, folder, finished_path=str(done), schema="id bigint")
+        assert ids(rows) == list(range(number + 1))
+    assert {str(path.relative_to(done)): path.read_text() for path in done.rglob("*") if path.is_file()} == {
+        "x/a.csv": "id\n0\n", "y/a.csv": "id\n1\n", "x/a.csv.1": "id\n2\n"
+    }  # fmt: skip
+    with run([FileSource("in", path=str(folder), topic="rows", finished_path=str(done))], log):
+        for number in (3, 4):
+            (folder / "x/a.csv").write_text(f"id\n{number}\n")
+            wait_until(lambda: not (folder / "x/a.csv").exists())
+    assert ids(log.read("rows").to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_death_before_a_file_is_moved(log, folder, tmp_path):
+    """A file whose end was committed is moved by the next task, and not read again."""
+    (folder / "a.csv").write_text("id\n1\n")
+    settings = {"path": str(folder), "topic": "rows", "finished_path": str(tmp_path / "done")}
+    with dies("connect.committed", 2), pytest.raises(SimulatedCrash):
+        SourceTask(FileSource("in", schema="id bigint", **settings), 0, 1, log, is_once=True).run(Orders())
+    assert os.listdir(folder) == ["a.csv"]
+    assert ids(bring(log, folder, finished_path=str(tmp_path / "done"))) == [1]
+    assert (os.listdir(folder), os.listdir(tmp_path / "done")) == ([], ["a.csv"])
+
+
+def test_objects_that_lack_columns(log, folder):
+    """What an object of JSON lacks is null, but not a key."""
+    (folder / "a.jsonl").write_text('{"id": 1}\n{"id": 2, "name": "x"}\n{"id": 3, "tags": ["y"]}\n')
+    rows = bring(log, folder, schema="id int, name string, tags array<string>", key="id")
+    assert sorted((row["id"], row["name"], row["tags"]) for row in rows) == [(1, None, None), (2, "x", None), (3, None, ["y"])]
+    (folder / "b.jsonl").write_text('{"name": "z"}\n')
+    with pytest.raises(SchemaError, match=r"b\.jsonl, line 1: .*no column 'id'"):
+        bring(log, folder)
+
+
+SEMICOLONS = b'1;"a;\n""b""";1,5\n2;;\n3;x\n'
+
+
+@pytest.mark.parametrize("header", [b"id;name;price\n", b"\xef\xbb\xbf", b""])
+def test_other_csv(log, folder, header, monkeypatch):
+    """Another delimiter, and a file that begins with its records; a bad record is named by its line and left out alone."""
+    monkeypatch.setattr("streamkit.connectors.files.record_blocks.BLOCK_BYTES", 10)
+    settings = {"schema": "id bigint, name string, price string", "delimiter": ";", "header": header.startswith(b"id")}
+    (folder / "a.csv.zst").write_bytes(zstandard.compress(header + SEMICOLONS))
+    line = 4 + header.count(b"\n")
+    with pytest.raises(SchemaError, match=rf"a\.csv\.zst, line {line}: found 2 values, expected 3: id, name, price"):
+        bring(log, folder, **settings)
+    rows = bring(log, folder, errors_tolerance="all", **settings)
+    assert sorted((row["id"], row["name"], row["price"]) for row in rows) == [(1, 'a;\n"b"', "1,5"), (2, None, None)]
+
+
+def test_csv_that_says_no_columns(log, folder):
+    """A file without records waits for none; the next one says the columns, and without a line of names the schema must."""
+    (folder / "a.csv").write_text("id;n\n")
+    (folder / "b.csv").write_text("")
+    (folder / "c.csv").write_text("id;n\n1;2\n")
+    assert [(row["id"], row["n"]) for row in bring(log, folder, delimiter=";")] == [(1, 2)]
+    with pytest.raises(ConfigError, match="header=false, so it needs schema, or a topic with columns"):
+        run([FileSource("other", path=str(folder), topic="others", header=False)], log, once=True)
+    with pytest.raises(ConfigError, match="delimiter=';;'; expected one character"):
+        FileSource("other", path=str(folder), topic="others", delimiter=";;")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_a_file_that_is_cut_off(log, folder, compress):
+    """A compressed file that ends too early, at whatever byte, is an error and not a shorter file; several in one are one."""
+    content = b"id\n" + b"".join(b"%d\n" % random.randrange(10**9) for _ in range(30))
+    name = "a.csv.gz" if compress is gzip.compress else "a.csv.zst"
+    whole = compress(content) + compress(b"-1\n")
+    for end in (len(whole) - 1, len(whole) - 8, len(whole) // 2, 12):
+        (folder / name).write_bytes(whole[:end])
+        with pytest.raises(SchemaError, match=r"a\.csv\.\w+ is cut off or damaged"):
+            for _ in FileSource("in", path=str(folder), topic="t", schema="id bigint")._parts(folder / name, 0, 1, 0):
+                pass
+    (folder / name).write_bytes(whole)
+    assert len(bring(log, folder, schema="id bigint")) == 31
+
+
+def test_parquet_that_a_log_wrote(log, folder):
+    """Columns that a log adds are none of the topic's, and a time without a zone stays one."""
+    at = dt.datetime(2026, 1, 1)
+    table = pa.table(
+        {"id": [1], "at": pa.array([at], pa.timestamp("us")), "_partition": pa.array([0], pa.int32()), "_offset": [5]}
+    )
+    pq.write_table(table, folder / "a.parquet")
+    (row,) = bring(log, folder)
+    assert (row["id"], row["at"], str(log.topic("rows").schema)) == (1, at, "id bigint, at timestamp_ntz")
+
+
 def test_a_watched_folder(log, folder):
     """A worker finds files that come later."""
     (folder / "a.csv").write_text("id\n1\n")
@@ -192,6 +301,11 @@ def test_folders_by_column(log, tmp_path):
     run([FileSink("out", path=str(tmp_path / "out"), topics="sales", format="parquet", partition_by="country")], log, once=True)
     found = pa.dataset.dataset(tmp_path / "out" / "sales", partitioning="hive").to_table().to_pylist()
     assert sorted((row["amount"], row["country"]) for row in found) == [(0, "SE"), (1, None), (2, "NO"), (3, "SE")]
+    log.create_topic("doors", "id int, open boolean", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("doors", [{"id": 1, "open": True}, {"id": 2, "open": False}])
+    run([FileSink("doors", path=str(tmp_path / "out"), topics="doors", format="json", partition_by="open")], log, once=True)
+    assert sorted(path.name for path in (tmp_path / "out" / "doors").iterdir()) == ["open=false", "open=true"]
 
 
 def test_files_come_back(log, tmp_path):

@@ -132,6 +132,25 @@ def test_columns_of_other_types(log, url):
     assert found == [(7, "1.50", str(row["u"]).lower(), {"a": 1}, "ok", "0.30", "2026-07-01 12:00:00")]
 
 
+def test_arrays(log, url):
+    """Lists go into jsonb, or into an array of the table in their order; an item that would be another is refused."""
+    log.create_topic("lists", "id bigint NOT NULL, t array<string>, n array<decimal(20,4)>, j array<int>", key="id", partitions=1)
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE lists (id bigint PRIMARY KEY, t text[], n numeric(6,2)[], j jsonb)")
+    texts = ["b", None, "NULL", 'a,"{}\\', ""]
+    with log.producer() as producer:
+        producer.send("lists", {"id": 1, "t": texts, "n": [decimal.Decimal("1.5"), None], "j": [1]})
+        producer.send("lists", {"id": 2, "t": [], "n": None, "j": None})
+        producer.send("lists", {"id": 3, "t": None, "n": [decimal.Decimal("1.005")], "j": None})
+    with pytest.raises(SchemaError, match=r"offset 2, TASK_PUT: the column 'n' of the table lists is numeric\(6,2\)\[\]"):
+        run([upserting(url, "lists")], log, once=True)
+    run([upserting(url, "lists", errors_tolerance="all")], log, once=True)
+    assert rows_of(url, "SELECT id, t, n::text, j FROM lists ORDER BY id") == [
+        (1, texts, "{1.50,NULL}", [1]),
+        (2, [], None, None),
+    ]
+
+
 def test_values_that_would_be_others(log, url):
     """A value that the table's column would round or cut is refused by its row, and the column named; the others are written."""
     log.create_topic("others", FITTING, key="id", partitions=1)
