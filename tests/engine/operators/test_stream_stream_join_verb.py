@@ -348,3 +348,17 @@ def test_a_final_result_waits_for_a_partner(batching):
         ("y", 1, None, 2),
         ("z", 1, None, 115),
     ]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_of_rows_whose_time_is_over_older_ones_come_first_then_right_ones(batching):
+    """One record ends the wait of several: their rows with nulls come by time, those of the right side before the left one's."""
+    app, left, right = streams()
+    left.join(right, within=NEAR, how="outer").to("out", partitions=1)
+    rows = [("l", 10, {"k": "a", "a": "A"}), ("r", 10, {"k": "b", "b": "B"}), ("l", 9, {"k": "c", "a": "C"})]
+
+    assert piped(app, *rows, ("l", 99, {"k": "z", "a": "Z"}), batching=batching) == [
+        ("c", "C", None, 9),
+        ("b", None, "B", 10),
+        ("a", "A", None, 10),
+    ]
