@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
 from streamkit.connectors import Sink
+from streamkit.connectors.runtime.dead_letters import Origin, dead_letters
+from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 from tests.connectors.contract import dies
 
 
@@ -99,3 +103,53 @@ def test_a_target_that_contradicts_the_log_is_told(tmp_path, monkeypatch, kept, 
         bring(3)
         with pytest.raises(ConfigError, match=message):
             bring(kept)
+
+
+def test_a_dead_letter_is_the_record_and_what_failed():
+    """It has the record's key, value, time and headers, then Connect's headers about the failure, without secrets, or none of these."""
+
+    def failed():
+        raise SchemaError("the password is hunter2")
+
+    try:
+        failed()
+    except SchemaError as error:
+        failure = Failure(0, "TASK_PUT", error)
+    rows = {
+        "id": 1,
+        "name": "ann",
+        DELETED: False,
+        TIMESTAMP: 7,
+        HEADERS: [{"key": "h", "value": b"1"}],
+        TOPIC: "from",
+        PARTITION: 2,
+        OFFSET: 5,
+    }
+
+    def letter(has_headers=True, **changes):
+        origin = Origin("out", 3, "Kind", has_headers, lambda text: text.replace("hunter2", "***"))
+        return dead_letters(origin, "to", pa.Table.from_pylist([rows | changes]), ["id"], [failure])[0]
+
+    found = letter()
+    assert (found["key"], found["value"], found[TIMESTAMP]) == (b'{"id": 1}', b'{"id": 1, "name": "ann"}', 7)
+    assert found[HEADERS][0] == ("h", b"1")
+    said = {name.removeprefix("__connect.errors."): value.decode() for name, value in found[HEADERS][1:]}
+    assert (said["topic"], said["partition"], said["offset"], said["task.id"]) == ("from", "2", "5", "3")
+    assert (said["stage"], said["class.name"], said["exception.message"]) == ("TASK_PUT", "Kind", "the password is ***")
+    assert "hunter2" not in said["exception.stacktrace"] and "SchemaError" in said["exception.stacktrace"]
+    assert letter(has_headers=False)[HEADERS] == [("h", b"1")]
+    assert {name: value for name, value in letter(**{DELETED: True, "name": None}).items() if name in ("value", DELETED)} == {
+        "value": None,
+        DELETED: True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_deletion"), [(b"k", None, True), (None, None, False), (b"k", b"v", False), (None, b"v", False)]
+)
+def test_a_dead_letter_of_bytes_deletes_if_the_record_does(key, value, is_deletion):
+    """Bytes stay as they were; a record without a value is a deletion if it has a key, and else an empty record."""
+    rows = pa.table({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
+    origin = Origin("in", 0, "Kind", False, str)
+    (found,) = dead_letters(origin, "to", rows, (), [Failure(0, "VALUE_CONVERTER", SchemaError("no"))])
+    assert (found["key"], found["value"], found.get(DELETED, False)) == (key, value, is_deletion)
