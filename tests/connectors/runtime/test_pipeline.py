@@ -63,3 +63,17 @@ def test_the_first_failure_is_enough():
     passed = pass_through([Step("TRANSFORMATION", run)], "t", pa.table({"value": [None] * 1_000}), is_tolerant=False)
     assert [failure.row for failure in passed.failures] == [0]
     assert calls == [1_000, 1]
+
+
+def test_failures_are_told_in_the_order_of_the_rows():
+    """Whichever step refuses a row; and a number that no row has is not believed."""
+
+    def late(topic, rows):
+        if 1 in rows["value"].to_pylist():
+            raise SchemaError("found one", (rows.num_rows + 3,))
+        return {topic: rows}
+
+    rows = pa.table({"value": pa.array([0, 1, 2, None])})
+    passed = pass_through([refuse(True), Step("KAFKA_PRODUCE", late)], "t", rows)
+    assert [(failure.row, failure.stage) for failure in passed.failures] == [(1, "KAFKA_PRODUCE"), (3, "TRANSFORMATION")]
+    assert passed.parts["t"]["value"].to_pylist() == [0, 2]

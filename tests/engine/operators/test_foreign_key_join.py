@@ -198,6 +198,18 @@ def test_rows_without_a_foreign_key_are_counted_by_an_inner_join():
         assert driver.metrics()["null_key"] == 1
 
 
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_only_rows_that_name_a_key_wait_for_it(batching):
+    """A left join keeps the rows that name a key now, once each, and none of a row that names none, is gone, or names another."""
+    app, _ = joined_app("left", store="joined")
+    changes = [("a", None), ("b", "x"), ("c", "x"), ("d", "x"), ("b", None), ("c", "y"), ("e", None), ("e", "x")]
+    with TopologyTestDriver(app, batching=batching) as driver:
+        driver.pipe("left", [{"k": key, "f": named, "v": 1} for key, named in changes])
+        driver.delete("left", {"k": "d"})
+        waiting = driver.store("joined-subscriptions").to_arrow().to_pylist()
+        assert sorted((row["k"], row["f"]) for row in waiting) == [("c", "y"), ("e", "x")]
+
+
 @pytest.mark.parametrize("options", first(2, CUTS[:3]), ids=repr)
 def test_a_table_may_name_its_own_rows(options):
     """Rows of one table that name others of it: one record changes both sides, and the last state is the join of what it holds."""

@@ -321,3 +321,44 @@ def test_rows_that_arrive_side_by_side_meet_in_their_order(batching):
         app, *((topic, time, {"k": "x", "a": a}) for topic, time, a in rows), ("r", 10, {"k": "x", "b": "B"}), batching=batching
     )
     assert found == [("x", a, "B", 10) for a in ("m5", "l5", "l9", "m9")]
+
+
+@pytest.mark.parametrize("time", [0, 1000, -2000])
+def test_a_record_at_the_begin_of_a_bucket_is_known_in_the_next_epoch(time):
+    """Records at a whole second, where lists of records begin, are met by those of later epochs, and stay when more come."""
+    app, left, right = streams()
+    left.join(right, within=NEAR).to("out")
+    rows = [("l", time, {"k": "x", "a": "A"}), ("l", time, {"k": "x", "a": "B"}), ("r", time, {"k": "x", "b": "C"})]
+
+    assert piped(app, *rows, batching="one") == [("x", "A", "C", time), ("x", "B", "C", time)]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_final_result_waits_for_a_partner(batching):
+    """A final result of a kept side is not given up because it stands behind stream time: it is that old by its nature."""
+    app, left, right = streams()
+    finals = left.group_by("k").windowed_by(sk.tumbling("100 ms", grace="10 ms")).agg(n=F.count("*")).emit("final")
+    finals.select_key("k").drop("window_start", "window_end").join(right, within=NEAR, how="left").to("out")
+    rows = [("l", 1, {"k": "x", "a": "A"}), ("l", 2, {"k": "y", "a": "A"}), ("l", 115, {"k": "z", "a": "A"})]
+    late = ("r", 5, {"k": "x", "b": "B"})
+
+    assert piped(app, *rows, late, batching=batching) == [("x", 1, "B", 5)]
+    assert sorted(piped(app, *rows, late, ("l", 500, {"k": "z", "a": "A"}), batching=batching), key=repr) == [
+        ("x", 1, "B", 5),
+        ("y", 1, None, 2),
+        ("z", 1, None, 115),
+    ]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_of_rows_whose_time_is_over_older_ones_come_first_then_right_ones(batching):
+    """One record ends the wait of several: their rows with nulls come by time, those of the right side before the left one's."""
+    app, left, right = streams()
+    left.join(right, within=NEAR, how="outer").to("out", partitions=1)
+    rows = [("l", 10, {"k": "a", "a": "A"}), ("r", 10, {"k": "b", "b": "B"}), ("l", 9, {"k": "c", "a": "C"})]
+
+    assert piped(app, *rows, ("l", 99, {"k": "z", "a": "Z"}), batching=batching) == [
+        ("c", "C", None, 9),
+        ("b", None, "B", 10),
+        ("a", "A", None, 10),
+    ]

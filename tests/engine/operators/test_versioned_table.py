@@ -53,6 +53,8 @@ def test_results_are_those_of_the_rules(join: tuple[str, int | None], run: Run) 
                 expected.advance(expected.now + (grace or 0))
             assert by_key(results(log)) == by_key(expected.results)
             assert {row["k"]: row["v"] for row in stored(log, "app", "kept")} == expected.table.newest()
+            former = [(row["k"], time) for row in stored(log, "app", "kept-history") for time in row["_timestamp"]]
+            assert former and len(former) == len(set(former)), "a former version is in one list"
             assert metric(log, "app", "late") == expected.table.late
             changes = [(e.row["k"], None if e.deleted else e.row["v"], e.timestamp) for e in written(log, "changes")]
             assert by_key(changes) == by_key(expected.changes)
@@ -286,3 +288,82 @@ def by_key(found: Sequence[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]
     for row in found:
         lists.setdefault(row[0], []).append(row)
     return {key: sorted(some) if key is None else some for key, some in lists.items()}
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_row_that_came_out_of_order_is_in_no_group(batching):
+    """A row that is older than its key's newest, which an earlier epoch may have brought, changes no group; one of its time replaces it."""
+    app = sk.Topology("app")
+    table = app.table("t", schema="k string, v bigint", key="k", versioned=f"{HISTORY} ms")
+    table.group_by("v").count(store="counts")
+    with TopologyTestDriver(app, batching=batching) as driver:
+        for time, value in ((10, 1), (5, 2), (10, 3), (9, 4)):
+            driver.pipe("t", {"k": "a", "v": value}, timestamp=time)
+        assert {row["v"]: row["count"] for row in driver.store("counts").to_arrow().to_pylist() if row["count"]} == {3: 1}
+
+
+def test_a_version_is_in_one_place_wherever_it_moves() -> None:
+    """A deletion that a row of its time replaces is gone, and one that is followed later leaves the list in which it was the newest."""
+    with TopologyTestDriver(versioned_join(None), batching="one") as driver:
+
+        def former() -> list[int]:
+            return sorted(time for row in driver.store("kept-history").to_arrow().to_pylist() for time in row["_timestamp"])
+
+        driver.pipe("t", {"k": "a", "v": 1}, timestamp=0)
+        driver.delete("t", {"k": "a"}, timestamp=2)
+        driver.pipe("t", {"k": "a", "v": 2}, timestamp=2)
+        driver.pipe("s", {"k": "a", "w": 0}, timestamp=3)
+        assert driver.read("out")[0]["v"] == 2
+        assert former() == [0]
+        driver.delete("t", {"k": "a"}, timestamp=4)
+        driver.pipe("t", {"k": "a", "v": 3}, timestamp=20)
+        assert former() == [0, 2, 4]
+        driver.delete("t", {"k": "b"}, timestamp=20)
+        driver.pipe("t", {"k": "b", "v": 4}, timestamp=20)
+        assert former() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_record_older_than_the_history_meets_the_newest_row_alone(batching: str) -> None:
+    """What the table had so long ago is forgotten; where nothing came since, the newest row is still what it had."""
+    with TopologyTestDriver(versioned_join(None), batching=batching) as driver:
+        for key, time in (("a", 0), ("b", 0), ("b", 50), ("c", 100)):
+            driver.pipe("t", {"k": key, "v": time}, timestamp=time)
+        for key, time in (("z", 100), ("a", 1), ("b", 1), ("b", 51)):
+            driver.pipe("s", {"k": key, "w": time}, timestamp=time)
+        found = [(row["k"], row["w"], row["v"]) for row in driver.read("out")]
+        assert sorted(found) == [("a", 1, 0), ("b", 1, None), ("b", 51, 50), ("z", 100, None)]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 3])
+def test_records_of_one_time_wait_together(cut: int) -> None:
+    """Records of the same key and time that came in different epochs are all joined, in the order in which they came."""
+    with TopologyTestDriver(versioned_join(9), batching="all") as driver:
+        driver.pipe("t", {"k": "a", "v": 1}, timestamp=5)
+        for number in range(4):
+            if number == cut:
+                assert driver.read("out") == []
+            driver.pipe("s", {"k": "a", "w": number}, timestamp=10)
+        driver.pipe("s", {"k": "z", "w": 9}, timestamp=20)
+        assert [(row["w"], row["v"]) for row in driver.read("out")] == [(number, 1) for number in range(4)]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_record_that_is_a_version_too_meets_itself(batching: str) -> None:
+    """A stream that is joined with the table that it makes meets the version of its own place, and none that comes behind it."""
+    app = sk.Topology("app")
+    stream = app.stream("t", schema="k string, v bigint", key="k")
+    stream.join(stream.to_table(versioned=f"{HISTORY} ms").rename(v="own"), how="left").to("out")
+    with TopologyTestDriver(app, batching=batching) as driver:
+        for time, value in ((10, 1), (10, 2), (5, 3), (12, 4), (7, 5)):
+            driver.pipe("t", {"k": "a", "v": value}, timestamp=time)
+        assert [(row["v"], row["own"]) for row in driver.read("out")] == [(number, number) for number in range(1, 6)]
+
+
+def versioned_join(grace: int | None) -> sk.Topology:
+    """A stream beside the table with history."""
+    app = sk.Topology("app")
+    table = app.table("t", schema="k string, v bigint", key="k", versioned=f"{HISTORY} ms", store="kept")
+    more: dict[str, Any] = {} if grace is None else {"grace": f"{grace} ms"}
+    app.stream("s", schema="k string, w bigint", key="k").join(table, how="left", **more).to("out", partitions=1)
+    return app

@@ -1,0 +1,155 @@
+"""Dead letters of a sink: which records are some, and that a record is none twice."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import Sink
+from streamkit.connectors.runtime.dead_letters import Origin, dead_letters
+from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.runtime.positions import read_positions
+from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.failpoints import SimulatedCrash
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from tests.connectors.contract import dies
+
+
+class Forgetful(Sink):
+    """A target that keeps no positions, and refuses rows without a name, some of them by number."""
+
+    PUT: ClassVar[list[int]] = []
+
+    def open(self, generation, partitions):
+        return None
+
+    def put(self, rows, ends):
+        wrong = [place for place, name in enumerate(rows["name"].to_pylist()) if name is None]
+        if wrong:
+            raise SchemaError("found no name", tuple(wrong))
+        self.PUT.extend(rows["id"].to_pylist())
+
+
+def refused_letters(log):
+    """The offsets of the records that are dead letters."""
+    return [
+        int(next(pair["value"] for pair in headers if pair["key"].endswith(".offset")))
+        for headers in log.read("bad", columns=["_headers"])["_headers"].to_pylist()
+    ]
+
+
+def test_a_record_that_is_read_again_is_one_dead_letter(tmp_path, monkeypatch):
+    """A sink that died before its offsets were committed gets a batch again: what was a dead letter is none again, what was not is."""
+    monkeypatch.setattr(Forgetful, "PUT", [])
+    config = {"topics": "people", "batch.rows": 3, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    config |= {"errors.deadletterqueue.context.headers.enable": True}
+    with sk.open_log(tmp_path / "log") as log:
+        log.create_topic("people", "id int, name string", partitions=1)
+
+        def bring():
+            SinkTask(Forgetful("out", config), 0, 1, log, is_once=True).run(Orders())
+
+        def send(*names):
+            with log.producer() as producer:
+                producer.send_batch("people", [{"id": number, "name": name} for number, name in enumerate(names)])
+
+        send("ann", None, "bob", None)
+        with dies("connect.target_committed"), pytest.raises(SimulatedCrash):
+            bring()
+        assert (Forgetful.PUT, refused_letters(log)) == ([0, 2], [1])
+        bring()
+        send(None, "cid")
+        bring()
+        assert Forgetful.PUT == [0, 2, 0, 2, 1]
+        assert refused_letters(log) == [1, 3, 4]
+        kept = {split: position["offsets"] for split, position in read_positions(log, "out").items()}
+        assert kept == {"people-0": [4]}
+
+
+class Keeping(Sink):
+    """A target that says how far it has come."""
+
+    KEPT = 0
+
+    def open(self, generation, partitions):
+        return dict.fromkeys(partitions, self.KEPT)
+
+    def put(self, rows, ends):
+        """Take them."""
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [(2, "the target has topic people, partition 0 up to offset 2, but 3 was committed: it has lost rows"),
+     (4, "up to offset 4, but the topic ends at 3: it is another topic, or it has lost rows")],
+)  # fmt: skip
+def test_a_target_that_contradicts_the_log_is_told(tmp_path, monkeypatch, kept, message):
+    """A target behind what was committed, or ahead of the topic, stops the task; one that is as far as either goes on."""
+    with sk.open_log(tmp_path / "log") as log:
+        log.create_topic("people", "id int, name string", partitions=1)
+        with log.producer() as producer:
+            producer.send_batch("people", [{"id": number, "name": "ann"} for number in range(3)])
+
+        def bring(kept):
+            monkeypatch.setattr(Keeping, "KEPT", kept)
+            SinkTask(Keeping("out", {"topics": "people"}), 0, 1, log, is_once=True).run(Orders())
+
+        bring(0)
+        bring(3)
+        with pytest.raises(ConfigError, match=message):
+            bring(kept)
+
+
+def test_a_dead_letter_is_the_record_and_what_failed():
+    """It has the record's key, value, time and headers, then Connect's headers about the failure, without secrets, or none of these."""
+
+    def failed():
+        raise SchemaError("the password is hunter2")
+
+    try:
+        failed()
+    except SchemaError as error:
+        failure = Failure(0, "TASK_PUT", error)
+    rows = {
+        "id": 1,
+        "name": "ann",
+        DELETED: False,
+        TIMESTAMP: 7,
+        HEADERS: [{"key": "h", "value": b"1"}],
+        TOPIC: "from",
+        PARTITION: 2,
+        OFFSET: 5,
+    }
+
+    def letter(has_headers=True, **changes):
+        origin = Origin("out", 3, "Kind", has_headers, lambda text: text.replace("hunter2", "***"))
+        return dead_letters(origin, "to", pa.Table.from_pylist([rows | changes]), ["id"], [failure])[0]
+
+    found = letter()
+    assert (found["key"], found["value"], found[TIMESTAMP]) == (b'{"id": 1}', b'{"id": 1, "name": "ann"}', 7)
+    assert found[HEADERS][0] == ("h", b"1")
+    said = {name.removeprefix("__connect.errors."): value.decode() for name, value in found[HEADERS][1:]}
+    assert (said["topic"], said["partition"], said["offset"], said["task.id"]) == ("from", "2", "5", "3")
+    assert (said["stage"], said["class.name"], said["exception.message"]) == ("TASK_PUT", "Kind", "the password is ***")
+    assert "hunter2" not in said["exception.stacktrace"] and "SchemaError" in said["exception.stacktrace"]
+    assert letter(has_headers=False)[HEADERS] == [("h", b"1")]
+    assert {name: value for name, value in letter(**{DELETED: True, "name": None}).items() if name in ("value", DELETED)} == {
+        "value": None,
+        DELETED: True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_deletion"), [(b"k", None, True), (None, None, False), (b"k", b"v", False), (None, b"v", False)]
+)
+def test_a_dead_letter_of_bytes_deletes_if_the_record_does(key, value, is_deletion):
+    """Bytes stay as they were; a record without a value is a deletion if it has a key, and else an empty record."""
+    rows = pa.table({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
+    origin = Origin("in", 0, "Kind", False, str)
+    (found,) = dead_letters(origin, "to", rows, (), [Failure(0, "VALUE_CONVERTER", SchemaError("no"))])
+    assert (found["key"], found["value"], found.get(DELETED, False)) == (key, value, is_deletion)
