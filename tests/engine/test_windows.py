@@ -133,7 +133,8 @@ def test_rows_in_order_are_in_order_in_their_windows(window, rows):
     }
     placed = with_columns(batch, origin)
     assert have_own_records(placed)
-    found = assign_windows(window, placed, context_of(None), "op").to_pylist()
+    operator = Fold("op", 0, ("x",), ("k",), AGGREGATES, window)
+    found = assign_windows(operator, window, placed, context_of(None)).to_pylist()
     assert found == sorted(found, key=lambda row: (row[ORDER], row[OFFSET], row.get(PATH, b"")))
 
 
