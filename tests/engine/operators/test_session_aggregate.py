@@ -292,3 +292,24 @@ def test_a_window_of_sessions_is_declared_with_its_grace() -> None:
     assert "session gap 5 ms, grace 1 second" in repr(
         sk.Topology("t").stream("in").group_by("k").windowed_by(sk.session("5 ms", grace="1 s"))
     )
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_record_at_the_edge_of_the_grace_leaves_a_closed_session_alone(batching: str) -> None:
+    """A session that has just closed takes no record a gap behind it, in whatever order they came; one of its own time begins it anew."""
+    app = sk.Topology("edge")
+    stream = app.stream("in", schema="k string, v int", key="k").group_by_key()
+    counts = stream.windowed_by(sk.session("10 ms", grace="5 ms")).agg(n=F.count("*"), store="sessions")
+    counts.emit("latest").to("out")
+
+    def shown(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        bounds = [[round(row[name].timestamp() * 1000) for name in ("window_start", "window_end")] for row in rows]
+        return sorted((row["k"], *both, row["n"]) for row, both in zip(rows, bounds, strict=True))
+
+    expected = [("a", 0, 0, 1), ("a", 10, 12, 2), ("b", 15, 15, 1), ("c", 0, 0, 1), ("d", 0, 0, 1), ("d", 12, 12, 1)]
+    with TopologyTestDriver(app, batching=batching) as driver:
+        for key, time in (("a", 0), ("c", 0), ("d", 0), ("b", 15), ("a", 12), ("a", 10), ("c", 0), ("d", 12), ("d", 0)):
+            driver.pipe("in", {"k": key, "v": 1}, timestamp=time)
+        assert shown(driver.store("sessions").to_arrow().to_pylist()) == expected
+        if batching == "all":
+            assert shown(driver.read("out")) == expected
