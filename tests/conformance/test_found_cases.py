@@ -167,6 +167,17 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
         ),
         "results_of_the_past_are_awaited",
     ),
+    "a record of nothing cannot be sent to a table": (
+        case_of([TABLE, LIMITED], [("t", "a", "x", 1), ("t", None, None, 20), ("t", "b", "x", 21)]),
+        "tables_take_no_record_of_nothing",
+    ),
+    "a suppress holds back no deletion of what a filter never kept": (
+        case_of(
+            [TABLE, {"id": "f", "op": "filter", "in": "t", "pred": "value_equals_ignore_case(x)"}, {**LIMITED, "in": "f"}],
+            [("t", "a", "y", 1), ("t", "b", "x", 2), ("t", "b", "y", 10), ("t", "b", "y", 30)],
+        ),
+        None,
+    ),
     "another stream makes late what comes when its time has passed": (
         case_of(
             [STREAM, OTHER, LEFT_JOIN, THIRD, {"id": "m", "op": "merge", "ins": ["j", "u"]}, grouped("m"), TUMBLING, COUNT],

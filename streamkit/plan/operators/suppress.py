@@ -8,15 +8,17 @@ from typing import ClassVar, TypeAlias
 
 from streamkit.errors import TopologyError
 from streamkit.names import DELETED, SINCE
-from streamkit.plan.building import Building
+from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, NEWER, TABLE, Node, shortened
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
+from streamkit.plan.operators.net_change import net_changes
+from streamkit.plan.operators.old_values import old_and_new
 from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.program import Program, Store
-from streamkit.plan.stateless import mode_of_changes
+from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Window, Windowing
 from streamkit.schema import Column, Schema
@@ -129,8 +131,16 @@ class SuppressNode(Node):
         held_ms = own.final_delay_ms(window.covers(own)) if self.until_closed and own is not None else self.limit_ms
         return self.child.delay_ms(window) + held_ms
 
+    def _changes(self, building: Building) -> Step:
+        """Every change of the table; no deletion of what was not there, though nobody else needs to know that."""
+        is_known = OLD_AND_NEW in building.modes_of(self.child.origin)
+        if is_known or not knows_what_is_dropped(self.child, building):
+            return building.changes(self.child)
+        name = f"{building.name(self)}:changes"
+        return net_changes(old_and_new(self.child, building), name, "every", True, (), self.at, building)
+
     def lower(self, building: Building) -> Step:
-        rows, store = building.changes(self.child), building.store_name(self)
+        rows, store = self._changes(building), building.store_name(self)
         key = rows.schema.select(rows.key)
         values = [column for column in rows.schema if column.name not in rows.key]
         held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values))

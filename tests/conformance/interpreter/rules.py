@@ -48,6 +48,8 @@ class Rules:
 
     results_of_the_past_are_awaited: bool = False
     """Windows and joins over what comes later than its time wait longer by that: final results, and rows that waited for a match or a table."""
+    tables_take_no_record_of_nothing: bool = False
+    """A record of a table with neither key nor value cannot be sent; in Kafka Streams it comes, and is dropped, but moves stream time."""
     every_answer_counts: bool = False
     """A foreign-key join gives a result for each change of a left row; Kafka Streams drops an answer if the row has changed meanwhile."""
     keys_are_in_order_of_value: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.conformance.builder import is_nothing
 from tests.conformance.interpreter.graph import Graph
 from tests.conformance.interpreter.record import Record, Windowed
 from tests.conformance.interpreter.rules import Rules
@@ -32,6 +33,7 @@ class Run:
         self.rules = rules
         self.emitted: list[Json] = []
         self.is_named = len(topology["outputs"]) > 1
+        self.streams = {node["topic"] for node in topology["nodes"] if node["op"] == "stream"}
         self.graph = Graph(topology, rules, self._emit)
 
     def take(self, step: Json) -> list[Json]:
@@ -39,9 +41,14 @@ class Run:
         self.emitted = []
         if "advance_wall_clock_ms" in step:
             self.graph.wall_clock.now += step["advance_wall_clock_ms"]
-        else:
+        elif not self._is_refused(step):
             self._take(step["topic"], Record(step["key"], step["value"], step["ts"]))
         return self.emitted
+
+    def _is_refused(self, step: Json) -> bool:
+        """Whether no producer sends such a record."""
+        is_of_table = step["topic"] not in self.streams
+        return self.rules.tables_take_no_record_of_nothing and is_of_table and is_nothing(step)
 
     def _take(self, topic: str, record: Record) -> None:
         for table in self.graph.global_tables.get(topic, []):
