@@ -296,7 +296,7 @@ def test_a_window_of_sessions_is_declared_with_its_grace() -> None:
 
 @pytest.mark.parametrize("batching", ["one", "all"])
 def test_a_record_at_the_edge_of_the_grace_leaves_a_closed_session_alone(batching: str) -> None:
-    """A session that has just closed takes no record a gap behind it, in whatever order they came; one of its own time begins it anew."""
+    """A session that has just closed takes no record a gap behind it, in whatever order they came; one of its own time begins it again."""
     app = sk.Topology("edge")
     stream = app.stream("in", schema="k string, v int", key="k").group_by_key()
     counts = stream.windowed_by(sk.session("10 ms", grace="5 ms")).agg(n=F.count("*"), store="sessions")
