@@ -136,7 +136,7 @@ class SuppressNode(Node):
         is_known = OLD_AND_NEW in building.modes_of(self.child.origin)
         if is_known or not knows_what_is_dropped(self.child, building):
             return building.changes(self.child)
-        name = f"{building.name(self)}:changes"
+        name = f"{building.name(self)}:net-changes"
         return net_changes(old_and_new(self.child, building), name, "every", True, (), self.at, building)
 
     def lower(self, building: Building) -> Step:
