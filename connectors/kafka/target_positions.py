@@ -70,6 +70,7 @@ def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPart
     found: dict[bytes, Claim] = {}
     try:
         end = written_ends(connector, errors, [(topic, 0)])[topic, 0]
+        consumer.list_topics(topic, timeout=30)  # else it looks for the leader of the partition once a second
         consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
         _read_to(consumer, end, found)
     except kafka.KafkaException as error:

@@ -95,11 +95,12 @@ def consume(broker, name):
         }
     )
     ends = ends_of(broker, name)
+    consumer.list_topics(name, 30)  # else it looks for the leaders of partitions once a second
     consumer.assign([kafka.TopicPartition(name, partition, kafka.OFFSET_BEGINNING) for partition in ends])
     found = []
     at = dict.fromkeys(ends, 0)
     while any(at[partition] < end for partition, end in ends.items()):
-        for message in filter(None, [consumer.poll(1), *consumer.consume(1000, 0)]):
+        for message in filter(None, [consumer.poll(0.05), *consumer.consume(1000, 0)]):
             error = message.error()
             if error is None:
                 found.append(message)
