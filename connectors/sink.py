@@ -15,6 +15,8 @@ from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TOPIC
 
+TOPICS = Setting("topics", "the topics of the log whose rows go out, with commas between", "list")
+
 
 class Sink(Connector):
     """
@@ -26,7 +28,7 @@ class Sink(Connector):
     """
 
     KIND: ClassVar[tuple[Setting, ...]] = (
-        Setting("topics", "the topics of the log whose rows go out, with commas between", "list"),
+        TOPICS,
         Setting("batch.rows", "how many rows a put has at most", "integer", 65_536, least=1),
         Setting("batch.linger.ms", "how long a put waits for more rows", "integer", 0, least=0),
     )

@@ -348,7 +348,7 @@ class PostgresSource(Source):
         is_within = self._begin is not None
         is_gathering = has_changes and not is_within
         while True:
-            wait = patience.wait_s(
+            wait = patience.wait_seconds(
                 has_changes=has_changes, is_within_transaction=is_within, has_server_sent_all=has_server_sent_all
             )
             if wait <= 0 or self._is_caught_up(before):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
+from typing import Any
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
+from streamkit.connectors.sink import TOPICS
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 
@@ -48,8 +49,8 @@ def read_configurations(log: Log) -> dict[str, dict[str, str]]:
 
 def topics_of_sink(log: Log, name: str) -> list[str]:
     """The topics of a sink by its newest configuration; none of a source."""
-    written = read_configurations(log).get(name, {}).get("topics", "")
-    return [topic for topic in re.split(r"[\s,'\"\[\]()]+", written) if topic]
+    written = read_configurations(log).get(name, {}).get(TOPICS.name)
+    return [] if written is None else list(TOPICS.read(written))
 
 
 def _newest(log: Log, name: str) -> tuple[str, dict[str, str]] | None:
@@ -64,7 +65,12 @@ def _shown(connector: Connector) -> dict[str, str]:
         "connector.class": f"{kind.__module__}:{kind.__qualname__}",
         "tasks.max": connector.settings["tasks.max"],
     } | connector.config
-    return {name: connector.redacted(str(value)) for name, value in sorted(written.items())}
+    return {name: connector.redacted(_written(value)) for name, value in sorted(written.items())}
+
+
+def _written(value: Any) -> str:
+    """A value as a file has it: of a list, texts with commas between."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _differing(one: dict[str, str], other: dict[str, str]) -> list[str]:

@@ -60,9 +60,8 @@ class SinkTask:
         self._steps: dict[str, Sequence[Step]] = {}
         self._retry: Retry | None = None
         self._dead_letters: str = sink.settings["errors.deadletterqueue.topic.name"]
-        self._lettered: dict[
-            str, set[int]
-        ] = {}  # offsets of a partition whose dead letters are written, the target's position or not
+        # Offsets of a partition whose dead letters are written, the target's position or not.
+        self._lettered: dict[str, set[int]] = {}
         self._producer: Producer | None = None
 
     def run(self, orders: Orders) -> None:

@@ -97,7 +97,7 @@ class TimeWindow:
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; less if a wider window covers these."""
-        return self.grace_ms + (1 if is_covered else self.size_ms)
+        return self.closes_after_ms + (1 if is_covered else self.size_ms)
 
     def __str__(self) -> str:
         advance = "" if self.advance_ms == self.size_ms else f" every {duration_text(self.advance_ms)}"
@@ -183,7 +183,7 @@ class SessionWindow:
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; it has the time of the session's last record."""
-        return self.gap_ms + self.grace_ms + 1
+        return self.closes_after_ms
 
     def __str__(self) -> str:
         return f"session gap {duration_text(self.gap_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
@@ -236,7 +236,7 @@ class SlidingWindow:
 
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; all records may be at the window's start."""
-        return self.difference_ms + self.grace_ms + 1
+        return self.difference_ms + self.closes_after_ms
 
     def __str__(self) -> str:
         return f"sliding {duration_text(self.difference_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"

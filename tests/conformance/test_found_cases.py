@@ -48,6 +48,15 @@ def grouped(name: str) -> Json:
     return {"id": "g", "op": "group_by_key", "in": name}
 
 
+FINAL_RESULTS = [  # by their value, behind windows that give them when they close
+    STREAM,
+    grouped("s"),
+    {**TUMBLING, "emit": "on_close"},
+    {**COUNT, "op": "reduce", "fn": "append(+)"},
+    {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
+]
+
+
 def case_of(nodes: Sequence[Json], steps: Sequence[tuple[str, Any, Any, int]], **types: str) -> Json:
     """A case whose output is its last node."""
     taken = [dict(zip(("topic", "key", "value", "ts"), step, strict=True)) for step in steps]
@@ -139,11 +148,7 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
     "windows wait longer for final results": (
         case_of(
             [
-                STREAM,
-                grouped("s"),
-                {**TUMBLING, "emit": "on_close"},
-                {**COUNT, "op": "reduce", "fn": "append(+)"},
-                {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
+                *FINAL_RESULTS,
                 {**grouped("k"), "id": "h"},
                 {**TUMBLING, "id": "v", "in": "h"},
                 {**COUNT, "id": "d", "in": "v"},
@@ -155,11 +160,7 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
     "a join of streams waits longer for final results": (
         case_of(
             [
-                STREAM,
-                grouped("s"),
-                {**TUMBLING, "emit": "on_close"},
-                {**COUNT, "op": "reduce", "fn": "append(+)"},
-                {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
+                *FINAL_RESULTS,
                 OTHER,
                 {**LEFT_JOIN, "left": "o", "right": "k"},
             ],

@@ -22,9 +22,8 @@ def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
     if not operator.keep_null_keys:
         batch, dropped = without_null_keys(batch, operator.key)
         context.count("null_key", operator.id, dropped)
-    batch = with_columns(
-        batch, {name: encoded_if_repeated(batch[name]) for name in operator.key}
-    )  # each is hashed once from here on
+    keys = {name: encoded_if_repeated(batch[name]) for name in operator.key}  # each value is hashed once from here on
+    batch = with_columns(batch, keys)
     groups = groups_of(batch, operator.key, application.key_groups)
     unwanted = [name for name in (KEY_GROUP, *(() if operator.headers else (HEADERS,))) if name in batch.schema.names]
     if unwanted:
