@@ -20,7 +20,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.connectors import run
-from streamkit.connectors.postgres import PostgresSource
+from streamkit.connectors.postgres import PostgresSink, PostgresSource
 from streamkit.connectors.postgres.connection import connect
 from streamkit.connectors.postgres.replication import Replication
 from streamkit.connectors.runtime import positions, status
@@ -34,6 +34,7 @@ from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
+MINUTE_SECONDS = 60
 POINTS = ("connect.polled", "connect.staged", "connect.committed")
 
 
@@ -577,6 +578,23 @@ class TestServer:
             self.server.crash()
             self.wait_for_error("OperationalError: connection")
             self.server.start()
+
+    def test_away_for_a_minute(self):
+        """It is gone for a minute, for what reads it and for what writes to it; then both go on, and nothing is lost or doubled."""
+
+        def copied():
+            with psycopg.connect(self.url) as connection:
+                return [one for (one,) in connection.execute("SELECT id FROM copies ORDER BY id")]
+
+        self.execute("CREATE TABLE copies (id int, text text)")
+        with run([PostgresSink("out", connection_url=self.url, topics="people", table="copies")], self.log):
+            wait_until(lambda: len(copied()) == self.count)
+            self.server.crash()
+            time.sleep(MINUTE_SECONDS)
+            self.server.start()
+            self.add(1000)
+            wait_until(lambda: len(copied()) >= self.count)
+            assert copied() == list(range(self.count))
 
     def test_restarts(self):
         """Its shutdown does not wait for the heartbeat where others have changed what the connector does not read."""
