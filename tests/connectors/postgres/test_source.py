@@ -215,7 +215,7 @@ def test_death_within_a_snapshot(log, url, database):
 
 def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch):
     """A poll that finds a change there waits for those that follow, up to its bound of rows."""
-    monkeypatch.setattr("streamkit.connectors.postgres.patience.SILENCE_S", 60.0)
+    monkeypatch.setattr("streamkit.connectors.postgres.patience.SILENCE_SECONDS", 60.0)
     database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
     one = source(url, "numbers", poll_linger_ms=60_000, poll_rows=4)
     one.refused = []
