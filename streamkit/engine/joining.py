@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from streamkit.engine.context import Context
 from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of, is_null_key, numbers, record_columns, rows_of, without_deletions
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
 from streamkit.plan.operator import Key, Operator
@@ -116,7 +117,7 @@ def committed_rows(
     first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
     owners = rows.take(pa.array(first))
     wanted = table.state_keys(owners, on, context)
-    order = pc.sort_indices(wanted)
+    order = byte_order(wanted)
     values = context.committed_state().get(wanted.take(order))
     position = np.full(len(encoded.dictionary) + 1, -1, np.int64)
     present = values.is_valid().to_numpy(zero_copy_only=False)

@@ -22,6 +22,7 @@ from streamkit.engine.context import Context
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import Members
 from streamkit.expressions.leading import NOTHING, first_covering, first_of_each
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.program import Store
@@ -59,7 +60,7 @@ class MemberStore:
 
     def counts(self, keys: pa.BinaryArray) -> Numbers:
         """How often each member is stored."""
-        order = pc.sort_indices(keys)
+        order = byte_order(keys)
         found = self.context.committed_state().get(keys.take(order))
         back = np.empty(len(keys), np.int64)
         back[order.to_numpy()] = np.arange(len(keys))
@@ -323,7 +324,7 @@ def keep_members(store: MemberStore, changes: Sequence[Changed]) -> None:
     """Write the numbers of members to the changelog; a member that is not there any more is deleted."""
     keys = pa.concat_arrays([one.keys for one in changes])
     counts, timestamps = (np.concatenate([getattr(one, name) for one in changes]) for name in ("counts", "timestamps"))
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     counts, timestamps = counts[order.to_numpy()], timestamps[order.to_numpy()]
     values = encode_rows([pa.array(timestamps, pa.int64()), pa.array(counts)])
     gone = pa.array(counts == 0)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
@@ -91,11 +92,15 @@ def canonical_order(batch: pa.RecordBatch) -> Numbers:
     """The permutation that sorts rows by their places; rows at one place stay as they stand."""
     if batch.num_rows <= 1 or _is_in_order(batch):
         return np.arange(batch.num_rows)
-    if PATH in batch.schema.names:  # results of one record mostly stand in their order: their paths need no ranks then
-        order = _sorted(_record_columns(batch))
-        if _is_in_order(batch.select([*ORDER_COLUMNS, PATH]).take(pa.array(order))):
-            return order
-    return _sorted(_sort_columns(batch))
+    order = _sorted(_record_columns(batch))
+    if PATH not in batch.schema.names:
+        return order
+    if _is_in_order(
+        batch.select([*ORDER_COLUMNS, PATH]).take(pa.array(order))
+    ):  # results of one record mostly stand in their order
+        return order
+    by_path: Numbers = byte_order(batch[PATH].cast(pa.binary())).to_numpy().astype(np.int64)
+    return by_path[_sorted([column[by_path] for column in _record_columns(batch)])]
 
 
 def _sorted(columns: Sequence[Numbers]) -> Numbers:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.rows import rows_of
 from streamkit.engine.stream_time import NO_TIME
+from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -118,7 +118,7 @@ class RowLists:
         if not len(places):
             return self._rows(pa.array([], pa.binary()), np.empty(0, np.int64))
         wanted = self.state_keys(places, keys)
-        order = pc.sort_indices(wanted)
+        order = byte_order(wanted)
         values = self._context.committed_state().get(wanted.take(order))
         present = values.is_valid().to_numpy(zero_copy_only=False)
         return self._rows(values.drop_null(), order.to_numpy().astype(np.int64)[present])
@@ -138,7 +138,7 @@ class RowLists:
         """Those of the state keys that have a list."""
         if not len(state_keys):
             return state_keys
-        keys = state_keys.take(pc.sort_indices(state_keys))
+        keys = state_keys.take(byte_order(state_keys))
         return keys.filter(self._context.committed_state().get(keys).is_valid())
 
     def expired(self, before_ms: int, now_ms: int) -> pa.BinaryArray:
@@ -162,7 +162,7 @@ class RowLists:
         if not len(puts) and not len(deletes):
             return
         keys = pa.concat_arrays([puts, deletes])
-        order = pc.sort_indices(keys)
+        order = byte_order(keys)
         values = pa.concat_arrays([values, pa.nulls(len(deletes), pa.binary())]).take(order)
         times = np.concatenate([times, np.full(len(deletes), now_ms, np.int64)])[order.to_numpy()]
         self._context.change(self.store.name, keys.take(order), values, times)

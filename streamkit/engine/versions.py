@@ -21,6 +21,7 @@ from streamkit.engine.joining import decoded_rows, key_columns
 from streamkit.engine.row_lists import Keys, Places, RowLists
 from streamkit.engine.rows import deletions_of, is_null_key, numbers, plain, rows_of
 from streamkit.engine.stream_time import NO_TIME
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
 from streamkit.plan.operators.versioned_table import VersionedTable
@@ -124,7 +125,7 @@ class History:
     def newest(self, keys: Keys) -> Versions:
         """The newest rows of those keys that have one."""
         wanted = self.state_keys(keys)
-        order = pc.sort_indices(wanted)
+        order = byte_order(wanted)
         values = self.context.committed_state().get(wanted.take(order))
         rows = decoded_rows(self.store, values.drop_null())
         codes = order.to_numpy().astype(np.int64)[values.is_valid().to_numpy(zero_copy_only=False)]

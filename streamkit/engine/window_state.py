@@ -15,6 +15,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.rows import numbers
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.expressions.aggregates import state_columns
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP
 from streamkit.plan.expression import TypedAggregate
@@ -121,7 +122,7 @@ class WindowState:
         """The stored values of keys in any order."""
         if not len(keys):
             return pa.array([], pa.binary())
-        order = pc.sort_indices(keys)
+        order = byte_order(keys)
         back = np.empty(len(keys), np.int64)
         back[order.to_numpy()] = np.arange(len(keys))
         return self.context.committed_state().get(keys.take(order)).take(pa.array(back))
@@ -185,7 +186,7 @@ def _sorted(changes: Sequence[Changes]) -> Changes:
     """All changes in the order of their keys, each key once: a window that is gone may also have expired."""
     keys, values = (pa.concat_arrays([one[part] for one in changes]) for part in (0, 1))
     times = np.concatenate([one[2] for one in changes])
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     keys, values, times = keys.take(order), values.take(order), times[order.to_numpy()]
     if len(keys) < 2:
         return keys, values, times

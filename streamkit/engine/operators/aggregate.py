@@ -28,6 +28,7 @@ from streamkit.engine.window_results import Finish, bounds, failing, finished, n
 from streamkit.engine.windows import assign_windows
 from streamkit.expressions.aggregates import combine, fold, per_aggregate, result, running, state_columns
 from streamkit.expressions.groups import group
+from streamkit.log.values.byte_order import byte_order
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
@@ -164,7 +165,7 @@ def _key_order(operator: Aggregate, groups: Groups, context: Context) -> tuple[p
     keys = _state_keys(operator, groups, context)
     if len(keys) == 1:
         return keys, np.zeros(1, np.int64)
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     return keys.take(order), order.to_numpy().astype(np.int64)
 
 

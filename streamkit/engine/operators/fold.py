@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
@@ -18,6 +17,7 @@ from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, w
 from streamkit.engine.windows import assign_windows, holds, is_open_in_all, pane_ms
 from streamkit.expressions.aggregates import fold, lift, state_columns
 from streamkit.expressions.arrow import evaluate
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.expression import TypedAggregate
@@ -94,7 +94,7 @@ def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, co
 
 def _by_key(operator: Fold, panes: pa.RecordBatch) -> pa.RecordBatch:
     """The panes with those of a key together, so that its windows are made in one part, or two, and are there once or twice."""
-    return panes.take(pc.sort_indices(encode_keys([panes[name] for name in operator.key]))) if operator.key else panes
+    return panes.take(byte_order(encode_keys([panes[name] for name in operator.key]))) if operator.key else panes
 
 
 def _parts(batch: pa.RecordBatch, rows_max: int) -> list[pa.RecordBatch]:

@@ -39,6 +39,7 @@ from streamkit.engine.rows import (
     rows_of,
     with_columns,
 )
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
@@ -229,7 +230,7 @@ def _keep(operator: ForeignKeyJoin, told: pa.RecordBatch, context: Context) -> N
     keys = layout_of(store).keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns)
     values = encode_rows([newest[TIMESTAMP], *(newest[name] for name in store.value.names)])
     values = pc.if_else(pa.array(_is_kept(newest)), values, pa.scalar(None, pa.binary()))
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     context.change(store.name, keys.take(order), values.take(order), numbers(newest, TIMESTAMP)[order.to_numpy()])
 
 

@@ -11,6 +11,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.operator import Operator
@@ -53,5 +54,5 @@ def _record(store: Store, newest: pa.RecordBatch, context: Context) -> None:
     key_columns = [newest[name] for name in store.key.names]
     keys = layout_of(store).keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns)
     values = row_values(store, newest)
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     context.change(store.name, keys.take(order), values.take(order), numbers(newest, TIMESTAMP)[order.to_numpy()])

@@ -29,6 +29,7 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order, paths_in_turn, place_ranks
 from streamkit.engine.rows import deletions_of, last_of_each, numbers, rows_of, without_null_keys, without_nulls
 from streamkit.errors import SuppressionFullError
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, SINCE, TIMESTAMP
 from streamkit.plan.operators.suppress import Suppress
@@ -191,7 +192,7 @@ def _held(operator: Suppress, rows: pa.RecordBatch | None, context: Context) -> 
         groups = np.unique(numbers(rows, KEY_GROUP)).tolist()
         wanted.append(state.scan(layout.ranges(number, groups))[0])
     keys = pa.concat_arrays(wanted).unique()
-    keys = keys.take(pc.sort_indices(keys))
+    keys = keys.take(byte_order(keys))
     values = state.get(keys)
     return _decoded(store, keys.filter(values.is_valid()), values.drop_null())
 
@@ -344,5 +345,5 @@ def _write(
     written = pa.concat_arrays([values, pa.nulls(len(deleted), pa.binary())])
     _, now = context.stream_time(updates.operator.window)
     moments = np.concatenate([numbers(updates.values, TIMESTAMP)[put], np.full(len(deleted), now, np.int64)])
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     context.change(name, keys.take(order), written.take(order), moments[order.to_numpy()])

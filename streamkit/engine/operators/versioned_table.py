@@ -22,6 +22,7 @@ from streamkit.engine.row_lists import Keys, Places
 from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.versions import IN_STORE, History, Mask, Numbers, Versions, coded_keys
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.versioned_table import VersionedTable
@@ -109,7 +110,7 @@ def _write_newest(history: History, keys: Keys, newest: Versions) -> None:
     names = history.store.value.names
     values = encode_rows([pa.array(newest.times), *(newest.rows[name] for name in names)])
     values = pc.if_else(pa.array(newest.is_deleted), pa.scalar(None, pa.binary()), values)
-    order = pc.sort_indices(state_keys)
+    order = byte_order(state_keys)
     history.context.change(history.table.store, state_keys.take(order), values.take(order), newest.times[order.to_numpy()])
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Kept, kept_table, milliseconds
@@ -21,6 +20,7 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.materialize import changes_to_keep, row_values
 from streamkit.engine.rows import numbers, without_nulls
 from streamkit.engine.stream_time import NO_TIME
+from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.windowed_table import WindowedTable
 from streamkit.plan.windows import Settling
@@ -73,7 +73,7 @@ def keep_until_settled(table: Kept, newest: pa.RecordBatch | None, settled: Sett
         keys = pa.concat_arrays([table.state_keys(kept, table.key, context), keys])
         values = pa.concat_arrays([row_values(table.store, kept), values])
         times = np.concatenate([numbers(kept, TIMESTAMP), times])
-    order = pc.sort_indices(keys)
+    order = byte_order(keys)
     context.change(name, keys.take(order), values.take(order), times[order.to_numpy()])
 
 
