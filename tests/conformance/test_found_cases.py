@@ -56,6 +56,28 @@ FINAL_RESULTS = [  # by their value, behind windows that give them when they clo
     {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
 ]
 
+HOPPING = {
+    "id": "w",
+    "op": "window",
+    "type": "hopping",
+    "size_ms": 20,
+    "advance_ms": 5,
+    "grace_ms": 0,
+    "in": "g",
+    "emit": "on_close",
+}
+FINAL_COUNTS = [  # of the windows in which one value is the final result
+    STREAM,
+    grouped("s"),
+    HOPPING,
+    {**COUNT, "op": "reduce", "fn": "append(+)"},
+    {"id": "k", "op": "to_stream", "in": "c", "key_fn": "value"},
+    {**grouped("k"), "id": "h"},
+    {"id": "v", "op": "window", "type": "sliding", "time_difference_ms": 1, "grace_ms": 5, "in": "h"},
+    {**COUNT, "id": "d", "in": "v"},
+]
+FAR_APART = [("s", "a", "x", 136), ("s", "b", "y", 141), ("s", "a", "z", 179), ("s", "a", "z", 300)]
+
 
 def case_of(nodes: Sequence[Json], steps: Sequence[tuple[str, Any, Any, int]], **types: str) -> Json:
     """A case whose output is its last node."""
@@ -116,6 +138,30 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
                 {**LIMITED, "in": "c", "buffer": {"max_records": 1, "when_full": "shut_down"}},
             ],
             [("t", "a", "x", 0), ("t", "b", "y", 10), ("t", "a", "y", 40)],
+        ),
+        "limits_when_time_passes",
+    ),
+    "final results that one record brings stand before it, so that what it lets go has the newest of them": (
+        case_of([*FINAL_COUNTS, {**LIMITED, "in": "d", "ms": 10}], FAR_APART),
+        "results_of_the_past_are_awaited",
+    ),
+    "a row that waits for a record counts for the bound at final results that stand before it": (
+        case_of(
+            [*FINAL_COUNTS, {**LIMITED, "in": "d", "ms": 10, "buffer": {"max_records": 1, "when_full": "emit_early"}}],
+            FAR_APART,
+        ),
+        "results_of_the_past_are_awaited",
+    ),
+    "what one suppress lets go with a record is of that record for the next": (
+        case_of(
+            [
+                TABLE,
+                {**LIMITED, "ms": 10},
+                {"id": "g", "op": "group_by", "in": "x", "fn": "value_value"},
+                {"id": "c", "op": "count", "in": "g"},
+                {**LIMITED, "id": "y", "in": "c", "ms": 20},
+            ],
+            [("t", "a", "x", 1), ("t", "b", "x", 5), ("t", "c", "z", 100)],
         ),
         "limits_when_time_passes",
     ),

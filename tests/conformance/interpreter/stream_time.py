@@ -61,13 +61,15 @@ class InputTimes:
     """
     The largest timestamp so far of each topic; there is one partition.
 
-    `moment`: when the result that is on its way was due, if time brought it.
+    `moment`: when the result that is on its way was due, if time brought it. `is_ahead`: whether it stands before the record that moved
+    the time, as final results do.
     """
 
     rules: Rules
     by_topic: dict[str, int] = field(default_factory=dict)
     before: dict[str, int] = field(default_factory=dict)
     moment: int | None = None
+    is_ahead: bool = False
     settle: Callable[[], None] = lambda: None
 
     def observe(self, topic: str, timestamp: int) -> None:
@@ -76,15 +78,16 @@ class InputTimes:
         self.by_topic[topic] = max(self.by_topic.get(topic, -1), timestamp)
 
     @contextmanager
-    def at(self, moment: int) -> Iterator[None]:
+    def at(self, moment: int, is_ahead: bool = True) -> Iterator[None]:
         """What is handed on within was due at this moment, and so is all that comes of it."""
         if not self.rules.time_of_inputs:
             yield
             return
-        before, self.moment = self.moment, moment
+        before = self.moment, self.is_ahead
+        self.moment, self.is_ahead = moment, is_ahead
         yield
         self.settle()
-        self.moment = before
+        self.moment, self.is_ahead = before
 
     def of(self, inputs: Inputs) -> StreamTime:
         """The stream time of an operator that these inputs feed."""
@@ -112,6 +115,11 @@ class StreamTime:
         if self.times.moment is not None:
             return max(self.times.moment, self._of(self.times.before))
         return self._of(self.times.by_topic)
+
+    @property
+    def reached(self) -> int:
+        """The stream time with the last record, also at a result that time brought."""
+        return self._of(self.times.by_topic) if self.times.rules.time_of_inputs else self.observed
 
     @property
     def before(self) -> int:

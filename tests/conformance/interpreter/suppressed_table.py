@@ -26,6 +26,20 @@ class Held:
     prior: Any
 
 
+@dataclass(frozen=True)
+class Leaving:
+    """
+    A row whose wait has ended, at the moment `due`: ahead of the record that is under way, or with it.
+
+    `turn`: how many rows of its key have left there before.
+    """
+
+    is_ahead: bool
+    turn: int
+    due: int
+    held: Held
+
+
 class SuppressedTable(Table):
     """Who reads the table sees what was sent last, not what is held back."""
 
@@ -43,7 +57,7 @@ class SuppressedTable(Table):
         self.clock = times.of(self.inputs)
         self.rules = times.rules
         self.held: dict[Any, Held] = {}
-        self.leaving: list[tuple[int, int, Held]] = []
+        self.leaving: list[Leaving] = []
         self.sent: dict[Any, int] = {}
         self.sends_old = parent.enable_old(True)
 
@@ -69,30 +83,33 @@ class SuppressedTable(Table):
         else:
             held.record = record
         if self._sends_at_the_end:
-            if self._is_due(record.key):
-                self._leave(record.key, self.clock.now)
+            self._end_wait(record.key, is_first=held is None)
         elif not (self.is_final and self.rules.time_gives_results):
             self._send_due()
         self._keep_in_bounds()
 
     def pass_time(self) -> None:
-        """Send the final results that are due by now."""
+        """Send the final results that are due by now, and what has left before the record that moves the time."""
         if self.is_final and self.rules.finals_when_time_passes:
             self._send_due()
+        self._send_leaving()
 
     def finish(self) -> None:
-        """
-        Behind what a record causes: send what has left, and what is due by now. Of a key that the record changed, that is its first change.
-
-        Rows come by the moment since which they waited, then by key; what a key sends once more comes behind all that.
-        """
+        """Behind what a record causes: send what has left, and what is due by now. Of a key that the record changed, that is its first change."""
         if not self._sends_at_the_end:
             return
-        for key in [key for key in self.held if self._is_due(key)]:
-            self._leave(key, self.held[key].since + self.delay_ms)
+        for key in [key for key in self.held if self._leaves_here(key)]:
+            self._leave(key, self._due(key))
+        self._send_leaving()
+
+    def _send_leaving(self) -> None:
+        """Rows come by the moment since which they waited, then by key; what a key sends once more comes behind all that."""
         leaving, self.leaving = self.leaving, []
-        for _, due, held in sorted(leaving, key=lambda one: (one[0], one[2].since, self._order(one[2].record.key))):
-            self._send(held, due)
+        for one in sorted(leaving, key=self._place):
+            self._send(one.held, one.due, one.is_ahead)
+
+    def _place(self, one: Leaving) -> tuple[bool, int, int, bytes]:
+        return not one.is_ahead, one.turn, one.held.since, self._order(one.held.record.key)
 
     @property
     def _extra_ms(self) -> int:
@@ -103,8 +120,24 @@ class SuppressedTable(Table):
     def _sends_at_the_end(self) -> bool:
         return not self.is_final and self.rules.limits_when_time_passes
 
+    def _due(self, key: Any) -> int:
+        return self.held[key].since + self.delay_ms
+
     def _is_due(self, key: Any) -> bool:
-        return self.held[key].since <= self.clock.now - self.delay_ms
+        return self._due(key) <= self.clock.now
+
+    def _leaves_here(self, key: Any) -> bool:
+        """Whether a wait ends where the change under way stands. Results that stand before a record do not end what it ends."""
+        if self._sends_at_the_end:
+            return not self.times.is_ahead and self._due(key) <= self.clock.reached
+        return self._is_due(key)
+
+    def _end_wait(self, key: Any, is_first: bool) -> None:
+        """End the wait of a key that has just changed, if it ends here: at once if the first change is as late as the limit already."""
+        if is_first and self._is_due(key):
+            self._leave(key, self.clock.now)
+        elif self._leaves_here(key):
+            self._leave(key, self._due(key))
 
     def _send_due(self) -> None:
         while self.held and self._is_due(key := self._first()):
@@ -114,7 +147,7 @@ class SuppressedTable(Table):
         """Rows whose wait is over leave anyhow, so they do not count."""
         while (
             self.max_records is not None
-            and len(waiting := [key for key in self.held if not self._is_due(key)]) > self.max_records
+            and len(waiting := [key for key in self.held if not self._leaves_here(key)]) > self.max_records
         ):
             if self.stops:
                 raise BufferFullError(f"found {len(waiting)} rows held back; expected at most {self.max_records}")
@@ -137,15 +170,16 @@ class SuppressedTable(Table):
             self._send(held, held.since + self.delay_ms)
 
     def _leave(self, key: Any, due: int) -> None:
-        """A row waits no longer, and will be sent, behind those of its key that leave already."""
-        turn = sum(held.record.key == key for _, _, held in self.leaving)
-        self.leaving.append((turn, due, self.held.pop(key)))
+        """A row waits no longer, and will be sent, behind those of its key that leave here already."""
+        is_ahead = self.times.is_ahead
+        turn = sum(one.held.record.key == key and one.is_ahead == is_ahead for one in self.leaving)
+        self.leaving.append(Leaving(is_ahead, turn, due, self.held.pop(key)))
 
-    def _send(self, held: Held, due: int) -> None:
+    def _send(self, held: Held, due: int, is_ahead: bool = True) -> None:
         record = held.record._replace(is_latest=True)
         if self.rules.old_is_last_emitted:
             record = record._replace(old=held.prior)
         self.sent[record.key] = record.timestamp
         if record.value is not None or not self.is_final:
-            with self.times.at(due):
+            with self.times.at(due, is_ahead):
                 self.forward(record)
