@@ -317,7 +317,7 @@ class Generator:
         if not place.is_table:
             return self.behind_stream(place)
         if self.random.random() < 0.2:
-            return replace(place, name=self.add("to_stream", **{"in": place.name}), is_table=False)
+            return self.changes_of(place)
         if self.is_suppressed(place):
             return place
         choices: list[Callable[[Place], Place]] = [self.filtered]
@@ -327,6 +327,13 @@ class Generator:
         if not place.is_versioned and self.nodes[-1]["op"] not in ("suppress", "filter", "filter_not"):
             choices.append(self.suppressed)
         return self.random.choice(choices)(place)
+
+    def changes_of(self, place: Place) -> Place:
+        """The changes of a table; those of windows by their value, if that can be a key as others are."""
+        if place.window is None or place.value != self.key:
+            return replace(place, name=self.add("to_stream", **{"in": place.name}), is_table=False)
+        name = self.add("to_stream", **{"in": place.name, "key_fn": "value"})
+        return self.repartitioned(replace(place, name=name, key=place.value, is_table=False, has_null_keys=True, window=None))
 
     def behind_stream(self, place: Place) -> Place:
         """An operator over a stream; of one that was held back none with windows."""
