@@ -184,6 +184,13 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
         ),
         "results_of_the_past_are_awaited",
     ),
+    "windows wait no shorter for a join that meets only records from before": (
+        case_of(
+            [STREAM, OTHER, {**LEFT_JOIN, "before_ms": 10, "after_ms": -3}, grouped("j"), TUMBLING, COUNT],
+            [("s", "a", "x", 12), ("s", "b", "y", 19), ("s", "a", "z", 13)],
+        ),
+        None,
+    ),
     "windows wait longer for records that waited for a table": (
         case_of(
             [STREAM, HISTORY, WAITING, grouped("j"), TUMBLING, COUNT],

@@ -360,7 +360,7 @@ class Graph:
         inputs = left.inputs | right.inputs
         delay_ms = self._delay_ms(inputs)
         sides = {"inner": (), "left": ("after_ms",), "outer": ("after_ms", "before_ms")}[node["type"]]
-        stream = Stream(inputs.behind(max((node[side] + node["grace_ms"] + delay_ms + 1 for side in sides), default=0)))
+        stream = Stream(inputs.behind(max([0, *(node[side] + node["grace_ms"] + delay_ms + 1 for side in sides)])))
         if is_self_join and "topology.optimization" in self.config and not self.rules.self_joins_are_joins:
             self_join = SelfJoin(node, joiner)
             left.feed(self_join.receive)
