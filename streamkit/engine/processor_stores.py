@@ -160,7 +160,7 @@ class KeyValueStore(ProcessorStore):
         return self._prefix + self._encode_key(self._key.of(key))
 
     def _entries(self, start: bytes, end: bytes) -> list[Entry]:
-        found = self._overlay.scan([(start, end)])
+        found = self._overlay.scan(start, end)
         return [Entry(self._key_dict(key), self._named(values) or {}) for key, values in found]
 
 
@@ -220,7 +220,7 @@ class WindowStore(ProcessorStore):
     def _in_window(self, values: Values, start_ms: int) -> list[tuple[Values, Values]]:
         start = self._at(values, start_ms)
         if self._definition.retain_duplicates:
-            return self._overlay.scan([(start, after(start))])
+            return self._overlay.scan(start, after(start))
         found = self._overlay.get(start)
         return [] if found is None else [((start_ms, *values), found)]
 
@@ -229,10 +229,8 @@ class WindowStore(ProcessorStore):
         lowest = -LAST_MS if earliest is None else earliest + 1
         start = lowest if first is None else max(lowest, milliseconds(first))
         end = LAST_MS if last is None else milliseconds(last) + 1
-        if start >= end:
-            return []
         group, number = self._call.group, self._overlay.number
-        return self._overlay.scan([(range_prefix(group, number, start), range_prefix(group, number, end))])
+        return self._overlay.scan(range_prefix(group, number, start), range_prefix(group, number, end))
 
     def _entries(self, found: list[tuple[Values, Values]], reverse: bool) -> list[WindowEntry]:
         size = self._definition.window_size_ms or 0
@@ -300,7 +298,7 @@ class SessionStore(ProcessorStore):
         earliest = self._earliest()
         lowest = -LAST_MS if earliest is None else earliest + 1
         first = lowest if earliest_end is None else max(lowest, milliseconds(earliest_end))
-        found = self._overlay.scan([(self._prefix + moment_key(first), self._end)])
+        found = self._overlay.scan(self._prefix + moment_key(first), self._end)
         return [
             WindowEntry(self._key_dict(key), milliseconds(start), milliseconds(end), self._named(values) or {})
             for (end, *key, start), values in found
@@ -370,7 +368,7 @@ class VersionedStore(ProcessorStore):
     def _versions(self, values: Values) -> list[tuple[int, Values]]:
         """The starts of a key's versions, and their values, the oldest first."""
         start = self._at(values)
-        return [(milliseconds(key[-1]), found) for key, found in self._overlay.scan([(start, after(start))])]
+        return [(milliseconds(key[-1]), found) for key, found in self._overlay.scan(start, after(start))]
 
     def _version(self, versions: list[tuple[int, Values]], place: int) -> Version | None:
         """The version at a place; None if it says that there is no value."""

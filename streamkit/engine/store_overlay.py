@@ -65,15 +65,13 @@ class StoreOverlay:
             self._changed_keys.add(key)
         self._changed[key] = (values, timestamp)
 
-    def scan(self, ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[Values, Values]]:
+    def scan(self, start: bytes, end: bytes) -> list[tuple[Values, Values]]:
         """
-        The entries whose state keys are in the ranges [start, end), in their order, as they are now.
+        The entries whose state keys are in the range [start, end), in their order, as they are now.
 
         Of each the times before the key, the key columns, and its values.
         """
-        found: dict[bytes, Values] = {}
-        for start, end in ranges:
-            found |= self._between(start, end)
+        found = self._between(start, end)
         if not found:
             return []
         types = [column.type for column in self.store.key]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import pytest
 
+from streamkit.engine.lineage import Numbers
 from streamkit.engine.sliding import Rows, Slid, Windows, slid_windows
+from streamkit.plan.windows import SlidingWindow
 
 EPOCHS = 4
 Contents = dict[tuple[int, int], tuple[int, tuple[int, ...]]]  # by key and start: the largest time, and the parts of the state
@@ -61,3 +66,33 @@ def test_windows_by_columns_are_those_row_by_row(disorder: float) -> None:
             stored |= {window: time for window, (time, _) in contents(each).items()}
             forgotten = reached - 2 * difference - grace - int(random.integers(0, 9))
             stored = {window: time for window, time in stored.items() if window[1] > forgotten}
+
+
+def test_no_cut_changes_windows_or_what_is_late() -> None:
+    """Whether rows come at once or one by one, with windows that expire between them: the same changes in order, the same counts."""
+    random = np.random.default_rng(3)
+    for _ in range(60):
+        difference, grace, count = int(random.integers(1, 8)), int(random.integers(0, 6)), 30
+        back = np.where(random.random(count) < 0.5, random.integers(0, 3 * difference + grace + 2, count), 0)
+        times = np.maximum(np.cumsum(random.integers(0, 4, count)) - back, 0)
+        whole, cut = (given_in_epochs(times, ends, difference, grace) for ends in ([count], range(1, count + 1)))
+        assert cut == whole
+
+
+def given_in_epochs(times: Numbers, ends: Iterable[int], difference: int, grace: int) -> Any:
+    """What rows of one key give in epochs that end there: the changes, how many rows are late, and windows that were kept from one."""
+    reached, stored, given = np.maximum.accumulate(times), dict[int, int](), list[tuple[int, int]]()
+    late = skipped = first = 0
+    for end in ends:
+        part = slice(first, end)
+        rows = Rows(np.zeros(end - first, np.int64), times[part], reached[part])
+        columns = np.array(list(stored.items()), np.int64).reshape(-1, 2).T
+        known = np.arange(len(stored))
+        slid = slid_windows(rows, Windows(np.zeros_like(known), *columns, known), difference, grace)
+        late, skipped = late + int(slid.is_late.sum()), skipped + slid.skipped
+        given += zip(slid.given.starts.tolist(), slid.given.times.tolist(), strict=True)
+        stored |= zip(slid.newest.starts.tolist(), slid.newest.times.tolist(), strict=True)
+        kept_ms = SlidingWindow(difference, grace, difference + grace).kept_ms
+        stored = {start: time for start, time in stored.items() if start > reached[end - 1] - kept_ms}
+        first = end
+    return given, late, skipped

@@ -386,7 +386,6 @@ class _GroupRun:
         self._path = prefix + self._call.group.to_bytes(2, "big")
         self._call.origin, self._key_values = None, {}
         for schedule in moment.due:
-            self._call.stream_time, self._call.time = moment.stream_time, moment.time
             if self._run.is_cancelled(self._call.group, schedule):
                 continue
             self._begin_object()

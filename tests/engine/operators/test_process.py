@@ -14,6 +14,7 @@ import pytest
 import streamkit as sk
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
+from streamkit.log.values.keys import key_groups
 from streamkit.testing.driver import TopologyTestDriver
 from tests.conformance.stores import difference
 from tests.engine.engine_run import Run, append, execute, fresh_log, moment, written
@@ -377,7 +378,8 @@ def test_the_wall_clock_calls_in_epochs_with_records_too():
         driver.restore(tasks=3)
         driver.advance_wall_clock("1 ms")
         driver.advance_wall_clock("9 ms")
-        assert [row["n"] for row in driver.read("out")] == [-1, 1012, -1, 1029, 1030]
+        driver.pipe("in", ROW)
+        assert [row["n"] for row in driver.read("out")] == [-1, 1012, -1, 1029, 1030, -1]
 
 
 def test_a_cancelled_schedule_stays_cancelled():
@@ -404,6 +406,187 @@ def test_a_cancelled_schedule_stays_cancelled():
         assert [(row["k"], row["n"]) for row in driver.read("out")] == [("a", 5), ("b", 15)]
 
 
+@pytest.mark.parametrize("clock", ["stream_time", "wall_clock"])
+def test_a_schedule_ends_the_one_behind_it(clock: str) -> None:
+    """A call that cancels another schedule, which is due at the same moment, is the last: the other one is not called any more."""
+
+    class First(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.context = context
+            context.schedule("10 ms", clock, self.end)
+            self.second = context.schedule("10 ms", clock, lambda time: context.forward({"k": "a", "n": 2}))
+
+        def process(self, record: Any) -> None:
+            """Only time matters."""
+
+        def end(self, time: int) -> None:
+            self.second.cancel()
+            self.context.forward({"k": "a", "n": 1})
+
+    with TopologyTestDriver(counted(First), start_time=1000) as driver:
+        driver.pipe("in", {**ROW, "_timestamp": moment(5)})
+        driver.advance_wall_clock("10 ms")
+        driver.restart()
+        driver.pipe("in", {**ROW, "_timestamp": moment(15)})
+        driver.advance_wall_clock("10 ms")
+        assert [row["n"] for row in driver.read("out")] == [1, 1]
+
+
+def of_one_group(count: int) -> list[str]:
+    """Keys that share a key group."""
+    names = [str(number) for number in range(1000)]
+    groups = key_groups([pa.array(names)], 128).tolist()
+    return [name for name, group in zip(names, groups, strict=True) if group == groups[0]][:count]
+
+
+def test_a_scheduled_call_has_no_record() -> None:
+    """What it forwards has the key that it gives, and neither key nor headers of the record before; without a key it is an error."""
+
+    class Tick(sk.Processor):
+        keys: tuple[str, ...] = ("k",)
+
+        def init(self, context: Any) -> None:
+            self.context = context
+            context.schedule("10 ms", "stream_time", self.tick)
+
+        def process(self, record: Any) -> None:
+            self.context.store("counts").put(record.key, {"n": record["v"]})
+
+        def tick(self, time: int) -> None:
+            for entry in self.context.store("counts").all():
+                self.context.forward({name: entry.key[name] for name in self.keys} | entry.value)
+
+    class WithoutKey(Tick):
+        keys = ()
+
+    app = sk.Topology("scheduled")
+    app.add_store(COUNTS)
+    app.stream("in", schema=SCHEMA, key="k").process(Tick, "n int", stores=["counts"]).to("out")
+    keys = of_one_group(3)
+    rows = [{"k": key, "v": place, "_timestamp": moment(place)} for place, key in enumerate(keys)]
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", rows, headers={"a": b"1"})
+        driver.pipe("in", {**rows[0], "_timestamp": moment(10)}, headers={"a": b"1"})
+        found = driver.read("out", "k", "n", "_headers")
+    assert found == [
+        {"k": keys[0], "n": 0, "_headers": None},
+        *({"k": key, "n": n, "_headers": None} for n, key in enumerate(keys)),
+    ]
+    with pytest.raises(EvaluationError, match="in a call that was scheduled, without the key column 'k'"):
+        given(counted(WithoutKey), ROW)
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_calls_of_one_moment_have_an_order(options: Any) -> None:
+    """Of calls that one record brings, those of the processor that was declared first come first, then key group by key group."""
+
+    def ticking(text: str) -> Any:
+        class Tick(sk.Processor):
+            def init(self, context: Any) -> None:
+                self.context = context
+                context.schedule("10 ms", "stream_time", self.tick)
+
+            def process(self, record: Any) -> None:
+                self.context.forward({"text": f"{text} record", "part": "x"})
+
+            def tick(self, time: int) -> None:
+                for number in range(2):
+                    self.context.forward({"text": f"{text} {self.context.task} {number}", "part": "x"})
+
+        return Tick
+
+    app = sk.Topology("ordered")
+    stream = app.stream("in", schema=SCHEMA, key="k")
+    one, other = (stream.process(ticking(text), "text string, part string", key="part") for text in ("one", "other"))
+    rows = other.merge(one).group_by_key()
+    rows.aggregate(
+        {"texts": []}, lambda state, row: {"texts": [*state["texts"], row["text"]]}, "texts array<string>", store="all"
+    )
+    keys = [f"key {number}" for number in range(4)]
+    groups = sorted(key_groups([pa.array(keys)], 128).tolist())
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("in", [{"k": key, "v": 1, "_timestamp": moment(11)} for key in keys])
+        driver.pipe("in", {"k": keys[0], "v": 1, "_timestamp": moment(25)})
+        texts = driver.store("all").find("x")["texts"][0].as_py()
+    expected = [f"{text} {group} {number}" for text in ("one", "other") for group in groups for number in range(2)]
+    assert texts[-len(expected) :] == expected
+    assert sorted(texts[-len(expected) - 2 : -len(expected)]) == ["one record", "other record"]
+
+
+@pytest.mark.parametrize(("mode", "origin"), [("every", "('in', 0, 0)"), ("latest", "None"), ("final", "None")])
+def test_what_time_brings_is_from_no_record(mode: str, origin: str) -> None:
+    """A result that is given after a record has its metadata; one that time or the end of an epoch brings has none."""
+    app = sk.Topology("origins")
+    counts = app.stream("in", schema=SCHEMA, key="k").group_by_key().windowed_by(sk.tumbling("10 ms", grace="0 s")).count()
+    found = counts.emit(mode).process(
+        lambda record, context: context.forward({"text": repr(context.record_metadata and tuple(context.record_metadata))}),
+        "text string",
+    )
+    found.to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROW, timestamp=5)
+        driver.pipe("in", {"k": "b", "v": 1}, timestamp=50)
+        assert driver.read("out", "text")[0] == {"text": origin}
+
+
+@pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
+def test_children_that_meet_again_are_in_order(options: Any) -> None:
+    """The rows of a record stand in the order in which they were forwarded, whichever child each went to."""
+
+    def cross(record: Any, context: Any) -> None:
+        for number, child in enumerate(("one", "other", "one", "other")):
+            context.forward({"n": number}, to=child)
+
+    app = sk.Topology("meeting")
+    found = app.stream("in", schema=SCHEMA, key="k").process_values(cross, "n int")
+    found.child("one").merge(found.child("other")).to("out")
+    assert [row["n"] for row in given(app, ROW, {**ROW, "v": 2}, **options)] == [0, 1, 2, 3] * 2
+
+
+def test_a_scheduled_call_keeps_to_its_key_group() -> None:
+    """A key that a call gives, and that belongs to another key group, is an error, because its records would be elsewhere."""
+
+    class Tick(sk.Processor):
+        def init(self, context: Any) -> None:
+            context.schedule("10 ms", "stream_time", lambda time: [context.forward({"k": key, "n": 1}) for key in others])
+
+        def process(self, record: Any) -> None:
+            """Only time matters."""
+
+    group = key_groups([pa.array([ROW["k"]])], 128)[0]
+    others = [name for name in "abcdef" if key_groups([pa.array([name])], 128)[0] != group][:1]
+    app = sk.Topology("strange")
+    app.stream("in", schema=SCHEMA, key="k").process_values(Tick, "n int").to("out")
+    with TopologyTestDriver(app) as driver, pytest.raises(EvaluationError, match="belongs to another key group"):
+        driver.pipe("in", ROW)
+
+
+def test_a_row_may_have_the_time_0() -> None:
+    """A time that a processor gives is taken, that of 1970 and of before too."""
+
+    def early(record: Any, context: Any) -> None:
+        for time in (0, -1, None):
+            context.forward({"n": record["v"]}, timestamp=time)
+
+    rows = given(counted(early), {**ROW, "_timestamp": moment(5)})
+    assert [row["_timestamp"] for row in rows] == [moment(0), moment(-1), moment(5)]
+
+
+@pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
+def test_stream_time_is_that_of_all_inputs(options: Any) -> None:
+    """A record of one input sees the largest event time of any, also where only an epoch before had it."""
+    app = sk.Topology("inputs")
+    one, other = (app.stream(name, schema=SCHEMA, key="k") for name in ("one", "other"))
+    one.merge(other).process(lambda record, context: context.forward({"n": context.stream_time}), "n bigint").to("out")
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("one", ROW, timestamp=100)
+        assert [row["n"] for row in driver.read("out")] == [100]
+        driver.pipe("other", ROW, timestamp=10)
+        driver.pipe("other", ROW, timestamp=110)
+        driver.pipe("one", ROW, timestamp=105)
+        assert [row["n"] for row in driver.read("out")] == [100, 110, 110]
+
+
 @pytest.mark.parametrize("options", CUTS, ids=repr)
 def test_batches_are_those_of_a_key_group(options):
     """By batch a processor takes the rows in their order, with time and mark of tombstones, and gives rows of them, also several of one."""
@@ -413,6 +596,7 @@ def test_batches_are_those_of_a_key_group(options):
             "_timestamp": "int64",
             "_deleted": "bool",
         }
+        assert context.stream_time == batch["_timestamp"][-1].as_py()
         context.forward(pa.table({"n": pc.multiply(batch["v"], 2)}))
         rows = [place for place in range(batch.num_rows) for _ in range(batch["v"][place].as_py() or 0)]
         context.forward(pa.table({"n": pa.array([0] * len(rows), pa.int32()), "_row": rows}), to="zeros")

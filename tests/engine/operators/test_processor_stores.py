@@ -12,6 +12,9 @@ import pytest
 import streamkit as sk
 from streamkit.engine.processor_stores import milliseconds
 from streamkit.errors import EvaluationError
+from streamkit.names import changelog_topic
+from streamkit.plan.processing import RefusedCallError
+from streamkit.state.row import decode_rows
 from streamkit.testing.driver import TopologyTestDriver
 
 CUTS = pytest.mark.parametrize("batching", ["one", "all"])
@@ -149,9 +152,78 @@ def test_versions_end_with_their_history(batching: str) -> None:
 
     store = sk.versioned_store("s", **COLUMNS, history_retention="15 ms")
     puts = [(30, put("a", {"v": at}, at)) for at in (15, 20, 30)]
-    found, rows, expired = asked(store, batching, *puts, (30, read), (40, read), (40, put("a", {"v": 3}, 40)))
-    assert found == [[15, 20, 30], [20, 30]]
+    found, rows, expired = asked(store, batching, *puts, (30, read), (40, read), (40, put("a", {"v": 3}, 40)), (40, read))
+    assert found == [[15, 20, 30], [20, 30], [20, 30, 40]]
     assert (rows, expired) == (3, 0)
+
+
+@CUTS
+def test_what_was_deleted_is_gone_at_once(batching: str) -> None:
+    """In the call that deletes it, a key has no value, whether the epoch or one before has put it; nor do ranges give it."""
+
+    def drop(store: Any) -> list[Any]:
+        return [
+            store.delete("a"),
+            store.get("a"),
+            store.delete("a"),
+            store.put_if_absent("a", {"v": 2}),
+            store.get("a"),
+            store.all(),
+        ]
+
+    found = answers(sk.key_value_store("s", **COLUMNS), batching, (0, put("a", {"v": 1})), (0, drop))
+    assert found == [[{"v": 1}, None, None, None, {"v": 2}, [({"k": "a"}, {"v": 2})]]]
+
+
+@CUTS
+def test_what_a_store_gives_is_a_copy(batching: str) -> None:
+    """A processor that changes a nested value it was given, or has put, changes nothing in the store until it puts it."""
+    store = sk.key_value_store("s", key="k string", value="text array<string>")
+
+    def keep(store: Any) -> None:
+        given = {"text": ["a"]}
+        store.put("a", given)
+        given["text"].append("put")
+
+    def read(store: Any) -> list[Any]:
+        store.get("a")["text"].append("get")
+        store.all()[0].value["text"].append("all")
+        return [store.get("a"), store.all()[0].value]
+
+    def change(store: Any) -> list[Any]:
+        keep(store)
+        return read(store)
+
+    assert answers(store, batching, (0, keep), (0, read), (0, change)) == [[{"text": ["a"]}] * 2] * 2
+
+
+def test_changes_go_to_the_changelog_with_the_time_of_their_call() -> None:
+    """An epoch has one change of each key, in the order of keys, with the time of the last record that changed it; so has its row."""
+
+    def keep(record: Any, context: Any) -> None:
+        store = context.store("s")
+        store.put(record["id"], {"v": record["step"]})
+        if record["id"] == "d":
+            store.delete("b")
+
+    app = sk.Topology("changing")
+    rows = app.stream("in", schema="id string, step int, part string", key="part")
+    rows.process(keep, stores=[sk.key_value_store("s", **COLUMNS)])
+    with TopologyTestDriver(app, batching="all") as driver:
+        for number, (name, at) in enumerate([("c", 5), ("b", 7), ("a", 8), ("c", 12), ("a", 15), ("d", 20)]):
+            driver.pipe("in", {"id": name, "step": number, "part": "x"}, timestamp=at)
+        driver.store("s")
+        found = driver.log.read(changelog_topic("changing", "s"), columns=["key", "value", "_timestamp", "_deleted"])
+    names = [key[-3:-2].decode() for key in found["key"].to_pylist()]
+    times = [one.timestamp() * 1000 for one in found["_timestamp"].to_pylist()]
+    assert list(zip(names, times, found["_deleted"].to_pylist(), strict=True)) == [
+        ("a", 15, False),
+        ("b", 20, True),
+        ("c", 12, False),
+        ("d", 20, False),
+    ]
+    stored = decode_rows(found["value"].combine_chunks().drop_null(), ["bigint", "int"])
+    assert [column.to_pylist() for column in stored] == [[15, 12, 20], [4, 3, 5]]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +239,26 @@ def test_what_is_no_key_is_refused(columns: str, step: Callable[[Any], Any], mes
     """A beginning of a key has some of its columns, a column that is NOT NULL has a value, and others are not known."""
     with pytest.raises(EvaluationError, match=message):
         answers(sk.key_value_store("s", key=columns, value="v int"), "one", (0, step))
+
+
+@pytest.mark.parametrize("given", [True, 2**53, -(2**53), 1.0, "1970-01-01", None])
+def test_what_is_no_time_is_refused(given: Any) -> None:
+    """A time is a whole number that a log can take, or a datetime, and nothing that merely looks like one."""
+    with pytest.raises(RefusedCallError, match="expected whole milliseconds since 1970, or a datetime"):
+        milliseconds(given)
+
+
+def test_a_datetime_is_the_millisecond_that_it_is_in() -> None:
+    """Parts of a millisecond are cut off downwards, before 1970 too."""
+    start = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    assert [milliseconds(start + dt.timedelta(microseconds=one)) for one in (1999, 1, 0, -1, -1000, -1001)] == [
+        1,
+        0,
+        0,
+        -1,
+        -1,
+        -2,
+    ]
 
 
 def test_a_datetime_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:

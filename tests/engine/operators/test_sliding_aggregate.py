@@ -96,6 +96,80 @@ def test_records_near_1970_share_the_window_that_begins_there() -> None:
         assert driver.metrics()["before_1970"] == 1
 
 
+def test_a_late_record_near_1970_begins_the_window_behind_it() -> None:
+    """It begins as a copy of the window that holds the later records alone; a second record of a moment begins none."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"))) as driver:
+        assert totals(driver, (1, 2), (2, 4), (4, 12), (8, 6))[3] == [
+            (2, 12, 15, 12),
+            (3, 13, 14, 12),
+            (5, 15, 12, 12),
+            (7, 17, 4, 12),
+            (0, 10, 11, 6),
+        ]
+        pipe(driver, [Record("b", 1, 5), Record("b", 2, 5)])
+        assert [one[1:4] for one in results(driver, "every", "total")] == [(0, 10, 1), (0, 10, 3)]
+
+
+def test_a_window_that_begins_at_1970_is_the_own_one_of_a_record() -> None:
+    """The window that ends at a record a difference after 1970 comes where its own does: behind those that end later, before new ones."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"))) as driver:
+        assert totals(driver, (1, 0), (2, 5), (4, 10))[2] == [(1, 11, 6, 10), (0, 10, 7, 10), (6, 16, 4, 10)]
+
+
+@pytest.mark.parametrize(
+    ("before", "time", "changes"),
+    [
+        (
+            ((1, 100), (2, 105), (4, 110)),
+            107,
+            [
+                (106, 116, None),
+                (101, 111, [2, 4, 8]),
+                (100, 110, [1, 2, 4, 8]),
+                (97, 107, [1, 2, 8]),
+                (108, 118, [4]),
+                (101, 111, [2, 4, 8, 16]),
+                (100, 110, [1, 2, 4, 8, 16]),
+                (97, 107, [1, 2, 8, 16]),
+            ],
+        ),
+        (
+            ((1, 5), (4, 12)),
+            8,
+            [(2, 12, [1, 4, 8]), (6, 16, None), (9, 19, [4]), (0, 10, [1, 8]), (2, 12, [1, 4, 8, 16]), (0, 10, [1, 8, 16])],
+        ),
+    ],
+    ids=["later", "near 1970"],
+)
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_window_that_a_record_deletes_is_not_made_again_by_it(before: Any, time: int, changes: Any, batching: str) -> None:
+    """A function that gives None deletes a window; the same record does not begin it anew, as if there had been none, and the next not."""
+    with TopologyTestDriver(deleting(([4], 8)), batching=batching) as driver:
+        pipe(driver, [*(Record("a", *one) for one in before), Record("a", 8, time), Record("a", 16, time)])
+        assert [one[1:4] for one in results(driver, "every", "seen")][-len(changes) :] == changes
+
+
+def test_no_window_begins_behind_the_newest_record() -> None:
+    """Nor does one for a second record of a moment whose own window a function has deleted."""
+    with TopologyTestDriver(deleting(([1], 2))) as driver:
+        pipe(driver, [Record("a", 1, 100), Record("a", 2, 105)])
+        assert results(driver, "every", "seen")[-1][1:4] == (95, 105, None)
+        pipe(driver, [Record("a", 4, 105)])
+        assert [one[1:4] for one in results(driver, "every", "seen")] == [(101, 111, [2, 4]), (95, 105, [1, 4])]
+
+
+def deleting(wanted: tuple[list[int], int]) -> sk.Topology:
+    """A topology that collects the values of a window, and deletes it if it has these values and gets that one."""
+
+    def collect(state: Any, row: Any) -> Any:
+        return None if (state["seen"], row["v"]) == wanted else {"seen": [*state["seen"], row["v"]]}
+
+    app = sk.Topology("deleting")
+    groups = app.stream("in", schema=SCHEMA, key="k").group_by_key().windowed_by(sk.sliding("10 ms", grace="1 s"))
+    groups.aggregate({"seen": []}, collect, "seen array<bigint>", store="windows").emit("every").to("every")
+    return app
+
+
 def test_windows_close_one_millisecond_later_than_others() -> None:
     """A window takes records while stream time is at most grace past its last moment; it gives its result the millisecond after."""
     with TopologyTestDriver(counted(sk.sliding("10 ms", grace="5 ms"))) as driver:
