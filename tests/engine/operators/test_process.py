@@ -516,17 +516,37 @@ def test_calls_of_one_moment_have_an_order(options: Any) -> None:
 @pytest.mark.parametrize(("mode", "origin"), [("every", "('in', 0, 0)"), ("latest", "None"), ("final", "None")])
 def test_what_time_brings_is_from_no_record(mode: str, origin: str) -> None:
     """A result that is given after a record has its metadata; one that time or the end of an epoch brings has none."""
+
+    def tell(record: Any, context: Any) -> None:
+        context.forward({"text": repr(context.record_metadata and tuple(context.record_metadata))})
+
     app = sk.Topology("origins")
     counts = app.stream("in", schema=SCHEMA, key="k").group_by_key().windowed_by(sk.tumbling("10 ms", grace="0 s")).count()
-    found = counts.emit(mode).process(
-        lambda record, context: context.forward({"text": repr(context.record_metadata and tuple(context.record_metadata))}),
-        "text string",
-    )
+    found = counts.emit(mode)
+    for _ in range(2):
+        found = found.process_values(tell, "text string")
     found.to("out")
     with TopologyTestDriver(app) as driver:
         driver.pipe("in", ROW, timestamp=5)
         driver.pipe("in", {"k": "b", "v": 1}, timestamp=50)
         assert driver.read("out", "text")[0] == {"text": origin}
+
+
+@pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
+def test_rows_of_a_batch_keep_their_places(options: Any) -> None:
+    """Each row that a batch gives stands where the row stands that it comes from, also if one record gave several; it may bring its time."""
+
+    def twice(batch: pa.RecordBatch, context: Any) -> None:
+        context.forward(pa.table({"n": batch["n"]}))
+        context.forward(pa.table({"n": pc.negate(batch["n"]), "_timestamp": pa.array([7] * batch.num_rows, pa.int64())}))
+
+    app = sk.Topology("batches")
+    rows = app.stream("in", schema=SCHEMA, key="k")
+    several = rows.flat_map_values(lambda row: [{"n": row["v"]}, {"n": row["v"] + 1}], "n int")
+    several.process_values(twice, "n int", by="batch").to("out")
+    found = given(app, {"k": "a", "v": 1, "_timestamp": moment(5)}, {"k": "a", "v": 3, "_timestamp": moment(6)}, **options)
+    times = [(row["n"], row["_timestamp"]) for row in found]
+    assert times == [(n, moment(at)) for n, at in ((1, 5), (-1, 7), (2, 5), (-2, 7), (3, 6), (-3, 7), (4, 6), (-4, 7))]
 
 
 @pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
