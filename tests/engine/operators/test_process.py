@@ -581,6 +581,74 @@ def test_a_scheduled_call_keeps_to_its_key_group() -> None:
         driver.pipe("in", ROW)
 
 
+def test_what_depends_on_the_size_of_a_batch_is_told() -> None:
+    """A processor of batches that forwards how many rows came together is an error in the driver of tests, because the cut decides that."""
+
+    def size(batch: pa.RecordBatch, context: Any) -> None:
+        context.forward(pa.table({"n": pa.array([batch.num_rows] * batch.num_rows, pa.int32())}))
+
+    with pytest.raises(EvaluationError, match="when each call had an object of its own"):
+        given(counted(size, by="batch"), ROW, ROW, batching="all")
+
+
+@pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
+def test_a_record_may_cancel_a_schedule(options: Any) -> None:
+    """From the record on whose turn it is cancelled a schedule is called no more, in this epoch and later ones."""
+
+    class Tick(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.scheduled = context.schedule("10 ms", "stream_time", lambda time: context.forward({"k": "a", "n": time}))
+
+        def process(self, record: Any) -> None:
+            if record["v"] == 0:
+                self.scheduled.cancel()
+
+    rows = [{"k": "a", "v": v, "_timestamp": moment(time)} for v, time in ((1, 5), (1, 12), (0, 25), (1, 35))]
+    assert [row["n"] for row in given(counted(Tick), *rows, **options)] == [5, 12]
+
+
+def test_schedules_are_the_same_each_time() -> None:
+    """A processor that schedules something else than when it was declared is an error, because the engine knows of the first alone."""
+    made: list[int] = []
+
+    class Other(sk.Processor):
+        def init(self, context: Any) -> None:
+            made.append(1)
+            context.schedule(f"{len(made)} s", "stream_time", print)
+
+        def process(self, record: Any) -> None:
+            """Only schedules matter."""
+
+    with pytest.raises(
+        EvaluationError, match=r"scheduled every .* when it was declared every 1000 ms .* the same schedules each time"
+    ):
+        given(counted(Other), ROW)
+
+
+def test_an_object_is_closed_when_its_epoch_ends() -> None:
+    """`close` comes behind the records; it may read and write stores, and forwards nothing more."""
+
+    class Closing(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.context, self.counts = context, context.store("counts")
+
+        def process(self, record: Any) -> None:
+            self.context.forward({"n": record["v"]})
+
+        def close(self) -> None:
+            self.counts.put("closed", {"n": 1})
+
+    class Late(Closing):
+        def close(self) -> None:
+            self.context.forward({"k": "a", "n": 0})
+
+    with TopologyTestDriver(counted(Closing)) as driver:
+        driver.pipe("in", ROW)
+        assert driver.store("counts").get("closed") == {"k": "closed", "n": 1}
+    with pytest.raises(EvaluationError, match=r"in close: forward\(\); expected it in process\(\)"):
+        given(counted(Late), ROW)
+
+
 def test_a_row_may_have_the_time_0() -> None:
     """A time that a processor gives is taken, that of 1970 and of before too."""
 

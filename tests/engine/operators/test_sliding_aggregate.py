@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from typing import Any
 
@@ -11,7 +12,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing.driver import TopologyTestDriver
-from tests.engine.engine_run import plain
+from tests.engine.engine_run import moment, plain
 from tests.engine.operators.window_rules import (
     SCHEMA,
     Record,
@@ -254,6 +255,80 @@ def test_results_depend_neither_on_the_cut_nor_on_tasks(difference: int, grace: 
             )
     assert found[0] == found[1] == found[2]
     assert found[0][3][0] == found[0][3][1] > 0
+
+
+def test_the_latest_results_are_those_of_the_windows_that_changed() -> None:
+    """An epoch gives each window that its records changed or made once, by its start, with all that it holds; and no other."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s"), ["latest"]), batching="all") as driver:
+        pipe(driver, [Record("a", 1, 100), Record("a", 2, 105)])
+        assert [one[1:] for one in results(driver, "latest", "total")] == [
+            (90, 100, 1, 100),
+            (95, 105, 3, 105),
+            (101, 111, 2, 105),
+        ]
+        pipe(driver, [Record("a", 4, 106)])
+        assert [one[1:] for one in results(driver, "latest", "total")] == [
+            (96, 106, 7, 106),
+            (101, 111, 6, 106),
+            (106, 116, 4, 106),
+        ]
+
+
+def test_a_window_that_gets_a_record_and_closes_in_one_epoch_is_given_once() -> None:
+    """Its final result has that record; what the store had of it before is no other result."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="1 s")), batching="all") as driver:
+        pipe(driver, [Record("a", 1, 100), Record("b", 2, 100)])
+        assert results(driver, "final", "total") == []
+        pipe(driver, [Record("a", 4, 100), Record("c", 8, 2_000)])
+        assert results(driver, "final", "total") == [("a", 90, 100, 5, 100), ("b", 90, 100, 2, 100)]
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_a_final_result_stands_before_the_record_that_closes_its_window(batching: str) -> None:
+    """What follows it meets the stream time of that record, whichever epoch holds it."""
+    app = sk.Topology("placed")
+    groups = app.stream("in", schema=SCHEMA, key="k").group_by_key().windowed_by(sk.sliding("10 ms", grace="5 ms"))
+    final = groups.count().emit("final")
+    final.process(lambda record, context: context.forward({"closed_at": context.stream_time}), "closed_at bigint").to("out")
+    with TopologyTestDriver(app, batching=batching) as driver:
+        pipe(driver, [Record("a", 1, 100), Record("b", 1, 108), Record("c", 1, 120), Record("d", 1, 300)])
+        assert [(row["k"], row["closed_at"]) for row in driver.read("out")] == [("a", 108), ("b", 120), ("c", 300)]
+
+
+def test_a_result_is_the_same_whatever_else_is_asked_for() -> None:
+    """A deviation of doubles is the same to the last bit, whether each change is given, or the last result alone."""
+    chance, time, rows, found = random.Random(4), 100, list[dict[str, Any]](), list[Any]()
+    for _ in range(40):
+        time += chance.choice((0, 1, 1, 2))
+        rows.append({"k": "a", "x": chance.random() * 10 ** chance.randrange(8), "_timestamp": moment(time)})
+    for modes in (["final"], ["every", "final"]):
+        app = sk.Topology("deviations")
+        groups = (
+            app.stream("in", schema="k string, x double", key="k").group_by_key().windowed_by(sk.sliding("10 ms", grace="1 s"))
+        )
+        table = groups.agg(deviation=F.stddev_pop("x"), store="windows")
+        for mode in modes:
+            table.emit(mode).to(mode)
+        with TopologyTestDriver(app, batching="all") as driver:
+            for first_row in (0, 20):
+                driver.pipe("in", rows[first_row : first_row + 20])
+                driver.read("final")
+            driver.drain()
+            found.append([(row["window_start"], row["deviation"]) for row in driver.read_all("final")])
+    assert found[0] == found[1]
+    assert len(found[0]) > 20
+
+
+def test_a_window_is_found_as_long_as_a_record_in_time_can_need_it() -> None:
+    """The window of a record that lies a difference before the last one in time is there, so that the window behind it begins."""
+    with TopologyTestDriver(counted(sk.sliding("10 ms", grace="0 s")), batching="all") as driver:
+        pipe(driver, [Record("a", 1, 99), Record("a", 2, 100)])
+        results(driver, "every", "total")
+        pipe(driver, [Record("a", 4, 95), Record("b", 8, 111)])
+        results(driver, "every", "total")
+        assert stored(driver, "total") == {("a", 90, 100): 7, ("a", 96, 106): 3, ("a", 100, 110): 2, ("b", 101, 111): 8}
+        pipe(driver, [Record("a", 16, 101)])
+        assert results(driver, "every", "total") == [("a", 101, 111, 16, 101)]
 
 
 def test_a_view_finds_the_windows_of_a_key() -> None:
