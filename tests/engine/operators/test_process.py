@@ -532,21 +532,45 @@ def test_what_time_brings_is_from_no_record(mode: str, origin: str) -> None:
         assert driver.read("out", "text")[0] == {"text": origin}
 
 
+def test_the_wall_clock_of_a_record_is_that_of_its_epoch() -> None:
+    """A record is told when its epoch began, which has nothing to do with its own time."""
+    app = counted(lambda record, context: context.forward({"n": context.wall_clock}))
+    with TopologyTestDriver(app, start_time=1000) as driver:
+        driver.pipe("in", ROW, timestamp=5)
+        driver.advance_wall_clock("12 ms")
+        driver.pipe("in", ROW, timestamp=7)
+        assert [row["n"] for row in driver.read("out")] == [1000, 1012]
+
+
 @pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
 def test_rows_of_a_batch_keep_their_places(options: Any) -> None:
-    """Each row that a batch gives stands where the row stands that it comes from, also if one record gave several; it may bring its time."""
+    """Each row that a batch gives stands where the row stands that it comes from, also if one record gave several; its headers are that row's, its time too, or one that it brings."""
 
     def twice(batch: pa.RecordBatch, context: Any) -> None:
         context.forward(pa.table({"n": batch["n"]}))
-        context.forward(pa.table({"n": pc.negate(batch["n"]), "_timestamp": pa.array([7] * batch.num_rows, pa.int64())}))
+        places = pa.array(range(batch.num_rows))[::-1]
+        times = pa.array([7] * batch.num_rows, pa.int64())
+        context.forward(pa.table({"n": pc.negate(batch["n"]).take(places), "_timestamp": times, "_row": places}))
 
     app = sk.Topology("batches")
     rows = app.stream("in", schema=SCHEMA, key="k")
     several = rows.flat_map_values(lambda row: [{"n": row["v"]}, {"n": row["v"] + 1}], "n int")
     several.process_values(twice, "n int", by="batch").to("out")
-    found = given(app, {"k": "a", "v": 1, "_timestamp": moment(5)}, {"k": "a", "v": 3, "_timestamp": moment(6)}, **options)
-    times = [(row["n"], row["_timestamp"]) for row in found]
-    assert times == [(n, moment(at)) for n, at in ((1, 5), (-1, 7), (2, 5), (-2, 7), (3, 6), (-3, 7), (4, 6), (-4, 7))]
+    with TopologyTestDriver(app, **options) as driver:
+        for v, time in ((1, 5), (3, 6)):
+            driver.pipe("in", {"k": "a", "v": v}, timestamp=time, headers={"v": str(v)})
+        found = [(row["n"], row["_timestamp"], row["_headers"]) for row in driver.read("out", "n", "_timestamp", "_headers")]
+    expected = [
+        (1, 5, b"1"),
+        (-1, 7, b"1"),
+        (2, 5, b"1"),
+        (-2, 7, b"1"),
+        (3, 6, b"3"),
+        (-3, 7, b"3"),
+        (4, 6, b"3"),
+        (-4, 7, b"3"),
+    ]
+    assert found == [(n, moment(at), [{"key": "v", "value": v}]) for n, at, v in expected]
 
 
 @pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
@@ -605,6 +629,16 @@ def test_a_record_may_cancel_a_schedule(options: Any) -> None:
 
     rows = [{"k": "a", "v": v, "_timestamp": moment(time)} for v, time in ((1, 5), (1, 12), (0, 25), (1, 35))]
     assert [row["n"] for row in given(counted(Tick), *rows, **options)] == [5, 12]
+
+
+def test_what_cannot_be_forwarded_is_refused() -> None:
+    """Without a schema nothing is forwarded, and without a key there is nothing that a tombstone could delete."""
+    with pytest.raises(EvaluationError, match=r"forward\(\), and no schema was declared"):
+        given(counted(lambda record, context: context.forward({"k": "a"}), None), ROW)
+    app = sk.Topology("keyless")
+    app.stream("in", schema=SCHEMA).process(lambda record, context: context.forward(None), "n int").to("out")
+    with pytest.raises(EvaluationError, match="the stream has no key to delete by"):
+        given(app, ROW)
 
 
 def test_schedules_are_the_same_each_time() -> None:
@@ -731,6 +765,30 @@ class KeptTime(Kept):
         self.last = record
 
 
+class KeptForTime(Kept):
+    """Keeps its last record, and reads it in a call that was scheduled."""
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        context.schedule("10 ms", "stream_time", lambda time: context.forward({"k": "a", "n": self.last["v"]}))
+
+    def process(self, record: Any) -> None:
+        self.last = record
+
+
+class Storing(sk.Processor):
+    """Counts in itself, and stores the count."""
+
+    count = 0
+
+    def init(self, context: Any) -> None:
+        self.counts = context.store("counts")
+
+    def process(self, record: Any) -> None:
+        self.count += 1
+        self.counts.put(record.key, {"n": self.count})
+
+
 LEAKED: list[Any] = []
 
 
@@ -775,7 +833,9 @@ def test_errors_name_the_record_and_the_line(processor, message):
     [
         (Kept, "a record was used after the call"),
         (KeptTime, "a record was used after the call"),
+        (KeptForTime, "a record was used after the call"),
         (Counting, "when each call had an object of its own; expected what must last in a store"),
+        (Storing, "when each call had an object of its own; expected what must last in a store"),
         (lambda record, context: context.forward({"n": random.randrange(10**9)}), "expected a deterministic processor"),
     ],
 )
