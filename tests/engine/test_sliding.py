@@ -88,7 +88,7 @@ def given_in_epochs(times: Numbers, ends: Iterable[int], difference: int, grace:
         rows = Rows(np.zeros(end - first, np.int64), times[part], reached[part])
         columns = np.array(list(stored.items()), np.int64).reshape(-1, 2).T
         known = np.arange(len(stored))
-        slid = slid_windows(rows, Windows(np.zeros_like(known), *columns, known), difference, grace)
+        slid = slid_windows(rows, Windows(np.zeros_like(known), columns[0], columns[1], known), difference, grace)
         late, skipped = late + int(slid.is_late.sum()), skipped + slid.skipped
         given += zip(slid.given.starts.tolist(), slid.given.times.tolist(), strict=True)
         stored |= zip(slid.newest.starts.tolist(), slid.newest.times.tolist(), strict=True)

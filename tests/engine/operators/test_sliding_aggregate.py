@@ -144,7 +144,7 @@ def test_a_window_that_begins_at_1970_is_the_own_one_of_a_record() -> None:
 )
 @pytest.mark.parametrize("batching", ["one", "all"])
 def test_a_window_that_a_record_deletes_is_not_made_again_by_it(before: Any, time: int, changes: Any, batching: str) -> None:
-    """A function that gives None deletes a window; the same record does not begin it anew, as if there had been none, and the next not."""
+    """A function that gives None deletes a window; the same record does not make it as a new one, nor does the next."""
     with TopologyTestDriver(deleting(([4], 8)), batching=batching) as driver:
         pipe(driver, [*(Record("a", *one) for one in before), Record("a", 8, time), Record("a", 16, time)])
         assert [one[1:4] for one in results(driver, "every", "seen")][-len(changes) :] == changes
