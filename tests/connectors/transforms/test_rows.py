@@ -53,6 +53,32 @@ def test_a_deletion_has_no_value():
     assert found.select(["id", DELETED]).to_pylist() == [{"id": 1, DELETED: False}, {"id": 2, DELETED: True}]
 
 
+def test_without_a_key_nothing_is_deleted():
+    """A record that has neither a key nor a value is no deletion: there is nothing to delete by."""
+    found = run(pa.table({"n": [1, None]}), type="ExtractField$Value", field="n")["t"]
+    assert found["n"].to_pylist() == [1, None]
+    assert DELETED not in found.column_names or found[DELETED].to_pylist() == [False, False]
+
+
+def test_rows_that_are_refused_are_named_as_they_came():
+    """The numbers of the rows are those of what came in, also if a predicate has left out some before."""
+    headers = pa.array([None, [("h", b"1")], None, [("h", b"2")]], HEADERS_TYPE)
+    rows = pa.table({"n": ["x", "1", "x", "x"], HEADERS: headers})
+    with pytest.raises(TransformError) as error:
+        run(rows, (), {"type": "HasHeaderKey", "name": "h"}, type="Cast$Value", spec="n:int32", predicate="p")
+    assert error.value.rows == (3,)
+
+
+def test_the_longest_alias_has_the_setting():
+    """Where an alias begins with another and a dot, its settings are its own."""
+    own = {"type": "HoistField$Value", "field": "one"}
+    settings = {**{f"a.{name}": value for name, value in own.items()}, "a.b.type": "HoistField$Value", "a.b.field": "two"}
+    for order in (("a", "a.b"), ("a.b", "a")):
+        chain = chain_of({"transforms": order, "transforms.": settings, "predicates": (), "predicates.": {}}, is_source=False)
+        assert chain is not None
+        assert chain.run("t", pa.table({"n": [1]}), ())["t"].column_names == [{"a": "one", "a.b": "two"}[order[-1]]]
+
+
 def test_a_key_column_that_the_value_has_changed():
     """The column of a name that both have is the value's, as long as the key's is as it came and no row has a key alone."""
     rows = pa.table({"id": ["1", "2"], "name": ["a", "b"]})
