@@ -239,6 +239,13 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
         ),
         None,
     ),
+    "a row that was held back waits for a join no longer than time has passed already": (
+        case_of(
+            [TABLE, LIMITED, {"id": "s", "op": "to_stream", "in": "x"}, {**HISTORY, "topic": "o"}, {**WAITING, "grace_ms": 6}],
+            [("o", "a", "row", 1), ("t", "a", "x", 10), ("t", "b", "y", 30), ("t", "b", "z", 50)],
+        ),
+        None,
+    ),
     "numbers of keys are told in the order of key groups, then of keys": (
         case_of(
             [STREAM, {"id": "p", "op": "process", "in": "s", "every_ms": 10}],

@@ -380,6 +380,7 @@ class Graph:
         if "grace_ms" in node:
             join = WaitingStreamTableJoin(join, node["grace_ms"], self.times, left.inputs)
             self.timed.append(join)
+            self.finishing.append(join)
         return self._joined(left, join, delay_ms=node.get("grace_ms", 0))
 
     def _stream_global_table(self, node: Json) -> Stream:

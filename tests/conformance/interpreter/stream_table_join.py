@@ -74,6 +74,10 @@ class WaitingStreamTableJoin(StreamTableJoin):
         if self.rules.finals_when_time_passes:
             self._join_due()
 
+    def finish(self) -> None:
+        """Behind what a record causes: a row that was held back has come since, and may be due by now as well."""
+        self.pass_time()
+
     def _join_due(self) -> None:
         while self.waiting and self.waiting[0][0] <= self.clock.now - self.grace_ms:
             with self.times.at(self.waiting[0][0] + self.grace_ms):
