@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.05  # a peak of a short run is short
 MEGABYTE = 1 << 20
 
 
