@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.operators.fold import lifted
-from streamkit.expressions.aggregates import AGGREGATES, fold
+from streamkit.engine.group_state import lifted
+from streamkit.expressions.aggregates import AGGREGATES, fold, running
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
 from streamkit.plan.expression import TypedAggregate
@@ -69,3 +70,20 @@ def test_a_state_that_comes_alone_stays_as_it_is(aggregates: tuple[TypedAggregat
             place = together.index(key).as_py()
             assert alone.to_pylist() == [key.as_py()]
             assert repr([state.to_pylist() for state in found]) == repr([state.slice(place, 1).to_pylist() for state in folded])
+
+
+@pytest.mark.parametrize("groups", [1, 4, 9], ids=["one group", "four groups", "each row its own"])
+def test_running_takes_each_group_by_itself(aggregates: tuple[TypedAggregate, ...], groups: int) -> None:
+    """After each row a group has the state that it has when its rows come alone, whatever rows of others stand between."""
+    codes = np.random.default_rng(groups).permutation(np.arange(9) % groups)
+    batch = pa.RecordBatch.from_pydict(
+        {"d": pa.array([None, 0.1, 4.0, 1e30, 2.5, math.nan, -7.0, 3.0, 0.7]), "s": pa.array(TEXTS), "b": pa.array(CONDITIONS)}
+    )
+    for one in aggregates:
+        states = lifted([one], batch)
+        together = running(codes, [], [one], states)
+        for code in range(groups):
+            rows = pa.array(np.flatnonzero(codes == code))
+            alone = running(np.zeros(len(rows), np.int64), [], [one], [state.take(rows) for state in states])
+            found = [column.take(rows) for column in together]
+            assert repr([column.to_pylist() for column in found]) == repr([column.to_pylist() for column in alone]), one.function

@@ -52,7 +52,8 @@ def _of_groups(moments: Moments, runs: Runs, accumulate: Accumulator) -> Moments
     sums = accumulate(np.add, np.where(counts > 0, counts * means, 0.0), 0.0)
     mean = np.divide(sums, totals, out=np.zeros(len(totals)), where=totals > 0)
     owners = np.empty(len(counts), np.int64)
-    owners[runs.order] = np.repeat(np.arange(len(totals)), runs.ends - runs.starts)
+    results = np.argsort(runs.starts, kind="stable")  # within groups these are in the order of rows, not in that of groups
+    owners[runs.order] = np.repeat(results, (runs.ends - runs.starts)[results])
     alone = (counts > 0) & (counts == totals[owners])
     mean[owners[alone]] = means[alone]  # a quotient may be another number
     distances = np.where(alone, 0.0, means - mean[owners])
