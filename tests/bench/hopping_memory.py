@@ -1,7 +1,9 @@
 """
-`hopping_memory`: records that are in 360 windows each, beside the same in one; without Spark, whose own memory would hide theirs.
+`hopping_memory`: records that are in 360 windows each, beside the same in one.
 
-    python -m tests.bench.hopping_memory ADVANCE_SECONDS EMISSION RECORDS FOLDER      the run itself, in a process of its own
+On Spark as its users run it: driver, JVM and workers together. Without Spark in one process, where nothing hides the records.
+
+    python -m tests.bench.hopping_memory ENGINE ADVANCE_SECONDS EMISSION RECORDS FOLDER      the run itself, in a process of its own
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ WINDOWS = 360
 
 
 def hopping_memory(session: object, folder: Path, fraction: float = 1) -> Iterator[Row]:
-    """Peak memory of a process that runs the whole application; `every` also beside one window of as many rows, whose epochs are as full."""
-    for emission, records in RECORDS.items():
-        records = max(1, round(records * fraction))
-        sides = [(WINDOWS, records), (1, records), *([(1, WINDOWS * records)] if emission == "every" else [])]
-        measured = [[_peak(windows, emission, count, folder) for windows, count in sides] for _ in range(ROUNDS)]
+    """Peak memory of the processes that run the whole application; `every` also beside one window of as many rows, whose epochs are as full."""
+    for engine, emission in [("spark", "every"), ("local", "latest"), ("local", "every")]:
+        records = max(1, round(RECORDS[emission] * fraction))
+        is_alone = (engine, emission) == ("local", "every")
+        sides = [(WINDOWS, records), (1, records), *([(1, WINDOWS * records)] if is_alone else [])]
+        measured = [[_peak(engine, windows, emission, count, folder) for windows, count in sides] for _ in range(ROUNDS)]
         many, one, *as_many_rows = (median(peaks) for peaks in zip(*measured, strict=True))
-        work, load = f"peak memory, {WINDOWS} windows a record, {emission}, {records:,} records", os.getloadavg()[0]
-        yield Row(work, many, "MiB", "one window", one, many / one, "<= 2", load)
+        where = "on Spark" if engine == "spark" else "one process"
+        work, load = f"peak memory, {WINDOWS} windows a record, {emission}, {records:,} records, {where}", os.getloadavg()[0]
+        yield Row(work, many, "MiB", "one window", one, many / one, "-" if is_alone else "<= 2", load)
         for other in as_many_rows:
             yield Row(work, many, "MiB", "one window, as many rows", other, many / other, "-", load)
 
@@ -53,17 +57,23 @@ def topology(advance_seconds: int, emission: str) -> sk.Topology:
     return app
 
 
-def _peak(windows: int, emission: str, records: int, folder: Path) -> float:
-    arguments = (str(SIZE_SECONDS // windows), emission, str(records), str(folder / "log-hopping"))
+def _peak(engine: str, windows: int, emission: str, records: int, folder: Path) -> float:
+    arguments = (engine, str(SIZE_SECONDS // windows), emission, str(records), str(folder / "log-hopping"))
     return peak_megabytes_of(folder / "hopping-memory.log", "tests.bench.hopping_memory", *arguments)
 
 
-def _run(advance_seconds: int, emission: str, records: int, root: Path) -> None:
+def _run(engine: str, advance_seconds: int, emission: str, records: int, root: Path) -> None:
     with open_log(str(root)) as log:
         fill(log, payments(records), partitions=2)
-        sk.run(topology(advance_seconds, emission), log=log, tasks=2, trigger="available_now", engine="local").wait()
+        app = topology(advance_seconds, emission)
+        if engine == "local":
+            sk.run(app, log=log, tasks=2, trigger="available_now", engine="local").wait()
+        else:
+            from streamkit.spark.session import get_or_create_session
+
+            sk.run(app, log=log, tasks=2, trigger="available_now", spark=get_or_create_session("hopping")).wait()
     shutil.rmtree(root)
 
 
 if __name__ == "__main__":
-    _run(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    _run(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), Path(sys.argv[5]))
