@@ -35,6 +35,7 @@ from streamkit.state.store import Key, MemoryStore, Store, Value
 from streamkit.state.stores import ON_DISK, Stores
 
 CHANGES_PER_WRITE = 100_000
+KEYS_PER_GET = 1 << 15  # what RocksDB needs for each key is freed in between
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,10 @@ class TaskState:
 
     def get(self, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key, null where there is none; fastest when the keys are sorted."""
+        parts = [self._get(keys.slice(first, KEYS_PER_GET)) for first in range(0, len(keys), KEYS_PER_GET)]
+        return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+
+    def _get(self, keys: pa.BinaryArray) -> pa.BinaryArray:
         wanted = keys.to_pylist()
         found = self._store.get_many(wanted)
         if self._missing:

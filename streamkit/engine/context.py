@@ -35,6 +35,7 @@ class Context:
     (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
     `is_leaving_out`: something failed before, so rows that fail are looked for, and left out if the program says so. `slices` are what the
     epoch takes of the inputs, as far as it is known here; records that failed are read from them.
+    `may_give_pieces`: an operator may hand on its rows in pieces, since what fails is looked for in another run.
     """
 
     program: Program
@@ -50,6 +51,7 @@ class Context:
     frames: list[Frame] = field(default_factory=list)
     slices: Sequence[Slice] = ()
     is_leaving_out: bool = False
+    may_give_pieces: bool = False
     _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:

@@ -8,15 +8,19 @@ again, so it reports its slab to every task downstream, and the commit checks th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
-from streamkit.engine.context import Context
+import pyarrow as pa
+
+from streamkit.engine.context import Context, Frame
 from streamkit.engine.epoch import EpochPlan
 from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint
-from streamkit.engine.kernels import Rows, run_operator
+from streamkit.engine.kernels import Pieces, Rows, kernel_of, run_operator
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
+from streamkit.engine.rows import concatenate
 from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
 from streamkit.log.slab.reference import SlabReference
@@ -76,7 +80,7 @@ def _run(
     groups = key_group_range(task, application.tasks, application.key_groups)
     folder = _folder(storage.root, application.name, stage, task, application.tasks)
     state = _open(program, plan, stage, task, storage, folder, stores)
-    context = Context(program, plan, storage, arrival, state, groups, origin=task)
+    context = Context(program, plan, storage, arrival, state, groups, origin=task, may_give_pieces=True)
     try:
         try:
             run_operators(program.operators_of(stage), context)
@@ -124,14 +128,69 @@ def _folder(root: str, application: str, stage: int, task: int, tasks: int) -> P
 
 
 def run_operators(operators: Iterable[Operator], context: Context) -> None:
-    """Run a stage's operators in order; each result is an input of those below, and is let go behind the last of them."""
+    """
+    Run a stage's operators in order; each result is an input of those below, and is let go behind the last of them.
+
+    The frames stand in the order of the operators that wrote them, however rows came.
+    """
     results: dict[str, Rows] = {}
     operators = tuple(operators)
     last_use = {name: place for place, operator in enumerate(operators) for name in operator.inputs}
+    frames: dict[str, list[Frame]] = {operator.id: [] for operator in operators}
+    done: set[str] = set()
     for place, operator in enumerate(operators):
-        results |= run_operator(operator, results, context)
+        if operator.id in done:
+            continue
+        for name, made in run_operator(operator, results, context).items():
+            if isinstance(made, Pieces):
+                taking = _taking_pieces(name, operators[place + 1 :])
+                results |= _run_in_pieces(name, made, taking, operators[place + 1 :], frames, context)
+                done |= {one.id for one in taking}
+            else:
+                results[name] = made
+        _move(context, frames[operator.id])
         results = {name: rows for name, rows in results.items() if last_use.get(name, NEVER) > place}
         reach("kernel.in_operator")
+    context.frames.extend(chain.from_iterable(frames.values()))
+
+
+def _move(context: Context, frames: list[Frame]) -> None:
+    """Put what the context has got of frames behind others."""
+    frames += context.frames
+    context.frames.clear()
+
+
+def _taking_pieces(name: str, operators: Sequence[Operator]) -> list[Operator]:
+    """Those of the operators below a result that take it, or what is made of it, in pieces."""
+    taking, made = [], {name}
+    for operator in operators:
+        if operator.inputs and kernel_of(operator).takes_pieces and made.issuperset(operator.inputs):
+            taking.append(operator)
+            made.add(operator.id)
+    return taking
+
+
+def _run_in_pieces(
+    name: str,
+    pieces: Pieces,
+    taking: Sequence[Operator],
+    operators: Sequence[Operator],
+    frames: Mapping[str, list[Frame]],
+    context: Context,
+) -> dict[str, Rows]:
+    """Run the operators that take pieces on one after the other; what the other operators take of it is gathered."""
+    own = {operator.id for operator in taking}
+    wanted = {one for operator in operators if operator.id not in own for one in operator.inputs}
+    gathered: dict[str, list[pa.RecordBatch]] = {}
+    for piece in pieces.batches:
+        results: dict[str, Rows] = {name: piece}
+        for operator in taking:
+            results |= run_operator(operator, results, context)
+            _move(context, frames[operator.id])
+        for made in wanted & results.keys():
+            if (rows := results[made]) is not None:
+                gathered.setdefault(made, []).append(rows)
+    return {made: concatenate(batches) for made, batches in gathered.items()}
 
 
 def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) -> Iterator[Packed]:

@@ -3,6 +3,7 @@ The kernels: for every record of an operator, the function that runs it.
 
 All have one signature: the operator, a batch for each of its inputs (None if nothing came), and the context. A kernel
 returns a batch or None; if its operator has several outputs, a mapping from the names of its ports (empty for the main one).
+One that makes far more rows than came may give them in `Pieces`.
 Readers, stages and global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in
 the file that has the name of the record's file in `streamkit.plan.operators`.
 """
@@ -10,7 +11,7 @@ the file that has the name of the record's file in `streamkit.plan.operators`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -26,7 +27,16 @@ if TYPE_CHECKING:
     from streamkit.engine.context import Context
 
 Rows: TypeAlias = pa.RecordBatch | None
-Result: TypeAlias = Rows | Mapping[str, Rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Rows that are made a piece at a time, in order, as they are taken; all are taken, once."""
+
+    batches: Iterator[Rows]
+
+
+Result: TypeAlias = Rows | Pieces | Mapping[str, Rows | Pieces]
 Function: TypeAlias = Callable[[Any, Sequence[Rows], Any], Result]
 
 EVERYTHING = 2**62
@@ -38,22 +48,25 @@ class Kernel:
     How an operator runs.
 
     `gathers` is how many rows a reader collects for one call (None: it calls for each batch). `runs_empty` says that the
-    operator runs even if no rows came.
+    operator runs even if no rows came. `takes_pieces`: a call for each of several pieces in order is as good as one for all.
     """
 
     function: Function
     gathers: int | None
     runs_empty: bool
+    takes_pieces: bool
 
 
 _KERNELS: dict[type[Operator], Kernel] = {}
 
 
-def kernel(record: type[Operator], *, gathers: int | None = None, runs_empty: bool = False) -> Callable[[Function], Function]:
+def kernel(
+    record: type[Operator], *, gathers: int | None = None, runs_empty: bool = False, takes_pieces: bool = False
+) -> Callable[[Function], Function]:
     """Register a function as the kernel of a record."""
 
     def register(function: Function) -> Function:
-        _KERNELS[record] = Kernel(function, gathers, runs_empty)
+        _KERNELS[record] = Kernel(function, gathers, runs_empty, takes_pieces)
         return function
 
     return register
@@ -70,7 +83,7 @@ def kernel_of(operator: Operator) -> Kernel:
     return found
 
 
-def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows]:
+def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:
     """Run an operator on those of its inputs that are there; return its outputs under the names by which others take them."""
     inputs = [results.get(name) for name in operator.inputs]
     found = kernel_of(operator)
@@ -84,7 +97,7 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
     except EvaluationError as error:
         if context.program.on_error and not context.is_leaving_out:  # the stage runs again, and looks for the row then
             raise
-        alone = replace(context, counts=Counter(), sent=[], frames=[])
+        alone = replace(context, counts=Counter(), sent=[], frames=[], may_give_pieces=False)
         raise with_record(
             error,
             operator,

@@ -95,10 +95,9 @@ def canonical_order(batch: pa.RecordBatch) -> Numbers:
     order = _sorted(_record_columns(batch))
     if PATH not in batch.schema.names:
         return order
-    if _is_in_order(
-        batch.select([*ORDER_COLUMNS, PATH]).take(pa.array(order))
-    ):  # results of one record mostly stand in their order
-        return order
+    is_moved = bool((order[1:] < order[:-1]).any())
+    if is_moved and _is_in_order(batch.select([*ORDER_COLUMNS, PATH]).take(pa.array(order))):
+        return order  # results of one record mostly stand in their order
     by_path: Numbers = byte_order(batch[PATH].cast(pa.binary())).to_numpy().astype(np.int64)
     return by_path[_sorted([column[by_path] for column in _record_columns(batch)])]
 

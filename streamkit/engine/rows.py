@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.place import no_paths
+from streamkit.expressions.groups import one_of_equals
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import (
     CHANGE,
@@ -134,6 +135,11 @@ def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.Rec
         kept = batch.filter(pc.invert(is_null_key(batch, key)))
         return kept, batch.num_rows - kept.num_rows
     return batch, 0
+
+
+def with_one_key(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
+    """The rows to be grouped, with one value for keys that are equal, so that a group's key does not depend on which row comes first."""
+    return with_columns(batch, {name: one_of_equals(batch[name]) for name in key})
 
 
 def without_nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[pa.RecordBatch, int]:

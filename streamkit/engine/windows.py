@@ -10,6 +10,9 @@ As in Kafka no window crosses 1970-01-01T00:00Z: a hopping window that would beg
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from math import gcd
 
 import numpy as np
@@ -18,7 +21,7 @@ import pyarrow as pa
 
 from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
-from streamkit.engine.place import extended
+from streamkit.engine.place import extended, have_own_records
 from streamkit.engine.rows import numbers, repeated, with_columns
 from streamkit.names import INPUT, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.operator import Operator
@@ -27,27 +30,88 @@ from streamkit.plan.windows import Windowing
 Numbers = npt.NDArray[np.int64]
 
 
-def assign_windows(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+@dataclass(frozen=True, eq=False)
+class RowsInWindows:
     """
-    Each row once for every window that holds it and is still open at the row's place; `_window` has the window's start.
+    Rows with the windows that hold each and are still open at its place: so many from the one at `oldest` on, at every advance.
 
-    The windows of a row follow each other, the oldest first. So rows that were in canonical order still are, unless two had one place.
+    Without a window each row stands once, for itself.
     """
+
+    rows: pa.RecordBatch
+    window: Windowing | None
+    oldest: Numbers
+    windows: Numbers
+
+    @property
+    def advance_ms(self) -> int:
+        return 1 if self.window is None else self.window.advance_ms
+
+    @property
+    def total(self) -> int:
+        """How many rows they are once a window."""
+        return int(self.windows.sum())
+
+    @cached_property
+    def are_mixed(self) -> bool:
+        """Whether windows of a row stand between those of another in canonical order, as if two rows stand at the place of one record."""
+        return self.window is not None and self.window.per_record > 1 and not have_own_records(self.rows)
+
+    def once_a_window(self, rows: slice) -> pa.RecordBatch:
+        """
+        Some rows, each once for every window; `_window` has the window's start.
+
+        The windows of a row follow each other, the oldest first. So rows that were in canonical order still are, unless two had one place.
+        """
+        batch = self.rows.slice(rows.start, rows.stop - rows.start)
+        if self.window is None:
+            return batch
+        if self.window.per_record == 1:
+            is_taken = self.windows[rows] == 1
+            oldest = self.oldest[rows]
+            taken = batch if is_taken.all() else batch.filter(pa.array(is_taken))
+            return with_columns(taken, {WINDOW: pa.array(oldest[is_taken])})
+        windows = self.windows[rows]
+        starts = np.repeat(self.oldest[rows], windows) + turns(windows) * self.advance_ms
+        batch = repeated(batch, windows)
+        path = {PATH: extended(batch, starts)} if INPUT in batch.schema.names else {}
+        return with_columns(batch, {WINDOW: pa.array(starts), **path})
+
+    def in_pieces(self, rows_max: int) -> list[slice]:
+        """The rows in pieces, in order, which have about `rows_max` rows once a window; the windows of a row stay together."""
+        ends = np.cumsum(self.windows)
+        borders = np.searchsorted(ends, np.arange(rows_max, ends[-1] if len(ends) else 0, rows_max), "right")
+        borders = np.unique(np.concatenate([[0], borders, [len(ends)]])).tolist()
+        return [slice(start, end) for start, end in pairwise(borders)]
+
+
+def assign_windows(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """Each row once for every window that holds it and is still open at the row's place, as `RowsInWindows.once_a_window`."""
+    return windows_of(operator, window, batch, context).once_a_window(slice(0, batch.num_rows))
+
+
+def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBatch, context: Context) -> RowsInWindows:
+    """The rows with the windows that hold each and are still open at its place; those that are not are counted."""
+    if window is None:
+        return RowsInWindows(batch, None, np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.int64))
     timestamps, reached = numbers(batch, TIMESTAMP), stream_times(operator, window, batch, context)
+    if window.per_record == 1:
+        starts = timestamps // window.advance_ms * window.advance_ms
+        is_open = (starts + (window.size_ms + window.grace_ms) > reached).astype(np.int64)
+        context.count("late", operator.id, len(is_open) - int(is_open.sum()))
+        return RowsInWindows(batch, window, starts, is_open)
     oldest, newest = _windows_that_hold(window, timestamps)
     still_open = np.maximum(oldest, _first_after(window, reached - (window.size_ms + window.grace_ms)))
     held, taken = _windows_between(window, oldest, newest), _windows_between(window, still_open, newest)
     context.count("late", operator.id, int(held.sum() - taken.sum()))
     context.count("before_1970", operator.id, int(np.count_nonzero(held == 0)))
-    if window.per_record == 1:
-        is_taken = taken == 1
-        rows, starts = (batch, newest) if is_taken.all() else (batch.filter(pa.array(is_taken)), newest[is_taken])
-        return with_columns(rows, {WINDOW: pa.array(starts)})
-    turns = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
-    starts = np.repeat(still_open, taken) + turns * window.advance_ms
-    rows = repeated(batch, taken)
-    path = {PATH: extended(rows, starts)} if INPUT in batch.schema.names else {}
-    return with_columns(rows, {WINDOW: pa.array(starts), **path})
+    return RowsInWindows(batch, window, still_open, taken)
+
+
+def turns(counts: Numbers) -> Numbers:
+    """For each count 0, 1, 2 and so on, so many numbers."""
+    numbered: Numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbered
 
 
 def _windows_that_hold(window: Windowing, timestamps: Numbers) -> tuple[Numbers, Numbers]:

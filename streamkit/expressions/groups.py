@@ -93,6 +93,13 @@ def row_by_row(rows: int, times: int) -> Groups:
     return Groups.of(np.tile(np.arange(rows), times), rows)
 
 
+def one_of_equals(column: pa.Array) -> pa.Array:
+    """A column of keys with one value for those that are equal: of floats -0.0 is 0.0, and every NaN one; any other column as it is."""
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, one_of_equals(column.dictionary))
+    return one_zero(column) if pa.types.is_floating(column.type) else column
+
+
 def one_zero(column: pa.Array) -> pa.Array:
     """The floats with -0.0 as 0.0 and every NaN as one."""
     values: npt.NDArray[Any] = column.fill_null(0.0).to_numpy(zero_copy_only=False)

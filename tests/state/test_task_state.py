@@ -15,6 +15,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
+from streamkit.state import task_state
 from streamkit.state.changelog import Changes, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RocksStore
@@ -239,6 +240,19 @@ def test_a_busy_store_is_read_beside_its_writer(log: Changelog, tmp_path: Path) 
     assert state.get(pa.array([key_of(0, "a"), key_of(3, "b"), key_of(4, "d")])).to_pylist() == [b"4", None, b"5"]
     assert dump(state) == log.folded
     holder.close()
+
+
+@pytest.mark.parametrize("keys_per_get", [1, 2, 3, 4])
+def test_many_keys_are_asked_for_in_parts(
+    log: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys_per_get: int
+) -> None:
+    """However many keys are asked for together, each has its value; of none there is none."""
+    changes = [log.commit(epoch) for epoch in EPOCHS][-1]
+    state = open_state(log.storage, tmp_path / "db", share_of(), changes)
+    monkeypatch.setattr(task_state, "KEYS_PER_GET", keys_per_get)
+    assert state.get(pa.array([key_of(0, "a"), key_of(3, "b"), key_of(4, "d")])).to_pylist() == [b"4", None, b"5"]
+    assert state.get(pa.array([], pa.binary())) == pa.array([], pa.binary())
+    state.close()
 
 
 def test_reading_writes_nothing(log: Changelog, tmp_path: Path) -> None:

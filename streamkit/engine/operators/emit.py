@@ -9,7 +9,7 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.plan.operators.emit import Emit
 
 
-@kernel(Emit)
+@kernel(Emit, takes_pieces=True)
 def emit(operator: Emit, inputs: Sequence[Rows], context: Context) -> Rows:
     """The rows of the port that the operator's input names."""
     return inputs[0]

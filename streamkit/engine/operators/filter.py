@@ -15,7 +15,7 @@ from streamkit.names import DELETED
 from streamkit.plan.operators.filter import Filter
 
 
-@kernel(Filter)
+@kernel(Filter, takes_pieces=True)
 def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
     """Rows whose predicate is true; of a table, the others become deletions of their key."""
     (batch,) = inputs

@@ -12,15 +12,14 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from streamkit.engine.context import Context
+from streamkit.engine.group_state import lifted, state_names
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, without_deletions, without_null_keys
+from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, with_one_key, without_deletions, without_null_keys
 from streamkit.engine.windows import assign_windows, holds, is_open_in_all, pane_ms
-from streamkit.expressions.aggregates import fold, lift, state_columns
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.aggregates import fold
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
-from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Windowing
 
@@ -47,23 +46,10 @@ def keyed_values(operator_id: str, key: tuple[str, ...], batch: pa.RecordBatch, 
     """The rows to aggregate: a null key has no group, a deletion has no value; both are counted."""
     batch, dropped = without_null_keys(batch, key)
     context.count("null_key", operator_id, dropped)
+    batch = with_one_key(batch, key)
     batch, deletions = without_deletions(batch)
     context.count("deletion", operator_id, deletions)
     return batch
-
-
-def lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[pa.Array]:
-    """The state columns of each row alone."""
-    states: list[pa.Array] = []
-    for one in aggregates:
-        argument = evaluate(one.argument, batch) if one.argument is not None else None
-        states += lift(one, argument, batch.num_rows)
-    return states
-
-
-def state_names(aggregates: Sequence[TypedAggregate]) -> list[str]:
-    """The names of the state columns."""
-    return [column.name for one in aggregates for column in state_columns(one)]
 
 
 def _folded(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:

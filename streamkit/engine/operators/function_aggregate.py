@@ -26,6 +26,7 @@ from streamkit.engine.rows import concatenate, deletions_of, numbers, own_column
 from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
 from streamkit.engine.window_results import bounds
 from streamkit.engine.windows import assign_windows
+from streamkit.expressions.groups import one_of_equals
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
@@ -114,7 +115,7 @@ def _grouped(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBa
 
 def _group_columns(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
     """What the groups of rows are, under the names of the result, and where the rows stand."""
-    columns = {name: batch[own] for name, own in zip(operator.key, key, strict=True)}
+    columns = {name: one_of_equals(batch[own]) for name, own in zip(operator.key, key, strict=True)}
     record = {name: batch[name] for name in (TIMESTAMP, KEY_GROUP, WINDOW) if name in batch.schema.names}
     return rows_of({**columns, **record, **place_columns(batch)})
 

@@ -14,7 +14,7 @@ from streamkit.names import DELETED
 from streamkit.plan.operators.project import Project
 
 
-@kernel(Project)
+@kernel(Project, takes_pieces=True)
 def project(operator: Project, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
     """The row's own columns replaced by the operator's; record columns stay. A deletion keeps what it has, and computes its key only."""
     (batch,) = inputs

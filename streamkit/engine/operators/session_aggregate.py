@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from streamkit.engine.advance import final_place, moves_time, stream_times
 from streamkit.engine.changes import old_and_new_of_windows
 from streamkit.engine.context import Context
+from streamkit.engine.group_state import lifted
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.lineage import NONE, Numbers
-from streamkit.engine.operators.fold import keyed_values, lifted
+from streamkit.engine.operators.fold import keyed_values
 from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.sessions import Mask, Sessions, Stored, merged_sessions

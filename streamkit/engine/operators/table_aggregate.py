@@ -17,29 +17,20 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import ADDED, REPLACED
 from streamkit.engine.context import Context
+from streamkit.engine.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
+from streamkit.engine.group_state import Groups, Numbers, state_names
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.members import Changed, GroupRows, MemberStore, keep_members, member_states
-from streamkit.engine.operators.aggregate import (
-    FoundGroups,
-    Groups,
-    Numbers,
-    each_result,
-    find_groups,
-    groups_of_rows,
-    keep,
-    latest_results,
-)
-from streamkit.engine.operators.fold import state_names
+from streamkit.engine.operators.aggregate import keep, latest_results
 from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import numbers
+from streamkit.engine.rows import numbers, with_one_key
 from streamkit.errors import EvaluationError
-from streamkit.expressions.aggregates import lift_members, members_of, per_aggregate, state_columns, without
+from streamkit.expressions.aggregates import lift_members, members_of, per_aggregate, without
 from streamkit.expressions.aggregates.count import COUNT_ENDING
 from streamkit.expressions.arrow import evaluate
 from streamkit.names import CHANGE, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.table_aggregate import TableAggregate
-from streamkit.state.row import decode_rows
 
 Mask = npt.NDArray[np.bool_]
 
@@ -49,7 +40,7 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[Rows], context: C
     """Take rows away and add rows, in canonical order; the results that were asked for, by mode."""
     (batch,) = inputs
     assert batch is not None
-    batch = in_canonical_order(batch)
+    batch = with_one_key(in_canonical_order(batch), operator.key)
     rows = _signed(operator, batch)
     found = find_groups(operator, rows, context)
     from_nothing = _is_from_nothing(found, batch)
@@ -60,12 +51,11 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[Rows], context: C
         if not batch.num_rows:
             return {}
     others = _MemberStates.of(operator, batch, found, context)
-    updated, results = each_result(operator, batch, rows, found, numbers(batch, CHANGE) != REPLACED, others)
-    assert updated.groups is not None
-    assert updated.after is not None
-    _check_counts(operator, updated.after)
+    each = each_result(operator, batch, rows, found.before, found.ranks, numbers(batch, CHANGE) != REPLACED, others)
+    _check_counts(operator, each.after)
     others.keep()
-    if "latest" in operator.modes:
+    updated, results = found.updated(each.newest), each.results
+    if "latest" in operator.modes and updated.groups is not None:
         results["latest"] = latest_results(operator, updated.groups, context)
     keep(operator, updated, context)
     return results
@@ -92,7 +82,7 @@ class _MemberStates:
     operator: TableAggregate
     batch: pa.RecordBatch
     rows: GroupRows
-    stored: pa.BinaryArray
+    before: Before
     store: MemberStore | None
     changes: list[Changed] = field(default_factory=list)
 
@@ -101,7 +91,7 @@ class _MemberStates:
         is_added = numbers(batch, CHANGE) == ADDED
         rows = GroupRows(found.ranks, is_added, numbers(batch, TIMESTAMP), found.groups.keys, found.groups.key_groups)
         store = None if operator.members is None else MemberStore(operator.members, context)
-        return cls(operator, batch, rows, found.stored, store)
+        return cls(operator, batch, rows, found.before, store)
 
     @property
     def folded(self) -> Sequence[TypedAggregate]:
@@ -112,7 +102,7 @@ class _MemberStates:
         if self.store is None:
             return groups
         known = {one.name: list(own) for one, own in per_aggregate(self.folded, groups.states)}
-        before = {one.name: own[0] for one, own in per_aggregate(self.operator.aggregates, self._stored_states())}
+        before = {one.name: own[0] for one, own in per_aggregate(self.operator.aggregates, self.before.columns())}
         for one in self.operator.aggregates:
             if (kept := members_of(one)) is None:
                 continue
@@ -122,11 +112,6 @@ class _MemberStates:
             self.changes.append(changed)
         return replace(groups, states=[column for one in self.operator.aggregates for column in known[one.name]])
 
-    def _stored_states(self) -> list[pa.Array]:
-        """The state of each group before the epoch, null without one."""
-        types = [column.type for one in self.operator.aggregates for column in state_columns(one)]
-        return decode_rows(self.stored, ["bigint", *types])[1:]
-
     def keep(self) -> None:
         if self.store is not None:
             keep_members(self.store, self.changes)
@@ -135,7 +120,7 @@ class _MemberStates:
 def _is_from_nothing(found: FoundGroups, batch: pa.RecordBatch) -> Mask:
     """The rows taken from a group that has never had one, as when the grouping is younger than the table; there is nothing to take."""
     is_added = numbers(batch, CHANGE) == ADDED
-    stored = found.stored.is_valid().to_numpy(zero_copy_only=False)[found.ranks]
+    stored = found.before.known[found.ranks]
     order = np.argsort(found.ranks, kind="stable")
     added = np.cumsum(is_added[order])
     starts = np.searchsorted(found.ranks[order], found.ranks[order], side="left")

@@ -23,7 +23,7 @@ from streamkit.plan.operators.write import Write
 from streamkit.plan.program import Output
 
 
-@kernel(Write)
+@kernel(Write, takes_pieces=True)
 def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     """Frames for the output topic, one per partition, rows in canonical order."""
     (batch,) = inputs

@@ -9,7 +9,7 @@ that it takes to compare strings.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -60,14 +60,11 @@ def _digits(rows: Slices) -> tuple[list[Digit], bool]:
 
 def _differing_bytes(rows: Slices) -> Iterator[Digit]:
     """The bytes that are not the same in all strings, from the first on; then the length, as zeros stand for bytes that a string lacks."""
-    for word in _words(rows):
+    for word in chain(_words(rows), [rows.lengths.astype(np.uint64)]):
         differs = int(np.bitwise_or.reduce(word ^ word[0]))
         for shift in range(8 * (WORD_BYTES - 1), -1, -8):
             if differs >> shift & 0xFF:
                 yield (word >> np.uint64(shift) & np.uint64(0xFF)).astype(np.uint16)
-    if (rows.lengths != rows.lengths[0]).any():
-        for shift in (24, 16, 8, 0):
-            yield (rows.lengths >> shift & 0xFF).astype(np.uint16)
 
 
 def _words(rows: Slices) -> Iterator[Word]:

@@ -1,0 +1,204 @@
+"""Rows folded one by one: pieces, in which many of them are folded and handed on, change no result."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine import every_row, kernel
+from streamkit.engine.compile import compile
+from streamkit.engine.every_row import GroupNumbers
+from streamkit.engine.operators import write
+from streamkit.engine.windows import RowsInWindows
+from streamkit.errors import EvaluationError
+from streamkit.plan.windows import Windowing
+from tests.engine.engine_run import Run, append, execute, fresh_log, placed
+from tests.sampling import combined
+
+Row = dict[str, Any]
+SCHEMA = "user string, share double, v bigint, text string"
+MANY = sk.hopping("40 ms", "1 ms", grace="0 ms")
+WINDOWS = {
+    "none": None,
+    "tumbling": sk.tumbling("10 ms", grace="4 ms"),
+    "hopping": sk.hopping("10 ms", "3 ms", grace="4 ms"),
+    "many": MANY,
+}
+EMISSIONS = ("every", "every and the others", "old", "several rows a record")
+PIECES = (1, 3, 50)
+WHOLE = Run()
+NUMBERED: dict[str, dict[str, int]] = {"close together": {}, "far apart": {"TABLE_SHARE": 0}, "not at all": {"NUMBERS_MAX": 0}}
+
+
+def events(seed: int, count: int = 60) -> list[Row]:
+    """Records at random, some late, some equal in time; some columns of the key are null, zeros have either sign."""
+    chance, now, found = random.Random(seed), 100, []
+    for number in range(count):
+        now += chance.choice([0, 1, 2, 9])
+        user, share = chance.choice(["ann", "bob", None]), chance.choice([0.0, -0.0, 1.5, None])
+        text = chance.choice(["x", "yy", None])
+        found.append({"user": user, "share": share, "v": number, "text": text, "ts": now - chance.choice([0, 0, 5, 30])})
+    return found
+
+
+def topology(window: Any, emission: str) -> sk.Topology:
+    app = sk.Topology("pieces")
+    stream = app.stream("events")
+    if emission == "several rows a record":  # which stand at one place, so that windows of one stand between those of another
+        stream = stream.merge(stream.filter("v % 3 = 0"), stream.filter("v % 5 < 3"))
+    groups = stream.group_by("user", "share")
+    groups = groups.windowed_by(window) if window is not None else groups
+    table = groups.agg(
+        rows=F.count("*"),
+        total=F.sum("v"),
+        mean=F.avg("v"),
+        longest=F.max("text"),
+        all=F.collect_list("v"),
+        latest=F.last("text"),
+        different=F.count_distinct("text"),
+        spread=F.stddev_pop("v"),
+        highest=F.top_k("v", 2),
+        median=F.percentile("v", 0.5),
+    )
+    if emission == "old":
+        table.emit("every", old=True).to("changes")
+        return app
+    table.emit("every").to("changes")
+    if emission == "every and the others":
+        table.emit("latest").to("newest")
+        if window is not None:
+            table.emit("final").to("closed")
+    return app
+
+
+def results(app: sk.Topology, rows: list[Row], run: Run = WHOLE) -> dict[str, Any]:
+    """What the topics hold, with partitions and offsets."""
+    with fresh_log() as log:
+        log.create_topic("events", SCHEMA, key="user", partitions=2)
+        append(log, "events", rows)
+        program = compile(app, log)
+        execute(log, program, run)
+        return {output.topic: placed(log, output.topic) for output in program.outputs}
+
+
+@pytest.mark.parametrize(
+    ("window", "emission", "piece", "numbered"), combined(list(WINDOWS), list(EMISSIONS), list(PIECES), list(NUMBERED))
+)
+def test_pieces_change_no_result(monkeypatch: Any, window: str, emission: str, piece: int, numbered: str) -> None:
+    """Every result, its place in its topic and its time are those of rows that are folded at once, in one epoch and in several."""
+    rows, runs = events(7), (Run(tasks=2), Run(tasks=2, records_max=25))
+    app = topology(WINDOWS[window], emission)
+    wanted = [results(app, rows, run) for run in runs]
+    assert all(len(found["changes"]) > 30 for found in wanted)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", piece)
+    for name, value in NUMBERED[numbered].items():
+        monkeypatch.setattr(every_row, name, value)
+    assert repr([results(app, rows, run) for run in runs]) == repr(wanted)  # also the sign of a zero
+
+
+def test_a_piece_is_written_before_the_next_is_made(monkeypatch: Any) -> None:
+    """Memory is that of a piece, not of all results: what takes one row at a time has taken a piece when the next is made."""
+    happened: list[str] = []
+    monkeypatch.setattr(kernel, "concatenate", None)  # nothing is gathered
+
+    def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            happened.append(what)
+            return function(*given)
+
+        return call
+
+    monkeypatch.setattr(every_row, "PIECE_ROWS", 100)
+    monkeypatch.setattr(every_row, "each_result", noted("made", every_row.each_result))
+    monkeypatch.setattr(write, "_log_rows", noted("written", write._log_rows))
+    app = sk.Topology("pieces")
+    counts = app.stream("events").group_by("user").windowed_by(MANY).count()
+    counts.emit("every").filter("count > 0").select(twice=F.col("count") + F.col("count")).to("changes")
+    results(app, events(1))
+    assert happened == ["made", "written"] * (len(happened) // 2)
+    assert len(happened) > 10
+
+
+def test_what_takes_all_rows_at_once_gets_all_of_them(monkeypatch: Any) -> None:
+    """An aggregation, a merge and a suppress behind every result take what all pieces gave, beside an output that takes each."""
+
+    def app() -> sk.Topology:
+        app = sk.Topology("pieces")
+        counts = app.stream("events").group_by("user").windowed_by(MANY).count()
+        every = counts.emit("every").filter("count > 1")
+        every.to("changes")
+        every.select("user", "count").group_by("count").agg(users=F.count("*"), last=F.last("user")).emit("every").to("by_count")
+        every.filter("count > 2").merge(every).to("merged")
+        every.filter("count > 3").to("changes")
+        return app
+
+    wanted = results(app(), events(3), Run(tasks=2))
+    assert all(len(rows) > 50 for rows in wanted.values())
+    monkeypatch.setattr(every_row, "PIECE_ROWS", 7)
+    assert results(app(), events(3), Run(tasks=2)) == wanted
+
+
+@pytest.mark.parametrize("piece", [1, 10, 10**6])
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_an_error_names_its_record_whatever_the_pieces(monkeypatch: Any, piece: int, is_merged: bool) -> None:
+    """A value, a sum that leaves its range, and an expression behind it that fail name the record that brought them about."""
+    rows = [{"user": "ann", "share": 0.0, "v": number, "text": "x", "ts": 100 + number} for number in range(20)]
+    monkeypatch.setattr(every_row, "PIECE_ROWS", piece)
+    for added, found, offset in (("10 div (v - 3)", "total", 3), (f"{2**62} + v", "total", 1), ("1", "total div (5 - rows)", 4)):
+        app = sk.Topology("pieces")
+        stream = app.stream("events")
+        stream = stream.merge(stream.filter("v = 19")) if is_merged else stream
+        sums = stream.group_by("user").windowed_by(MANY).agg(total=F.sum(F.expr(added)), rows=F.count("*"))
+        sums.emit("every").select(found=F.expr(found)).to("changes")
+        with pytest.raises(EvaluationError) as caught:
+            results(app, rows)
+        assert f"offset {offset}" in str(caught.value), (added, found, str(caught.value))
+
+
+def in_windows(keys: list[str], oldest: list[int], windows: list[int]) -> RowsInWindows:
+    """Rows with so many windows of 2 ms each, a millisecond apart, from the oldest on."""
+    rows = pa.record_batch({"user": keys})
+    return RowsInWindows(rows, Windowing(2, 1, 0, (0,), "store"), np.array(oldest), np.array(windows))
+
+
+@pytest.mark.parametrize("rows_max", [1, 3, 7, 100])
+def test_pieces_are_all_rows_in_order(rows_max: int) -> None:
+    """Every row is in one piece; a piece has so many rows once a window, but for the windows of one row."""
+    chance = random.Random(rows_max)
+    for count in (1, 2, 30):
+        windows = [chance.choice([0, 0, 1, 2, 5]) for _ in range(count)]
+        pieces = in_windows(["ann"] * count, [0] * count, windows).in_pieces(rows_max)
+        assert [row for piece in pieces for row in range(piece.start, piece.stop)] == list(range(count))
+        for piece in pieces:
+            assert sum(windows[piece]) < rows_max + max(windows)
+
+
+def test_a_number_is_a_key_and_a_window() -> None:
+    """Rows have the number of their group, each window the next; groups that are too far apart have none."""
+    rows = in_windows(["ann", "bob", "ann"], [5, 7, 6], [2, 1, 2])
+    numbers = GroupNumbers.of(cast(Any, SimpleNamespace(key=("user",))), rows)
+    assert numbers is not None
+    assert numbers.of_piece(slice(0, 3)).tolist() == [0, 1, 5, 1, 2]
+    assert numbers.used([slice(0, 2), slice(2, 3)]).tolist() == [0, 1, 2, 5]
+    far = in_windows(["ann", "bob", "cat", "dan"], [0, 1, 2, 2**61], [1, 1, 1, 1])
+    assert GroupNumbers.of(cast(Any, SimpleNamespace(key=("user",))), far) is None
+
+
+def test_a_piece_may_be_empty(monkeypatch: Any) -> None:
+    """Records that are late for all their windows, in front of one that alone is more than a piece, are a piece without rows."""
+    app = topology(MANY, "every")
+    rows = [
+        {"user": "ann", "share": 0.0, "v": number, "text": "x", "ts": ts}
+        for number, ts in enumerate([500, 501, 502, 100, 120, 510])
+    ]
+    wanted = results(app, rows, Run(records_max=1))
+    monkeypatch.setattr(every_row, "PIECE_ROWS", 1)
+    assert results(app, rows, Run(records_max=3)) == wanted
