@@ -131,6 +131,25 @@ def test_following_from_the_beginning(root):
     assert following.end() == ("", "")
 
 
+def test_a_condition_starts_no_thread():
+    """The rows for which one holds are found in this thread alone: one of Arrow's that holds them aborts a program that ends."""
+    code = """
+import os
+import numpy as np, pyarrow as pa, pyarrow.acero
+from streamkit.cli.query.position import EARLIEST
+from streamkit.cli.query.predicate import parse_predicate
+from streamkit.cli.query.wanted import Wanted
+
+rows = pa.record_batch({"number": np.arange(200_000)})
+wanted = Wanted(None, ("number",), None, EARLIEST, parse_predicate("number >= 50000", rows.schema))
+before = len(os.listdir("/proc/self/task"))
+found = wanted.matching(rows)
+print(found.column(0).to_pylist() == list(range(50_000, 200_000)), len(os.listdir("/proc/self/task")) - before)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "True 0\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_following_as_a_member(root, number):
     """A member that follows commits what it has printed, and leaves the group when it is interrupted."""
