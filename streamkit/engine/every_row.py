@@ -99,7 +99,7 @@ class FoundGroups:
 
     def updated(self, newest: Groups) -> Updated:
         """The groups with their newest states."""
-        return Updated(self.keys, self.groups.with_states_of(newest))
+        return Updated(self.keys, self.groups.with_states(newest.timestamps, newest.states))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +260,7 @@ class PieceByPiece:
 
     def updated(self) -> Updated:
         """The groups with the states that they have reached: in the end, those behind all rows."""
-        return Updated(self.keys, replace(self.groups, timestamps=self.before.timestamps, states=self.before.states))
+        return Updated(self.keys, self.groups.with_states(self.before.timestamps, self.before.states))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,9 @@
 """
 The exchange: rows leave by key and arrive at the task that owns their key group.
 
-What travels is packed: (task int, edge int, payload binary), one Arrow IPC stream for many rows, its buffers compressed, so
-that the JVM shuffles few fat rows. Beside the rows travel control rows, so that every task hears of each epoch: the plan
-once, a report of every reader split, and a report of every kernel attempt upstream. Between tasks of one process a control row
-is the value itself; what leaves the process is encoded.
+What travels is packed: (task int, edge int, payload binary), many rows in a payload, so that the JVM shuffles few fat rows. Beside
+the rows travel control rows, so that every task hears of each epoch: the plan once, a report of every reader split, and a report
+of every kernel attempt upstream. Between tasks of one process a control row is the value itself; what leaves the process is encoded.
 """
 
 from __future__ import annotations
@@ -20,25 +19,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.place import has_place
-from streamkit.engine.rows import concatenate, numbers, with_columns
-from streamkit.log.slab.dictionary import compacted
+from streamkit.engine.payload import batches_of, pieces_of
+from streamkit.engine.rows import concatenate
 from streamkit.log.values.keys import key_groups as hash_key_groups
-from streamkit.names import KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.names import KEY_GROUP, OFFSET, PARTITION
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.state.key_group import tasks_of_key_groups
 
 Value = TypeVar("Value")
 
 CONTROL_EDGE = -1
-PAYLOAD_BYTES = 8 << 20
-PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
-# A byte through the JVM's shuffle and both sockets costs far more than to compress it.
-COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-COMPRESSED_BYTES_MIN = 16 << 10
-SEQUENCE = b"sequence"  # in the schema of a payload: the sender's number, then the payload's own
-SENDER_BITS = 32
-STEPPED = (TIMESTAMP, ORDER, OFFSET)  # of rows in canonical order: the steps from row to row compress in a third of the time
 NULL_KEY_MULTIPLIER = 0x9E3779B1  # spreads (partition, offset) over the key groups
 
 
@@ -83,9 +73,7 @@ class Arrival:
 
     def rows(self, edge: int) -> pa.RecordBatch | None:
         """All rows of an edge as one batch, sorted by sender, so that the order of arrival does not matter; None if nothing came."""
-        streams = [pa.ipc.open_stream(payload) for payload in self.payloads.get(edge, [])]
-        streams.sort(key=lambda stream: int(stream.schema.metadata[SEQUENCE]))
-        batches = [_with_totals(batch.replace_schema_metadata(None)) for stream in streams for batch in stream]
+        batches = batches_of(self.payloads.get(edge, []))
         return concatenate(batches) if batches else None
 
     def of_kind(self, kind: str, expected: type[Value]) -> list[Value]:
@@ -120,7 +108,7 @@ def pack(
         batch = batch.take(pa.array(np.argsort(owners, kind="stable")))
         borders = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=tasks))])
     for task, (first, end) in enumerate(pairwise(borders.tolist())):
-        for payload in _payloads(batch.slice(first, end - first), sender):
+        for payload in pieces_of(batch.slice(first, end - first), sender):
             yield Packed(task, edge, payload)
 
 
@@ -154,38 +142,3 @@ def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> npt.NDArray[
     offset = batch[OFFSET].to_numpy(zero_copy_only=False)
     groups: npt.NDArray[np.int64] = ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups
     return groups
-
-
-def _payloads(batch: pa.RecordBatch, sender: int) -> Iterator[pa.Buffer]:
-    if not batch.num_rows:
-        return
-    size = batch.nbytes
-    rows = max(1, batch.num_rows * PAYLOAD_BYTES // max(1, size))
-    options = COMPRESSED if size >= COMPRESSED_BYTES_MIN else PLAIN
-    for number, start in enumerate(range(0, batch.num_rows, rows)):
-        sequence = (sender << SENDER_BITS) + number
-        piece = _with_steps(_compacted(batch.slice(start, rows))).replace_schema_metadata({SEQUENCE: str(sequence).encode()})
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, piece.schema, options=options) as writer:
-            writer.write_batch(piece)
-        yield sink.getvalue()
-
-
-def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with dictionaries of what they use, since each payload has its own."""
-    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _with_steps(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as they travel: where they have a place, each number of it as the step from that of the row before."""
-    if not has_place(batch):
-        return batch
-    return with_columns(batch, {name: pa.array(np.diff(numbers(batch, name), prepend=0)) for name in STEPPED})
-
-
-def _with_totals(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The inverse of `_with_steps`."""
-    if not has_place(batch):
-        return batch
-    return with_columns(batch, {name: pa.array(np.cumsum(numbers(batch, name))) for name in STEPPED})

@@ -53,9 +53,9 @@ class Groups:
         """The times and states of some, without what names the groups."""
         return Groups([], None, self.timestamps, self.states, self.key_groups).take(indices)
 
-    def with_states_of(self, other: Groups) -> Groups:
-        """These groups with the times and states of others."""
-        return replace(self, timestamps=other.timestamps, states=other.states)
+    def with_states(self, timestamps: Numbers, states: list[pa.Array]) -> Groups:
+        """These groups with other times and states."""
+        return replace(self, timestamps=timestamps, states=states)
 
 
 @dataclass(frozen=True, eq=False)

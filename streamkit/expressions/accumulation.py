@@ -21,6 +21,7 @@ from streamkit.expressions.same_numbers import ones
 from streamkit.log.values.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
 Values: TypeAlias = npt.NDArray[Any]
+COUNTED_SHARE = 4  # up to so many times the rows, they are counted in a table with a place for each group
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +96,14 @@ class _Turns:
     """
     Rows laid out by turns: the first rows of all groups side by side, then the second ones, groups with more rows in front.
 
-    So what each turn adds to the one before is one addition of neighbours. `places` has the place of each row, `numbers` its turn, from 1
-    on; the groups of turn i are `sizes[i]`. Few groups have many rows: these stand behind, one after the other, from `tail` on, each up to
-    the next of `ends`.
+    So what each turn adds to the one before is one addition of neighbours. `places` has the place of each row; `turns` has the turns of
+    the rows `order`, from 0 on; the groups of turn i are `sizes[i]`. Few groups have many rows: these stand behind, one after the
+    other, from `tail` on, each up to the next of `ends`.
     """
 
     places: Codes
-    numbers: Codes
+    order: Codes
+    turns: Codes
     sizes: Codes
     tail: int
     ends: Codes
@@ -118,16 +120,22 @@ class _Turns:
         by_size = np.empty(len(short), np.int64)
         by_size[stable_order(largest - short)] = np.arange(len(short))
         seats[~is_long], seats[is_long] = by_size, ends - sizes[is_long]
-        turn = np.arange(len(order)) - np.repeat(starts, sizes)
-        seat = np.repeat(seats, sizes)
+        turns, seat = _counted(starts, sizes), _repeated(seats, starts, sizes)
         if is_long.any():
             of_long = np.repeat(is_long, sizes)
-            seat += np.where(of_long, turn, begins[np.where(of_long, 0, turn)])
+            seat += np.where(of_long, turns, begins[np.where(of_long, 0, turns)])
         else:
-            seat += begins[turn]
-        places, numbers = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-        places[order], numbers[order] = seat, turn + 1
-        return cls(places, numbers, groups_of_turn, int(begins[-1]), ends)
+            seat += begins[turns]
+        places = np.empty(len(order), np.int64)
+        places[order] = seat
+        return cls(places, order, turns, groups_of_turn, int(begins[-1]), ends)
+
+    @cached_property
+    def numbers(self) -> Codes:
+        """The turn of each row, from 1 on."""
+        numbers = np.empty(len(self.order), np.int64)
+        numbers[self.order] = self.turns + 1
+        return numbers
 
     def accumulated(self, ufunc: np.ufunc, values: Values) -> Values:
         """The running totals of each group, strictly from its first row to its last."""
@@ -144,6 +152,20 @@ class _Turns:
             ufunc.accumulate(run, out=run)
             begin = end
         return totals[self.places]
+
+
+def _counted(starts: Codes, sizes: Codes) -> Codes:
+    """0, 1, 2 and so on for each group, so many numbers as it has rows."""
+    steps = np.ones(int(sizes.sum()), np.int64)
+    steps[starts] = 1 - np.concatenate([[1], sizes[:-1]])
+    return np.cumsum(steps, out=steps)
+
+
+def _repeated(values: Codes, starts: Codes, sizes: Codes) -> Codes:
+    """The value of each group as often as it has rows; for small groups a sum of steps is faster than `np.repeat`."""
+    steps = np.zeros(int(sizes.sum()), np.int64)
+    steps[starts] = np.diff(values, prepend=0)
+    return np.cumsum(steps, out=steps)
 
 
 def first_rows(is_there: Mask, accumulate: Accumulator) -> Codes:
@@ -182,8 +204,16 @@ def per_group(groups: Groups) -> Accumulator:
 def within_groups(codes: Codes) -> Accumulator:
     """One value for each row: the rows of its group up to and including it, combined."""
     order = stable_order(codes)
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    return _WithinGroups(order, starts, np.diff(starts, append=len(codes)))
+    sizes = _sizes(codes, order)
+    return _WithinGroups(order, np.cumsum(sizes) - sizes, sizes)
+
+
+def _sizes(codes: Codes, order: Codes) -> Codes:
+    """How many rows each group has, groups in order."""
+    if len(codes) and codes.max() < COUNTED_SHARE * len(codes):
+        counts = np.bincount(codes)
+        return counts[counts > 0]
+    return np.diff(np.flatnonzero(np.diff(codes[order], prepend=-1)), append=len(codes))
 
 
 @np.errstate(invalid="ignore", over="ignore")  # infinity and NaN are values

@@ -89,9 +89,10 @@ def partition_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
     A row is null where all columns are.
     """
-    valid = _not_all_null(columns)
-    parts = _kafka_parts(columns[0]) if len(columns) == 1 else None
-    encoded = join(parts or key_parts(columns))
+    serialised = _kafka_bytes(columns[0]) if len(columns) == 1 else None
+    if serialised is not None:
+        return serialised
+    valid, encoded = _not_all_null(columns), encode_keys(columns)
     return encoded if valid is None else gather(Slices.of(encoded), valid)
 
 
@@ -317,15 +318,16 @@ def _not_all_null(columns: Sequence[pa.Array]) -> Mask | None:
     return valid
 
 
-def _kafka_parts(column: pa.Array) -> list[Part] | None:
-    """What Kafka's own serialiser makes of a column; None if it has none for the type."""
+def _kafka_bytes(column: pa.Array) -> pa.BinaryArray | None:
+    """What Kafka's own serialiser makes of a column, whose texts and byte strings are not copied; None if it has none for the type."""
     column, type_name = _canonical_key(column)
     if type_name not in KAFKA_TYPES:
         return None
     if type_name in BYTES_TYPES:
-        return [Slices.of(column)]
-    values = fixed_values(column, type_name)
-    return [(_one_zero_one_nan(values) if values.dtype.kind == "f" else values).byteswap()]
+        return column.cast(pa.binary())
+    values, valid = fixed_values(column, type_name), valid_rows(column)
+    numbers = (_one_zero_one_nan(values) if values.dtype.kind == "f" else values).byteswap()
+    return join([numbers]) if valid is None else gather(Slices.of(join([numbers])), valid)
 
 
 def _murmur2(rows: Slices) -> npt.NDArray[np.uint32]:

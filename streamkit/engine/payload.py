@@ -1,0 +1,140 @@
+"""
+The payload: the rows for one task as bytes, in pieces.
+
+They are one Arrow stream. Each of its bytes is copied through pipes and the JVM, so the buffers of many rows are compressed, and
+their integers are made small before: a column has as few bytes a number as hold what is above its least; event times and the
+numbers of a place are the steps from row to row. docs/decisions.md has what that costs and saves.
+
+The stream is cut into pieces, since each is a row of Spark's.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.log.slab.dictionary import compacted
+from streamkit.names import OFFSET, ORDER, TIMESTAMP
+
+PIECE_BYTES = 1 << 20
+HEADER = struct.Struct("<II")  # the sender, and the number of the piece
+COMPRESSED_BYTES_MIN = 16 << 10
+PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+SMALL = b"small"  # in the schema: which columns were made small, and how
+STEPPED = (TIMESTAMP, ORDER, OFFSET)  # these grow by small steps where rows are in canonical order
+SMALLER = (np.uint8, np.uint16, np.uint32)
+INDEX = pa.int32()  # of dictionaries
+
+
+@dataclass(frozen=True)
+class Small:
+    """How a column of integers was made small: the type it had, what was taken from each number, and what is in front of the first step."""
+
+    type: str
+    least: int = 0
+    before: int | None = None
+
+
+def pieces_of(batch: pa.RecordBatch, sender: int) -> Iterator[bytes]:
+    """The rows as pieces of one stream, which say whose they are and how they follow each other; none if there are no rows."""
+    if not batch.num_rows:
+        return
+    stream = _stream_of(batch)
+    for number, start in enumerate(range(0, stream.size, PIECE_BYTES)):
+        yield HEADER.pack(sender, number) + memoryview(stream)[start : start + PIECE_BYTES]
+
+
+def batches_of(pieces: Iterable[pa.Buffer]) -> list[pa.RecordBatch]:
+    """The rows of all pieces, in whatever order these come: a batch for each sender, in order of their numbers."""
+    numbered = sorted(((HEADER.unpack_from(piece), piece) for piece in pieces), key=lambda one: one[0])
+    return [_batch_of([piece for _, piece in own]) for _, own in groupby(numbered, key=lambda one: one[0][0])]
+
+
+def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
+    is_large = batch.nbytes >= COMPRESSED_BYTES_MIN
+    batch = _compacted(batch)
+    if is_large:
+        batch = _made_small(batch)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=COMPRESSED if is_large else PLAIN) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _batch_of(pieces: list[pa.Buffer]) -> pa.RecordBatch:
+    parts = [memoryview(piece)[HEADER.size :] for piece in pieces]
+    (batch,) = pa.ipc.open_stream(parts[0] if len(parts) == 1 else b"".join(parts))
+    return _as_it_was(batch)
+
+
+def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with dictionaries of what they use: other tasks have the rest."""
+    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _made_small(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns: list[pa.Array] = []
+    small: dict[str, Small] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_dictionary(column.type):
+            columns.append(_with_index(column, _index_for(len(column.dictionary))))
+        elif pa.types.is_signed_integer(column.type) and not column.null_count:
+            values, small[name] = _smaller(column, name in STEPPED)
+            columns.append(values)
+        else:
+            columns.append(column)
+    metadata = {SMALL: json.dumps({name: asdict(one) for name, one in small.items()})}
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).replace_schema_metadata(metadata)
+
+
+def _smaller(column: pa.Array, has_steps: bool) -> tuple[pa.Array, Small]:
+    values, before = column.to_numpy(), None
+    if has_steps:
+        before = int(values[0])
+        values = np.diff(values, prepend=values[:1])  # a step beyond 64 bits comes round, there and back
+    least, greatest = int(values.min()), int(values.max())
+    for kind in SMALLER:
+        if np.dtype(kind).itemsize < values.dtype.itemsize and greatest - least <= np.iinfo(kind).max:
+            return pa.array((values - least if least else values).astype(kind)), Small(str(column.type), least, before)
+    return pa.array(values), Small(str(column.type), 0, before)
+
+
+def _as_it_was(batch: pa.RecordBatch) -> pa.RecordBatch:
+    small = json.loads((batch.schema.metadata or {}).get(SMALL, b"{}"))
+    columns = [
+        _restored(column, Small(**small[name])) if name in small else _with_wide_index(column)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _restored(column: pa.Array, small: Small) -> pa.Array:
+    if small.before is None and not small.least:
+        return column.cast(small.type)
+    values = column.to_numpy().astype(small.type)
+    values += small.least
+    if small.before is not None:
+        values[0] += small.before
+        np.cumsum(values, out=values)
+    return pa.array(values)
+
+
+def _index_for(entries: int) -> pa.DataType:
+    return pa.uint8() if entries <= 1 << 8 else pa.uint16() if entries <= 1 << 16 else INDEX
+
+
+def _with_index(column: pa.DictionaryArray, data_type: pa.DataType) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(column.indices.cast(data_type), column.dictionary, safe=False)
+
+
+def _with_wide_index(column: pa.Array) -> pa.Array:
+    is_narrow = pa.types.is_dictionary(column.type) and column.type.index_type != INDEX
+    return _with_index(column, INDEX) if is_narrow else column
