@@ -120,7 +120,7 @@ class Builder:
     def _map_values(self, node: Json) -> None:
         place, function = self.places[node["in"]], functions.value_function(node["fn"])
         mapped = place.handle.map_values(lambda row: {"v": function(row["k"], row["v"])}, "v int")
-        self._put(node, place.of(mapped, value="int"))
+        self._put(node, place.of(_stored(node, mapped), value="int"))
 
     def _select_key(self, node: Json) -> None:
         place = self.places[node["in"]]

@@ -253,6 +253,18 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
         ),
         None,
     ),
+    "values of a table with history that are mapped into a store take what comes out of order": (
+        case_of(
+            [
+                VERSIONED,
+                {"id": "n", "op": "map_values", "in": "t", "fn": "len", "store": {"type": "kv"}},
+                {"id": "g", "op": "group_by", "in": "n", "fn": "identity"},
+                {"id": "c", "op": "aggregate", "in": "g", "init": "0", "adder": "append(+)", "subtractor": "append(-)"},
+            ],
+            [("t", "a", "ab", 10), ("t", "a", "reject", 13), ("t", "a", None, 12), ("t", "a", "x", 14)],
+        ),
+        None,
+    ),
 }
 
 
