@@ -52,12 +52,11 @@ class Changes:
 def written_changes(
     slab: SlabReference, frames: Sequence[tuple[int, int, pa.RecordBatch]], topic_ids: Collection[int]
 ) -> Written:
-    """The changes that were written into a slab as these frames, (topic id, partition, rows), for the changelogs `topic_ids`."""
-    placed = zip(slab.frames, (frame for frame in frames if frame[2].num_rows), strict=True)
+    """The changes for the changelogs `topic_ids` that were written into a slab as these frames, (topic id, partition, rows), among others."""
+    places = (frame for frame in slab.frames if frame.topic_id in topic_ids)
     return {
         (slab.path, place.position): (rows["key"].to_pylist(), rows["value"].to_pylist())
-        for place, (topic_id, _, rows) in placed
-        if topic_id in topic_ids
+        for place, (_, _, rows) in zip(places, frames, strict=True)
     }
 
 

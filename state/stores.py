@@ -32,8 +32,8 @@ class Stores(Protocol):
         """Remove the store of a folder; what it held comes back from the changelog."""
         ...
 
-    def remember(self, folder: Path, slab: SlabReference, frames: Sequence[Frame], changelog_ids: Collection[int]) -> None:
-        """Take note of what the task of a folder wrote into a slab, which is not committed yet."""
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+        """Take note of the changes for these changelogs that the task of a folder wrote into a slab, which is not committed yet."""
         ...
 
     def written(self, folder: Path) -> Written:
@@ -52,7 +52,7 @@ class DiskStores:
         """Remove the folder."""
         discard(folder)
 
-    def remember(self, folder: Path, slab: SlabReference, frames: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[Frame], changelog_ids: Collection[int]) -> None:
         """Forget it: another process may open the store next."""
 
     def written(self, folder: Path) -> Written:
@@ -78,9 +78,9 @@ class MemoryStores:
         """Forget the store of that name."""
         self._stores.pop(folder, None)
 
-    def remember(self, folder: Path, slab: SlabReference, frames: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[Frame], changelog_ids: Collection[int]) -> None:
         """Keep the changes until the next ones, so that they need not be read back once they are committed."""
-        self._written[folder] = written_changes(slab, frames, changelog_ids)
+        self._written[folder] = written_changes(slab, changes, changelog_ids)
 
     def written(self, folder: Path) -> Written:
         """What the task of that name wrote last."""

@@ -41,8 +41,9 @@ from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 
-PIECE_ROWS = 1 << 18
+PIECE_ROWS = 1 << 16
 NUMBERS_MAX = 1 << 62  # of groups
+STATES_SHARE = 2  # up to so many times the groups, states are kept that newer ones have replaced
 TABLE_SHARE = 2  # up to so many times the rows, ranks stand in a table that has the numbers of groups as places
 
 
@@ -64,28 +65,49 @@ class Before:
         """Where the state of each group stands; -1 if it has none."""
         return np.where(self.known, np.cumsum(self.known) - 1, -1)
 
-    def of(self, groups: Numbers) -> Before:
-        """The states of some groups."""
-        places = self.places[groups]
-        return self._at(places, self.timestamps, self.states)
-
-    def then(self, groups: Numbers, newest: Groups) -> Before:
-        """The states when these groups have got newer ones."""
-        places = self.places.copy()
-        places[groups] = len(self.timestamps) + np.arange(len(groups))
-        states = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(self.states, newest.states, strict=True)]
-        return self._at(places, np.concatenate([self.timestamps, newest.timestamps]), states)
-
     def columns(self) -> list[pa.Array]:
         """The state columns, with a row for each group: null if it has none."""
         places = pa.array(self.places, mask=~self.known)
         return [column.take(places) for column in self.states]
 
-    @staticmethod
-    def _at(places: Numbers, timestamps: Numbers, states: list[pa.Array]) -> Before:
+
+@dataclass(eq=False)
+class Newest:
+    """
+    The newest states of groups, which `put` replaces.
+
+    What is replaced stays until there is as much of it as there are groups, since letting it go takes all states up anew.
+    """
+
+    places: Numbers
+    timestamps: Numbers
+    states: list[pa.Array]
+
+    @classmethod
+    def of_before(cls, before: Before) -> Newest:
+        return cls(before.places, before.timestamps, before.states)
+
+    def of(self, groups: Numbers) -> Before:
+        """The states of some groups."""
+        places = self.places[groups]
         known = places >= 0
-        taken = places[known]
-        return Before(known, timestamps[taken], [column.take(pa.array(taken)) for column in states])
+        return Before(known, *self._at(places[known]))
+
+    def put(self, groups: Numbers, newest: Groups) -> None:
+        """From now on these groups have these states."""
+        self.places[groups] = len(self.timestamps) + np.arange(len(groups))
+        self.timestamps = np.concatenate([self.timestamps, newest.timestamps])
+        self.states = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(self.states, newest.states, strict=True)]
+        if len(self.timestamps) > STATES_SHARE * len(self.places):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        known = self.places >= 0
+        self.timestamps, self.states = self._at(self.places[known])
+        self.places[known] = np.arange(len(self.timestamps))
+
+    def _at(self, places: Numbers) -> tuple[Numbers, list[pa.Array]]:
+        return self.timestamps[places], [column.take(pa.array(places)) for column in self.states]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +234,7 @@ class PieceByPiece:
     """
     Rows that are folded row by row, a piece at a time, once.
 
-    `keys`, sorted, are the state keys of all `groups` that rows fall into. `before` has the states that these have reached.
+    `keys`, sorted, are the state keys of all `groups` that rows fall into. `newest` has the states that these have reached.
     """
 
     operator: Aggregate
@@ -222,7 +244,7 @@ class PieceByPiece:
     keys: pa.BinaryArray
     groups: Groups
     ranks: Callable[[Codes], Numbers]
-    before: Before
+    newest: Newest
 
     @classmethod
     def of(cls, operator: Aggregate, rows: RowsInWindows, context: Context) -> PieceByPiece | None:
@@ -240,8 +262,8 @@ class PieceByPiece:
         pieces = rows.in_pieces(PIECE_ROWS)
         used = numbering.used(pieces)
         keys, groups, rank_of_used = sorted_groups(operator, numbering.groups(operator, used), context)
-        before = _stored(operator, keys, groups, context)
-        return cls(operator, rows, pieces, numbering, keys, groups, _ranks_by_number(numbering, used, rank_of_used), before)
+        newest = Newest.of_before(_stored(operator, keys, groups, context))
+        return cls(operator, rows, pieces, numbering, keys, groups, _ranks_by_number(numbering, used, rank_of_used), newest)
 
     def all_results(self) -> dict[str, Rows]:
         """The results after each row, by mode, of all pieces together."""
@@ -254,13 +276,14 @@ class PieceByPiece:
             batch = self.rows.once_a_window(piece)
             own, ranks = _of_piece(self.ranks(self.numbering.of_piece(piece)), len(self.keys))
             rows = groups_of_rows(self.operator, batch)
-            each = each_result(self.operator, batch, rows, self.before.of(own), ranks)
-            self.before = self.before.then(own, each.newest)
+            each = each_result(self.operator, batch, rows, self.newest.of(own), ranks)
+            self.newest.put(own, each.newest)
             yield each.results
 
     def updated(self) -> Updated:
         """The groups with the states that they have reached: in the end, those behind all rows."""
-        return Updated(self.keys, self.groups.with_states(self.before.timestamps, self.before.states))
+        reached = self.newest.of(np.arange(len(self.keys)))
+        return Updated(self.keys, self.groups.with_states(reached.timestamps, reached.states))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,17 @@
 """
 The kernels: one run of a stage for one task.
 
-A kernel gathers what arrived, opens its state as of the committed epoch, runs its operators, and writes one slab (outputs and
-changes). An inner kernel hands on packed rows; the last one a report for the commit. Spark may run an inner kernel's stage
+A kernel gathers what arrived, opens its state as of the committed epoch, runs its operators, and writes what they make (outputs
+and changes) into one slab, as they make it. An inner kernel hands on packed rows; the last one a report for the commit. Spark may run an inner kernel's stage
 again, so it reports its slab to every task downstream, and the commit checks that all of them heard of the same content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from streamkit.engine.rows import concatenate
 from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
 from streamkit.log.slab.reference import SlabReference
-from streamkit.log.slab.slab import write_slab
+from streamkit.log.slab.slab import payloads_of, stage_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, fresh_token, store_folder
 from streamkit.plan.operator import Operator
@@ -34,6 +36,7 @@ from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.task_state import Share, TaskState, open_state
 
 FOLDERS_KEPT = 256
+FRAME_ROWS_MIN = 1 << 14  # where rows come in pieces, frames wait until they have so many on average
 NEVER = -1  # the place of an operator that takes a result which nobody takes
 
 
@@ -80,28 +83,54 @@ def _run(
     groups = key_group_range(task, application.tasks, application.key_groups)
     folder = _folder(storage.root, application.name, stage, task, application.tasks)
     state = _open(program, plan, stage, task, storage, folder, stores)
-    context = Context(program, plan, storage, arrival, state, groups, origin=task, may_give_pieces=True)
+    changelog_ids = {store.changelog_id for store in application.stores.values()}
+    begin = partial(Context, program, plan, storage, arrival, state, groups, origin=task)
+    run = _StageRun(program.operators_of(stage), partial(begin, may_give_pieces=True), changelog_ids)
     try:
         try:
-            run_operators(program.operators_of(stage), context)
+            slab = _write(run, plan, storage)
         except EvaluationError as error:
             if error.is_placed:
                 raise
-            context = Context(program, plan, storage, arrival, state, groups, origin=task, is_leaving_out=True)
-            run_operators(program.operators_of(stage), context)
+            run = _StageRun(run.operators, partial(begin, is_leaving_out=True), changelog_ids)
             if not program.on_error:
+                deque(run.frames(), maxlen=0)  # which names the record
                 raise
+            slab = _write(run, plan, storage)
     finally:
         if state is not None:
             state.close()
-    slab = _write(context, storage)
     if slab is not None and state is not None:
-        changelog_ids = {store.changelog_id for store in application.stores.values()}
-        stores.remember(folder, slab, context.frames, changelog_ids)
+        stores.remember(folder, slab, run.changes, changelog_ids)
     restored = state.restored if state is not None else 0
-    report = KernelReport(stage, task, _content(context.sent, slab), slab, context.tally(), restored)
+    report = KernelReport(stage, task, _content(run.context.sent, slab), slab, run.context.tally(), restored)
     reach("kernel.finished")
-    return report, context.sent
+    return report, run.context.sent
+
+
+@dataclass
+class _StageRun:
+    """
+    A run of a stage's operators, which begins again in a new context when its frames are asked for again.
+
+    `context` and `changes`, the frames for changelogs, are those of the last time.
+    """
+
+    operators: Sequence[Operator]
+    begin: Callable[[], Context]
+    changelog_ids: Collection[int]
+    context: Context = field(init=False)
+    changes: list[Frame] = field(default_factory=list)
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames with rows that the operators make, as they make them."""
+        self.context = self.begin()
+        self.changes.clear()
+        for frame in run_operators(self.operators, self.context):
+            if frame[2].num_rows:
+                if frame[0] in self.changelog_ids:
+                    self.changes.append(frame)
+                yield frame
 
 
 def _open(
@@ -127,37 +156,34 @@ def _folder(root: str, application: str, stage: int, task: int, tasks: int) -> P
     return Path(root) / store_folder(application, stage, task, tasks)
 
 
-def run_operators(operators: Iterable[Operator], context: Context) -> None:
+def run_operators(operators: Iterable[Operator], context: Context) -> Iterator[Frame]:
     """
-    Run a stage's operators in order; each result is an input of those below, and is let go behind the last of them.
+    Run a stage's operators in order, and give the frames they make; each result is an input of those below, and is let go behind the last.
 
-    The frames stand in the order of the operators that wrote them, however rows came.
+    The frames of a topic stand in the order of the operators that write to it, however rows come.
     """
     results: dict[str, Rows] = {}
     operators = tuple(operators)
     last_use = {name: place for place, operator in enumerate(operators) for name in operator.inputs}
-    frames: dict[str, list[Frame]] = {operator.id: [] for operator in operators}
-    done: set[str] = set()
+    waiting: dict[str, list[Frame]] = {}  # of the operators that have run
     for place, operator in enumerate(operators):
-        if operator.id in done:
+        if operator.id in waiting:
+            yield from waiting.pop(operator.id)
             continue
         for name, made in run_operator(operator, results, context).items():
             if isinstance(made, Pieces):
-                taking = _taking_pieces(name, operators[place + 1 :])
-                results |= _run_in_pieces(name, made, taking, operators[place + 1 :], frames, context)
-                done |= {one.id for one in taking}
+                results |= yield from _run_in_pieces(name, made, operators[place + 1 :], waiting, context)
             else:
                 results[name] = made
-        _move(context, frames[operator.id])
+        yield from _taken_frames(context)
         results = {name: rows for name, rows in results.items() if last_use.get(name, NEVER) > place}
         reach("kernel.in_operator")
-    context.frames.extend(chain.from_iterable(frames.values()))
 
 
-def _move(context: Context, frames: list[Frame]) -> None:
-    """Put what the context has got of frames behind others."""
-    frames += context.frames
-    context.frames.clear()
+def _taken_frames(context: Context) -> list[Frame]:
+    """The frames that the context has got; it has none then."""
+    frames, context.frames = context.frames, []
+    return frames
 
 
 def _taking_pieces(name: str, operators: Sequence[Operator]) -> list[Operator]:
@@ -171,26 +197,46 @@ def _taking_pieces(name: str, operators: Sequence[Operator]) -> list[Operator]:
 
 
 def _run_in_pieces(
-    name: str,
-    pieces: Pieces,
-    taking: Sequence[Operator],
-    operators: Sequence[Operator],
-    frames: Mapping[str, list[Frame]],
-    context: Context,
-) -> dict[str, Rows]:
-    """Run the operators that take pieces on one after the other; what the other operators take of it is gathered."""
-    own = {operator.id for operator in taking}
-    wanted = {one for operator in operators if operator.id not in own for one in operator.inputs}
+    name: str, pieces: Pieces, operators: Sequence[Operator], waiting: dict[str, list[Frame]], context: Context
+) -> Generator[Frame, None, dict[str, Rows]]:
+    """
+    Run those of the operators that take pieces on one piece after the other; what the other operators take of it is gathered.
+
+    Frames wait, by operator, while they are small, and to the end if one of the operators before writes to their topic too.
+    """
+    taking = _taking_pieces(name, operators)
+    waiting |= {operator.id: [] for operator in taking}
+    first = {operator.output_written: operator.id for operator in reversed(operators)}
+    at_once = {operator.id for operator in taking if first[operator.output_written] == operator.id}
+    wanted = {one for operator in operators if operator.id not in waiting for one in operator.inputs}
     gathered: dict[str, list[pa.RecordBatch]] = {}
     for piece in pieces.batches:
         results: dict[str, Rows] = {name: piece}
         for operator in taking:
             results |= run_operator(operator, results, context)
-            _move(context, frames[operator.id])
+            waiting[operator.id] += _taken_frames(context)
+            if operator.id in at_once and _are_large(waiting[operator.id]):
+                yield from _together(waiting[operator.id])
+                waiting[operator.id] = []
         for made in wanted & results.keys():
             if (rows := results[made]) is not None:
                 gathered.setdefault(made, []).append(rows)
+    waiting |= {name: _together(waiting[name]) for name in at_once}
     return {made: concatenate(batches) for made, batches in gathered.items()}
+
+
+def _together(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames, with one for each topic partition."""
+    by_place: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+    for topic_id, partition, rows in frames:
+        by_place.setdefault((topic_id, partition), []).append(rows)
+    return [(*place, concatenate(batches)) for place, batches in by_place.items()]
+
+
+def _are_large(frames: Sequence[Frame]) -> bool:
+    """Whether the frames of a topic partition have enough rows together, on average."""
+    places = {(topic_id, partition) for topic_id, partition, _ in frames}
+    return bool(places) and sum(rows.num_rows for _, _, rows in frames) >= FRAME_ROWS_MIN * len(places)
 
 
 def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) -> Iterator[Packed]:
@@ -201,13 +247,16 @@ def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) 
                 yield Packed(task, edge, payload)
 
 
-def _write(context: Context, storage: Storage) -> SlabReference | None:
-    if not context.frames:
+def _write(run: _StageRun, plan: EpochPlan, storage: Storage) -> SlabReference | None:
+    """Write the frames of a run as they are made; None if there are none."""
+    begun = run.frames()
+    if (first := next(begun, None)) is None:
         return None
-    application = context.plan.application
-    name = SlabName(application_writer(application.id), application.generation, context.plan.epoch, fresh_token())
+    application = plan.application
+    name = SlabName(application_writer(application.id), application.generation, plan.epoch, fresh_token())
     compressions = {topic.id: topic.compression for topic in application.outputs}
-    slab = write_slab(storage, name, context.frames, compressions)
+    runs = chain([chain([first], begun)], iter(run.frames, None))  # another one for each time that writing fails
+    slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions))
     reach("kernel.slab_durable")
     return slab
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +21,10 @@ from streamkit.engine.every_row import GroupNumbers
 from streamkit.engine.operators import write
 from streamkit.engine.windows import RowsInWindows
 from streamkit.errors import EvaluationError
+from streamkit.log.slab.frame import encode
+from streamkit.log.storage.storage import FileStorage, MemoryStorage
 from streamkit.plan.windows import Windowing
+from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, placed
 from tests.sampling import combined
 
@@ -35,6 +40,7 @@ WINDOWS = {
 EMISSIONS = ("every", "every and the others", "old", "several rows a record")
 PIECES = (1, 3, 50)
 WHOLE = Run()
+PARTS = 12  # of a slab: a header, then three a frame
 NUMBERED: dict[str, dict[str, int]] = {"close together": {}, "far apart": {"TABLE_SHARE": 0}, "not at all": {"NUMBERS_MAX": 0}}
 
 
@@ -104,27 +110,92 @@ def test_pieces_change_no_result(monkeypatch: Any, window: str, emission: str, p
     assert repr([results(app, rows, run) for run in runs]) == repr(wanted)  # also the sign of a zero
 
 
-def test_a_piece_is_written_before_the_next_is_made(monkeypatch: Any) -> None:
-    """Memory is that of a piece, not of all results: what takes one row at a time has taken a piece when the next is made."""
+def test_a_piece_is_in_its_file_before_the_next_is_made(monkeypatch: Any) -> None:
+    """Memory is that of a piece, not of all results: what takes one row at a time, and the slab, have a piece when the next is made."""
     happened: list[str] = []
-    monkeypatch.setattr(kernel, "concatenate", None)  # nothing is gathered
 
     def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any) -> Any:
-            happened.append(what)
+            if happened[-1:] != [what]:
+                happened.append(what)
             return function(*given)
 
         return call
 
     monkeypatch.setattr(every_row, "PIECE_ROWS", 100)
+    monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 1)
     monkeypatch.setattr(every_row, "each_result", noted("made", every_row.each_result))
-    monkeypatch.setattr(write, "_log_rows", noted("written", write._log_rows))
+    monkeypatch.setattr(write, "_log_rows", noted("given", write._log_rows))
+    monkeypatch.setattr("streamkit.log.slab.slab.encode", noted("encoded", encode))
     app = sk.Topology("pieces")
     counts = app.stream("events").group_by("user").windowed_by(MANY).count()
     counts.emit("every").filter("count > 0").select(twice=F.col("count") + F.col("count")).to("changes")
     results(app, events(1))
-    assert happened == ["made", "written"] * (len(happened) // 2)
-    assert len(happened) > 10
+    assert happened[0] == "encoded"  # the records themselves
+    assert happened[1:] == ["made", "given", "encoded"] * (len(happened) // 3)
+    assert len(happened) > 30
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_pieces_make_no_small_frames(monkeypatch: Any, partitions: int) -> None:
+    """However many partitions share the rows of a piece, frames have some rows on average, and none is far beyond that."""
+    monkeypatch.setattr(every_row, "PIECE_ROWS", 8)
+    monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 20)
+    app = sk.Topology("pieces")
+    counts = app.stream("events").group_by("v").windowed_by(sk.hopping("10 ms", "2 ms", grace="1 day")).count()
+    counts.emit("every").to("changes", partitions=partitions)
+    with fresh_log() as log:
+        log.create_topic("events", SCHEMA, key="user", partitions=2)
+        append(log, "events", events(2, 400))
+        execute(log, compile(app, log), WHOLE)
+        topic = log.topic("changes")
+        extents = [extent for partition in range(partitions) for extent in log.catalog.extents(topic.id, partition)]
+    frames = [extent.next_offset - extent.base_offset for extent in extents]
+    assert sum(frames) == 2_000
+    assert 20 <= sum(frames) / len(frames) < 40
+    assert max(frames) < 40 * partitions
+
+
+def test_what_could_not_be_written_is_made_again(monkeypatch: Any) -> None:
+    """A file that fails in the middle, when some pieces are gone into it, is written again whole, under another name."""
+    app, rows, run = topology(MANY, "every"), events(4), Run(tasks=2)
+    wanted = results(app, rows, run)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", 100)
+    monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 1)
+    create, created, failed = FileStorage.create, list[str](), list[str]()
+
+    def fails_once(storage: FileStorage, path: str, parts: Any) -> int:
+        if not failed and sum(1 for _ in islice(parts, PARTS)) == PARTS:
+            failed.append(path)
+            raise OSError(errno.EIO, "the disk")
+        created.append(path)
+        return create(storage, path, parts)
+
+    monkeypatch.setattr(FileStorage, "create", fails_once)
+    assert results(app, rows, run) == wanted
+    assert len(failed) == 1
+    assert failed[0] not in created
+
+
+def test_changes_of_a_file_that_failed_are_forgotten(monkeypatch: Any) -> None:
+    """In memory a task remembers what it wrote last, not what it wrote into a file that could not be synced."""
+    app = sk.Topology("counts")
+    app.stream("events", schema=SCHEMA, key="user").group_by_key().count().emit("every").to("changes")
+    create, failed = MemoryStorage.create, list[str]()
+
+    def fails_once(storage: MemoryStorage, path: str, parts: Any) -> int:
+        size = create(storage, path, parts)
+        if path.startswith("slabs/a") and not failed:
+            failed.append(path)
+            raise OSError(errno.EIO, "the disk")
+        return size
+
+    monkeypatch.setattr(MemoryStorage, "create", fails_once)
+    with TopologyTestDriver(app) as driver:
+        for _ in range(3):
+            driver.pipe("events", {"user": "ann", "share": None, "v": 1, "text": None})
+        assert [row["count"] for row in driver.read("changes")] == [1, 2, 3]
+    assert failed
 
 
 def test_what_takes_all_rows_at_once_gets_all_of_them(monkeypatch: Any) -> None:
@@ -143,6 +214,7 @@ def test_what_takes_all_rows_at_once_gets_all_of_them(monkeypatch: Any) -> None:
     wanted = results(app(), events(3), Run(tasks=2))
     assert all(len(rows) > 50 for rows in wanted.values())
     monkeypatch.setattr(every_row, "PIECE_ROWS", 7)
+    monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 1)
     assert results(app(), events(3), Run(tasks=2)) == wanted
 
 

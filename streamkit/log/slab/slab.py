@@ -53,13 +53,15 @@ def write_slab(
     If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
     StorageFullError if there is no room; nothing is left behind.
     """
-    chosen, written = compressions or {}, [frame for frame in frames if frame[2].num_rows]
+    written = list(frames)
+    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}))
 
-    def payloads() -> Iterator[Payload]:  # one at a time, since they are as large as the rows again
-        for topic_id, partition, batch in written:
-            yield encode(topic_id, partition, batch, chosen.get(topic_id, "none"))
 
-    return stage_slab(storage, name, payloads)
+def payloads_of(frames: Iterable[FrameInput], compressions: Mapping[int, str]) -> Iterator[Payload]:
+    """The frames that have rows, encoded one at a time, since they are as large as the rows again."""
+    for topic_id, partition, batch in frames:
+        if batch.num_rows:
+            yield encode(topic_id, partition, batch, compressions.get(topic_id, "none"))
 
 
 def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
