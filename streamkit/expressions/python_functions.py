@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -46,13 +45,8 @@ _is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
 
 def registered(function: PythonFunction) -> str:
     """The id under which this process knows a function; two that only their captured objects tell apart have two ids."""
-    name = function.id
-    for number in count(2):
-        known = PYTHON_FUNCTIONS.setdefault(name, function)
-        if not function.is_known_by_identity or known.call == function.call:
-            return name
-        name = f"{function.id}~{number}"
-    raise AssertionError("numbers do not end")
+    PYTHON_FUNCTIONS.setdefault(function.known_as, function)
+    return function.known_as
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def name_steps(roots: Iterable[Node]) -> Names:
     Name every node, and the store of every table, after its structure.
 
     `name=` and `store=` come first. Generated names say what the step does to which topic, so they stay as they are when unrelated
-    parts change; where two would be equal, each gets the hash of its structure, never a number.
+    parts change; where two would be equal, each gets the hash of its structure.
     """
     every = list(walk(roots))
     tables = [node for node in every if node.relation == TABLE]
@@ -56,4 +56,17 @@ def _distinct(names: dict[Node, str], given: set[Node], what: str) -> dict[Node,
     for node in given:
         if chosen[names[node]] > 1:
             raise TopologyError(f"two {what}s are called {names[node]!r}; expected distinct names", node.at)
-    return {node: name if node in given or uses[name] == 1 else f"{name}-{structure_hash(node)}" for node, name in names.items()}
+    hashed = {
+        node: name if node in given or uses[name] == 1 else f"{name}-{structure_hash(node)}" for node, name in names.items()
+    }
+    return _numbered(hashed)
+
+
+def _numbered(names: dict[Node, str]) -> dict[Node, str]:
+    """Names of one structure, which only objects in functions tell apart, get numbers from the second on, in the order of the steps."""
+    turns = Counter[str]()
+    found = {}
+    for node, name in names.items():
+        turns[name] += 1
+        found[node] = name if turns[name] == 1 else f"{name}-{turns[name]}"
+    return found

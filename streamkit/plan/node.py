@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +20,7 @@ from streamkit.errors import Location, TopologyError
 from streamkit.names import check_name
 from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.on_error import OnError
+from streamkit.plan.python_function import PythonFunction
 
 if TYPE_CHECKING:
     from streamkit.plan.building import Building
@@ -269,13 +270,24 @@ class Node:
     def _is_undigested(self, one: dataclasses.Field[Any]) -> bool:
         return bool(one.metadata.get("newer")) and getattr(self, one.name) == one.default
 
+    @cached_property
+    def _identity(self) -> bytes:
+        """A digest that also tells apart functions of one text with other objects; in this process alone, so no name depends on it."""
+        try:
+            own = [function.known_as for one in dataclasses.fields(self) for function in _functions_in(getattr(self, one.name))]
+        except RecursionError:
+            raise TopologyError(TOO_DEEP, self.at) from None
+        return hashlib.sha256(
+            b"".join([self._digest, repr(own).encode(), *(child._identity for child in self.children)])
+        ).digest()
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):
             return NotImplemented
-        return self is other or self._digest == other._digest
+        return self is other or self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash(self._digest)
+        return hash(self._identity)
 
 
 def structure_hash(node: Node) -> str:
@@ -315,6 +327,18 @@ def _nodes_in(value: Any) -> tuple[Node, ...]:
     if isinstance(value, Node):
         return (value,)
     return tuple(item for item in value if isinstance(item, Node)) if isinstance(value, tuple) else ()
+
+
+def _functions_in(value: Any) -> Iterator[PythonFunction]:
+    """The functions in a field of a node, such as those of an expression; not those of the nodes below."""
+    if isinstance(value, PythonFunction):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _functions_in(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, (Node, type)):
+        for one in dataclasses.fields(value):
+            yield from _functions_in(getattr(value, one.name))
 
 
 def _digest_of(value: Any) -> bytes:

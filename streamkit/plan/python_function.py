@@ -17,6 +17,7 @@ PROCESSOR = "processor"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
 _SOMEWHERE = " at an address"
+_CALLS: dict[str, list[Callable[..., Any]]] = {}  # by id: functions that only captured objects tell apart
 _TOLD_BY_THEIR_TEXT = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
 
 
@@ -46,6 +47,17 @@ class PythonFunction:
         """What plans call it: its name, and enough of a digest to tell it from others of that name."""
         key = repr((self.type, self.style, self.digest, self.parameters))
         return f"{self.name}:{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+    @property
+    def known_as(self) -> str:
+        """What this process calls it: its id, with a number if only captured objects tell it from another function of that id."""
+        if not self.is_known_by_identity:
+            return self.id
+        calls = _CALLS.setdefault(self.id, [])
+        if self.call not in calls:
+            calls.append(self.call)
+        number = calls.index(self.call) + 1
+        return self.id if number == 1 else f"{self.id}~{number}"
 
 
 def python_function(call: Callable[..., Any], type: str, style: str, parameters: tuple[str, ...] = ()) -> PythonFunction:

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from streamkit import functions as F
 from streamkit.errors import ConfigError, Location, TopologyError
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.plan.naming import name_steps
@@ -44,6 +45,25 @@ def test_nodes_tell_literals_of_different_types_apart(value, other):
     steps = [WithColumns(STREAM, (("x", Literal(each)),)) for each in (value, other)]
 
     assert (steps[0] == steps[1]) == (type(value) is type(other))
+
+
+def test_objects_in_functions_tell_nodes_apart_and_names_do_not():
+    """A method of one object is equal to itself and not to that of another; names of stores, which outlive the objects, know neither."""
+
+    class Odd:
+        def number(self, value):
+            return value
+
+    def step(call):
+        return WithColumns(STREAM, (("x", F.udf(call, "int")("v").expression),))
+
+    one, other = Odd(), Odd()
+    assert step(one.number) == step(one.number)
+    assert step(one.number) != step(other.number)
+    assert FilterNode(step(one.number), Reference("x")) != FilterNode(step(other.number), Reference("x"))
+    assert structure_hash(step(one.number)) == structure_hash(step(other.number))
+    steps = name_steps([step(one.number), step(other.number)]).steps
+    assert len(set(steps.values())) == len(steps) == 3
 
 
 def test_streams_and_tables_of_a_topic_differ():

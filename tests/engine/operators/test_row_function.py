@@ -432,3 +432,73 @@ def test_nothing_depends_on_the_cut(seed):
     assert expected[2]["deletion"] and any(row["_deleted"] for row in expected[0]["other", "a"])
     for options in ({"batching": "one", "tasks": 2}, {"batching": seed, "tasks": 3}, {"batching": seed + 9, "tasks": 7}):
         assert results(**options) == expected
+
+
+class Scale:
+    """Objects whose methods have one text; only the objects tell what they do."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {"w": row["v"] * self.factor}
+
+    def is_over(self, row: dict[str, Any]) -> bool:
+        return bool(row["v"] > self.factor)
+
+    def added(self, state: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+        return {"w": state["w"] + row["v"] * self.factor}
+
+    def number(self, value: int) -> int:
+        return value * self.factor
+
+    def process(self, record: Any, context: Any) -> None:
+        context.forward({"w": record["v"] * self.factor})
+
+
+def of_a_class(factor: int) -> type:
+    class Processor:
+        def process(self, record: Any) -> None:
+            self.context.forward({"w": record["v"] * factor})
+
+        def init(self, context: Any) -> None:
+            self.context = context
+
+    return Processor
+
+
+TWICE: dict[str, Any] = {
+    "map_values": lambda stream, scale: stream.map_values(scale, "w int"),
+    "map": lambda stream, scale: stream.map(lambda row: {"k": row["k"], **scale(row)}, "k string, w int"),
+    "flat_map_values": lambda stream, scale: stream.flat_map_values(lambda row, scale=scale: [scale(row)], "w int"),
+    "udf": lambda stream, scale: stream.select(w=F.udf(scale.number, "int")("v")),
+    "aggregate": lambda stream, scale: stream.group_by("k").aggregate({"w": 0}, scale.added, "w int").to_stream(),
+    "process_values": lambda stream, scale: stream.process_values(scale.process, "w int"),
+    "processor": lambda stream, scale: stream.process_values(of_a_class(scale.factor), "w int"),
+    "filter": lambda stream, scale: stream.with_columns(w=F.col("v") * scale.factor).filter(scale.is_over),
+}
+
+
+@pytest.mark.parametrize("verb", TWICE)
+def test_functions_that_only_their_objects_tell_apart_are_two_steps(verb: str) -> None:
+    """Methods, closures and classes of one text with other objects are each called for what takes them."""
+    app = sk.Topology("scaled")
+    stream = app.stream("in", schema="k string, v int", key="k")
+    for factor in (10, 100):
+        TWICE[verb](stream, Scale(factor)).to(f"by_{factor}")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"k": "a", "v": 50})
+        found = {factor: [row["w"] for row in driver.read(f"by_{factor}")] for factor in (10, 100)}
+    assert found == ({10: [500], 100: []} if verb == "filter" else {10: [500], 100: [5_000]})
+
+
+def test_effects_of_two_objects_both_happen() -> None:
+    """So do methods of lists."""
+    app, one, other = sk.Topology("seen"), list[Any](), list[Any]()
+    stream = app.stream("in", schema="k string, v int", key="k")
+    stream.foreach(one.append)
+    stream.foreach(other.append)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"k": "a", "v": 50})
+        driver.metrics()
+    assert len(one) == len(other) == 1
