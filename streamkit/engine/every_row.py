@@ -76,7 +76,7 @@ class Newest:
     """
     The newest states of groups, which `put` replaces.
 
-    What is replaced stays until there is as much of it as there are groups, since letting it go takes all states up anew.
+    What is replaced stays until there is as much of it as there are groups, since letting it go copies all states.
     """
 
     places: Numbers

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from streamkit.engine.processor_call import Call
 from streamkit.engine.processor_stores import Moment, ProcessorStore, milliseconds
+from streamkit.names import DELETED
 from streamkit.plan.processing import RefusedCallError, Schedule
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
@@ -32,8 +33,8 @@ class Record:
     """
     A record that a processor is given, while `process` has it: afterwards it cannot be read.
 
-    `key` and `value` are dicts of columns; a tombstone's value is None. `row` has all columns. `timestamp` is in ms since 1970 UTC.
-    `headers` are pairs of a name and bytes, or None.
+    `key` and `value` are dicts of columns; a tombstone's value is None. `row` has all columns, and `_deleted` of a tombstone alone.
+    `timestamp` is in ms since 1970 UTC. `headers` are pairs of a name and bytes, or None.
     """
 
     __slots__ = ("_call", "_headers", "_is_deleted", "_key_names", "_row", "_timestamp", "_turn")
@@ -43,7 +44,7 @@ class Record:
     ) -> None:
         self._call = call
         self._turn = call.turn
-        self._row = row
+        self._row = {**row, DELETED: True} if is_deleted else row
         self._key_names = key_names
         self._timestamp = timestamp
         self._is_deleted = is_deleted
@@ -61,7 +62,7 @@ class Record:
 
     @property
     def row(self) -> dict[str, Any]:
-        """All columns; those of a tombstone's value are None."""
+        """All columns; those of a tombstone's value are None, and it has `_deleted`."""
         self._check()
         return self._row
 
@@ -150,7 +151,7 @@ class ProcessorContext:
         to: str | None = None,
     ) -> None:
         """
-        Hand on a row, as a dict of the declared columns, to all children, or to the one named `to`.
+        Hand on a row, as a dict of the declared columns, or the record itself, to all children, or to the one named `to`.
 
         Key columns that are not declared are the record's. None, or a dict with `_deleted` true, is a tombstone. `timestamp` is the
         record's unless it is given; in a call that was scheduled it is the time of the call. So are `headers`, a dict or pairs of a name
@@ -161,7 +162,7 @@ class ProcessorContext:
         if self._call.what in ("init", "close"):
             raise RefusedCallError("forward(); expected it in process() or in what schedule() calls")
         given = None if headers is None else checked_headers(headers)
-        self._forwarding(row, None if timestamp is None else milliseconds(timestamp), given, to)
+        self._forwarding(row.row if isinstance(row, Record) else row, None if timestamp is None else milliseconds(timestamp), given, to)
 
     def store(self, name: str) -> Any:
         """The store of this name, as far as it belongs to the key group."""

@@ -136,6 +136,24 @@ def test_a_row_that_is_returned_is_refused() -> None:
         assert driver.store("seen").find("a").to_pylist() == [ROW]
 
 
+@pytest.mark.parametrize("way", ["the record", "its row", "a row like it"])
+def test_a_tombstone_that_is_handed_on_stays_one(way: str) -> None:
+    """A processor that forwards each record, or its row, hands deletions on as deletions; a table behind it has them."""
+
+    def process(record: Any, context: Any) -> None:
+        context.forward({"the record": record, "its row": record.row, "a row like it": {**record.row, "v": record["v"]}}[way])
+
+    app = sk.Topology("handed_on")
+    stream = app.stream("in", schema="k string, v int", key="k").process(process, "k string, v int", key="k")
+    stream.to("out")
+    stream.to_table(store="kept")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [{"k": "a", "v": 1}, {"k": "b", "v": 2}])
+        driver.delete("in", {"k": "a"})
+        assert [(row["k"], row["v"], row["_deleted"]) for row in driver.read("out")] == [("a", 1, False), ("b", 2, False), ("a", None, True)]
+        assert [row["k"] for row in driver.store("kept").to_arrow().to_pylist()] == ["b"]
+
+
 def test_a_tombstone_deletes_the_key_of_its_record() -> None:
     """None forwarded by a processor that declares the key columns itself deletes the record's key, and not a null one."""
     app = sk.Topology("deleting")
