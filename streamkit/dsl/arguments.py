@@ -191,7 +191,13 @@ def names(columns: Iterable[Any], verb: str) -> tuple[str, ...]:
 
 
 def python_columns(
-    node: Node, function: Any, schema: str | None, verb: str, by: str = "row", tombstones: bool = False, name: str | None = None
+    node: Node,
+    function: Any,
+    schema: str | None,
+    verb: str,
+    by: str = "row",
+    tombstones: bool | None = None,
+    name: str | None = None,
 ) -> PythonColumns:
     """The step that gives value columns, or a key, by a Python function; TopologyError if it is no function, or its schema is none."""
     _check_function(function, verb, by)
@@ -207,7 +213,7 @@ def python_columns(
 
 def key_function(node: Node, given: Sequence[Any], schema: Any, tombstones: Any, named: Mapping[str, Any]) -> PythonColumns:
     """The step of select_key by a Python function; TopologyError if columns are named beside it, or as `python_columns`."""
-    beside = [*map(repr, given[1:]), *named, *(["tombstones"] if not isinstance(tombstones, bool) else [])]
+    beside = [*map(repr, given[1:]), *named, *(["tombstones"] if not isinstance(tombstones, bool | None) else [])]
     if beside:
         raise TopologyError(
             f"select_key() was given a Python function, and beside it {', '.join(beside)}; expected columns, or a function with schema= alone",
@@ -222,7 +228,7 @@ def mapped(
     schema: str | None,
     key: str | Iterable[str] | None,
     verb: str,
-    tombstones: bool = False,
+    tombstones: bool | None = None,
     name: str | None = None,
 ) -> MapNode:
     """The step of map, flat_map or map_batches; TopologyError as `python_columns`."""
@@ -234,7 +240,7 @@ def mapped(
     return kind(node, value, tombstones, _required(columns), given, name=name, at=user_location())
 
 
-def flat_mapped_values(node: Node, function: Any, schema: str | None, tombstones: bool, name: str | None) -> FlatMapValues:
+def flat_mapped_values(node: Node, function: Any, schema: str | None, tombstones: bool | None, name: str | None) -> FlatMapValues:
     """The step of flat_map_values; TopologyError as `python_columns`."""
     _check_function(function, "flat_map_values")
     columns = _declared(schema, "flat_map_values")

@@ -104,14 +104,14 @@ class Stream(ForeignNames):
 
     @overload
     def select_key(
-        self, function: Callable[..., Any], /, *, schema: str, tombstones: bool = False, on_error: OnError | None = None
+        self, function: Callable[..., Any], /, *, schema: str, tombstones: bool | None = None, on_error: OnError | None = None
     ) -> Stream: ...
 
     def select_key(
         self,
         *columns: Column | str | Callable[..., Any],
         schema: Column | str | None = None,
-        tombstones: Column | str | bool = False,
+        tombstones: Column | str | bool | None = None,
         on_error: OnError | Column | None = None,
         **named: Column | str,
     ) -> Stream:
@@ -119,7 +119,8 @@ class Stream(ForeignNames):
         Give the stream another key: these columns, computed under names that are new or replace columns.
 
         What the key was stays as value columns. A Python function of a row (a dict of all columns) gives a dict of the key columns that
-        `schema` declares. A tombstone keeps of its key what is computed from the old key alone; `tombstones` as in `map_values`.
+        `schema` declares; it is called for tombstones too, with None for their values, as in `map`. Columns give a tombstone the key that
+        is computed from its old key alone.
 
             flights.select_key("origin")
             flights.select_key(region=F.substring("origin", 1, 1))
@@ -129,7 +130,7 @@ class Stream(ForeignNames):
         if columns and arguments.is_function(columns[0]):
             return self._step(arguments.key_function(self.node, columns, schema, tombstones, chosen), policy)
         chosen |= {} if schema is None else {"schema": schema}
-        chosen |= {} if tombstones is False else {"tombstones": tombstones}
+        chosen |= {} if tombstones is None else {"tombstones": tombstones}
         return self._step(SelectKey(self.node, arguments.selected(columns, chosen), at=user_location()), policy)  # type: ignore[arg-type]
 
     def map(
@@ -138,7 +139,7 @@ class Stream(ForeignNames):
         schema: str,
         key: str | Iterable[str] | None = None,
         *,
-        tombstones: bool = False,
+        tombstones: bool | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Stream:
@@ -147,7 +148,11 @@ class Stream(ForeignNames):
 
         `function` takes a dict of all columns and gives one of the columns that `schema` declares; what it leaves out is null, and an
         error if it is declared NOT NULL. `key` names the key columns; without it they keep their names, and those that `schema` does
-        not declare keep their values. A dict with `_deleted` true makes a tombstone of the key in it. `tombstones` as in `map_values`.
+        not declare keep their values. A dict with `_deleted` true makes a tombstone of the key in it.
+
+        Where the function gives the key, it is called for a tombstone too, with None for its values: of what it gives the key counts, and
+        the record stays a tombstone. With `tombstones=False` it is not called, and the key that it would have given is null. With
+        `tombstones=True` it is given the key columns alone, and what it gives is a record.
 
             orders.map(lambda row: {"city": row["city"].upper(), "amount": row["amount"]}, "city string, amount int", key="city")
         """
@@ -159,7 +164,7 @@ class Stream(ForeignNames):
         schema: str,
         *,
         by: str = "row",
-        tombstones: bool = False,
+        tombstones: bool | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Stream:
@@ -183,7 +188,7 @@ class Stream(ForeignNames):
         key: str | Iterable[str] | None = None,
         *,
         schema: str | None = None,
-        tombstones: bool = False,
+        tombstones: bool | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Stream:
@@ -197,15 +202,15 @@ class Stream(ForeignNames):
             orders.flat_map(F.explode("tags").alias("tag"))
             orders.flat_map(F.explode("prices"), as_=("item", "price"))
 
-        Of a Python function, a record for each dict in the list (or generator) that it gives of a row. The function, `schema`, `key` and
-        `tombstones` are as in `map`.
+        Of a Python function, a record for each dict in the list (or generator) that it gives of a row. The function, `schema` and `key` are as
+        in `map`, `tombstones` as in `map_values`: without it the new key columns of a tombstone are null.
 
             lines.flat_map(lambda row: [{"word": word} for word in row["line"].split()], "word string", key="word")
         """
         if arguments.is_function(column):
             declared = schema if as_ is None else as_
             return self._step(arguments.mapped(self.node, column, declared, key, "flat_map", tombstones, name), on_error)  # type: ignore[arg-type]
-        if schema is not None or key is not None or tombstones:
+        if schema is not None or key is not None or tombstones is not None:
             raise TopologyError(
                 "flat_map() of a column takes no schema=, key= or tombstones=; expected as_=, or a Python function",
                 user_location(),
@@ -219,7 +224,7 @@ class Stream(ForeignNames):
         function: Callable[[dict[str, Any]], Iterable[dict[str, Any] | None]],
         schema: str,
         *,
-        tombstones: bool = False,
+        tombstones: bool | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Stream:

@@ -162,7 +162,9 @@ class ProcessorContext:
         if self._call.what in ("init", "close"):
             raise RefusedCallError("forward(); expected it in process() or in what schedule() calls")
         given = None if headers is None else checked_headers(headers)
-        self._forwarding(row.row if isinstance(row, Record) else row, None if timestamp is None else milliseconds(timestamp), given, to)
+        self._forwarding(
+            row.row if isinstance(row, Record) else row, None if timestamp is None else milliseconds(timestamp), given, to
+        )
 
     def store(self, name: str) -> Any:
         """The store of this name, as far as it belongs to the key group."""

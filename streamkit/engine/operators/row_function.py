@@ -84,9 +84,22 @@ def _results(operator: RowFunction, batch: pa.RecordBatch, tombstones: Mask) -> 
     others = batch.filter(pa.array(tombstones))
     given = pa.nulls(others.num_rows, results.type)
     if operator.tombstone_call is not None:
-        given = _evaluated(operator.tombstone_call, others)
+        given = _of_tombstones(operator, operator.tombstone_call, others)
     order = np.argsort(np.concatenate([np.flatnonzero(~tombstones), np.flatnonzero(tombstones)]))
     return pa.concat_arrays([results, given]).take(pa.array(order))
+
+
+def _of_tombstones(operator: RowFunction, call: TypedExpression, rows: pa.RecordBatch) -> pa.Array:
+    """What the function gives of tombstones; if it fails where it is asked for their keys, the error says how it need not be."""
+    try:
+        return _evaluated(call, rows)
+    except EvaluationError as error:
+        if not operator.keeps_values or error.is_placed:
+            raise
+        raise EvaluationError(
+            f"{error}; the record is a tombstone, of which the key is wanted: expected a function that takes None for values, or "
+            "tombstones=False, which passes it on with null for the new key"
+        ) from error
 
 
 def _evaluated(call: TypedExpression, rows: pa.RecordBatch) -> pa.Array:

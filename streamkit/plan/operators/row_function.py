@@ -40,13 +40,14 @@ class RowFunctionNode(StatelessStep):
     """
     A step that is a function of whole rows.
 
-    The function's type is a struct of the columns it gives, or an array of such structs. With `tombstones` it is called with the
-    key columns of tombstones; else they pass. `required` are columns that may not be null.
+    The function's type is a struct of the columns it gives, or an array of such structs. With `tombstones` it is called with the key
+    columns of tombstones, and makes records of them; False lets them pass. None lets them pass too, but asks the function for the key
+    of each if that would else be lost. `required` are columns that may not be null.
     """
 
     none_deletes: ClassVar[bool] = False
     function: PythonFunction
-    tombstones: bool = field(default=False, metadata=LATER)
+    tombstones: bool | None = field(default=None, metadata=LATER)
     required: Key = field(default=(), metadata=LATER)
 
     @property
@@ -64,6 +65,10 @@ class RowFunctionNode(StatelessStep):
         """What stays of the rows, and the key behind the step."""
         raise NotImplementedError
 
+    def gives_key(self, key: Key) -> bool:
+        """Whether the function, given a tombstone, gives its key: all columns of this one."""
+        return False
+
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         found = self.result(rows)
         types = dict(self.declared)
@@ -78,9 +83,9 @@ class RowFunctionNode(StatelessStep):
             tuple(types),
             found.key,
             self.required,
-            self._call(rows.key, rows, analyzer) if self.tombstones else None,
+            self._tombstone_call(found, rows, analyzer),
             self.none_deletes and not found.keeps_values,
-            found.keeps_values,
+            found.keeps_values or (self.tombstones is None and self.gives_key(found.key)),
         )
         schema = make_schema(tuple(columns.values()), self.at)
         return Step(operator, schema, found.key, found.partition_by, rows.table, self.at)
@@ -88,6 +93,11 @@ class RowFunctionNode(StatelessStep):
     def text(self) -> str:
         columns = ", ".join(f"{name} {type}" for name, type in self.declared)
         return f"{self.verb.replace('_', ' ')} by {self.function.name}: {columns}"
+
+    def _tombstone_call(self, found: Result, rows: Step, analyzer: Analyzer) -> TypedExpression | None:
+        if self.tombstones:
+            return self._call(rows.key, rows, analyzer)
+        return self._call(rows.schema.names, rows, analyzer) if self.tombstones is None and self.gives_key(found.key) else None
 
     def _call(self, names: Key, rows: Step, analyzer: Analyzer) -> TypedExpression:
         """The call with these columns."""
@@ -110,6 +120,9 @@ class PythonColumns(RowFunctionNode):
     @property
     def verb(self) -> str:
         return "select_key" if self.is_key else "map_values"
+
+    def gives_key(self, key: Key) -> bool:
+        return self.is_key
 
     def result(self, rows: Step) -> Result:
         names = tuple(name for name, _ in self.declared)
@@ -141,6 +154,9 @@ class MapNode(RowFunctionNode):
 
     kind: ClassVar[str] = "map"
     key: Key | None = None
+
+    def gives_key(self, key: Key) -> bool:
+        return self.kind == "map" and not set(key).isdisjoint(name for name, _ in self.declared)
 
     def result(self, rows: Step) -> Result:
         key = rows.key if self.key is None else self.key
@@ -176,7 +192,8 @@ class RowFunction(Operator):
 
     `columns` are those of the result in their order, `given` the ones among them that the function gives, as a struct or an array of
     structs. `required` may not be null. `tombstone_call` is the call for tombstones, which otherwise pass. `none_deletes` says that None
-    makes a tombstone; else it is an error. `keeps_values`: the function gives a key alone, so tombstones stay tombstones.
+    makes a tombstone; else it is an error. `keeps_values`: the function gives a key alone, or is asked for that of a tombstone, so
+    tombstones stay tombstones.
     """
 
     kind: ClassVar[str] = "row_function"

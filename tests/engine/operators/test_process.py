@@ -150,7 +150,11 @@ def test_a_tombstone_that_is_handed_on_stays_one(way: str) -> None:
     with TopologyTestDriver(app) as driver:
         driver.pipe("in", [{"k": "a", "v": 1}, {"k": "b", "v": 2}])
         driver.delete("in", {"k": "a"})
-        assert [(row["k"], row["v"], row["_deleted"]) for row in driver.read("out")] == [("a", 1, False), ("b", 2, False), ("a", None, True)]
+        assert [(row["k"], row["v"], row["_deleted"]) for row in driver.read("out")] == [
+            ("a", 1, False),
+            ("b", 2, False),
+            ("a", None, True),
+        ]
         assert [row["k"] for row in driver.store("kept").to_arrow().to_pylist()] == ["b"]
 
 

@@ -184,7 +184,7 @@ def test_a_marked_dict_makes_a_tombstone(app, stream):
 
 
 def test_tombstones_pass_without_a_call(app, stream):
-    """No function is called for a tombstone: it passes with what is left of its key."""
+    """No function whose values alone are wanted is called for a tombstone, nor one with tombstones=False: it passes with what is left of its key."""
     seen: list[dict[str, Any]] = []
 
     def noted(row: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def test_tombstones_pass_without_a_call(app, stream):
         "flat_map": stream.flat_map(listed, "w int"),
         "flat_map_values": stream.flat_map_values(listed, "w int"),
         "map_batches": stream.map_batches(batched, "w int"),
-        "select_key": stream.select_key(noted, schema="w int"),
+        "select_key": stream.select_key(noted, schema="w int", tombstones=False),
     }
     for name, one in streams.items():
         one.to(name)
@@ -214,6 +214,34 @@ def test_tombstones_pass_without_a_call(app, stream):
         assert found.pop("select_key") == [(None, None, True)]
         assert all(rows == [("a", None, True)] for rows in found.values())
     assert seen == []
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_a_function_that_gives_the_key_gives_that_of_tombstones_too(app, stream, options):
+    """Map and select_key are called for a tombstone with None for its values, and it deletes the key that they give; a table behind it has that."""
+    stream.map(lambda row: {"new": row["k"] + "!", "w": row["v"]}, "new string, w int", key="new").to_table(store="mapped").to(
+        "out"
+    )
+    keyed = stream.select_key(lambda row: {"new": row["k"] + "?"}, schema="new string")
+    keyed.to_table(store="keyed")
+    rows = [LIVE, OTHER, {**GONE, "_timestamp": moment(40)}]
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("in", rows)
+        assert [(row["new"], row["w"]) for row in driver.store("mapped").to_arrow().to_pylist()] == [("b!", 2)]
+        assert [(row["new"], row["k"], row["v"]) for row in driver.store("keyed").to_arrow().to_pylist()] == [("b?", "b", 2)]
+
+
+def test_a_function_that_cannot_give_the_key_of_a_tombstone_fails(app, stream):
+    """The error says that the record is a tombstone, and what to do; on_error= takes it as any other."""
+    stream.map(lambda row: {"new": str(row["v"] + 1)}, "new string", key="new").to("out")
+    with pytest.raises(
+        EvaluationError, match=r"v = None(.|\n)*the record is a tombstone, of which the key is wanted(.|\n)*tombstones=False"
+    ):
+        outcome(app, rows=[LIVE, GONE])
+    other = sk.Topology("mapped", on_error="skip")
+    stream = other.stream("in", schema=SCHEMA, key="k")
+    stream.map(lambda row: {"new": str(row["v"] + 1)}, "new string", key="new").to("out")
+    assert outcome(other, "new", rows=[LIVE, GONE, OTHER]) == [("2", False), ("3", False)]
 
 
 @pytest.mark.parametrize("batching", ["one", "all"])
