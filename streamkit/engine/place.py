@@ -8,8 +8,8 @@ rows come without a record of their own:
                       That place is free, because the record before it in its partition has a smaller order key
     newest results    at the end of the epoch: behind all inputs, by the number of their operator
 
-If one place holds several rows, `_path` orders them: operator, window and key bytes of a result, or the window that a record
-was put into. Bytes compare as the values they stand for, so no tie is decided by a hash.
+If one place holds several rows, `_path` orders them: operator, window and key bytes of a result, the window that a record was put
+into, or the input by which it came where several do. Bytes compare as the values they stand for, so no tie is decided by a hash.
 """
 
 from __future__ import annotations
@@ -80,6 +80,17 @@ def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
 def extended_by_key(batch: pa.RecordBatch, turn: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """The path of each row, extended by a number that says whose turn it is, and the bytes of key columns."""
     return _extended(batch, paths_of(turn, None, keys))
+
+
+def behind_inputs(batch: pa.RecordBatch, number: int) -> dict[str, pa.Array]:
+    """
+    The path of rows of one of several inputs that records reach together: rows of one path stand in the order of the inputs.
+
+    Nothing if the rows have no place of their own.
+    """
+    if not has_place(batch):
+        return {}
+    return {PATH: _extended(batch, pa.array([number.to_bytes(2, "big")]).take(pa.array(np.zeros(batch.num_rows, np.int64))))}
 
 
 def _extended(batch: pa.RecordBatch, own: pa.BinaryArray) -> pa.BinaryArray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -311,6 +311,12 @@ def check_distinct(names: Iterable[str], what: str, at: Location | None) -> None
         if name.lower() in seen:
             raise TopologyError(f"the {what} {name!r} occurs twice; expected distinct names", at)
         seen.add(name.lower())
+
+
+def share_records(nodes: Sequence[Node]) -> bool:
+    """Whether one record may cause rows of several of these nodes."""
+    feeding = [source for node in nodes for source in node.feeding]
+    return len(set(feeding)) < len(feeding)
 
 
 def words(relation: str) -> str:

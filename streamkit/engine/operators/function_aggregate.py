@@ -21,8 +21,17 @@ from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.aggregate import expired, ranges_reached
-from streamkit.engine.place import at_epoch_end, canonical_order, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows import concatenate, deletions_of, numbers, own_columns, rows_of, without_deletions, without_null_keys
+from streamkit.engine.place import at_epoch_end, behind_inputs, canonical_order, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows import (
+    concatenate,
+    deletions_of,
+    numbers,
+    own_columns,
+    rows_of,
+    with_columns,
+    without_deletions,
+    without_null_keys,
+)
 from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
 from streamkit.engine.window_results import bounds
 from streamkit.engine.windows import assign_windows
@@ -90,8 +99,8 @@ class Folded:
 def arrived_rows(operator: FunctionAggregate, inputs: Sequence[Rows], context: Context) -> Arrived | None:
     """The rows that fall into groups; None if there are none."""
     batches = [
-        pa.RecordBatch.from_pydict({}) if batch is None else _grouped(operator, key, batch, context)
-        for key, batch in zip(operator.keys, inputs, strict=True)
+        pa.RecordBatch.from_pydict({}) if batch is None else _grouped(operator, number, batch, context)
+        for number, batch in enumerate(inputs)
     ]
     places = [place for place, batch in enumerate(batches) if batch.num_rows]
     if not places:
@@ -103,13 +112,15 @@ def arrived_rows(operator: FunctionAggregate, inputs: Sequence[Rows], context: C
     return Arrived(groups.take(pa.array(order)), batches, origins[order], rows[order])
 
 
-def _grouped(operator: FunctionAggregate, key: Sequence[str], batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+def _grouped(operator: FunctionAggregate, number: int, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
     """The rows of one input that have a group and a value, in each of their windows; what is left out is counted."""
-    batch, dropped = without_null_keys(batch, key)
+    batch, dropped = without_null_keys(batch, operator.keys[number])
     context.count("null_key", operator.id, dropped)
     if not operator.takes_tombstones:
         batch, deletions = without_deletions(batch)
         context.count("deletion", operator.id, deletions)
+    if operator.shares_records:
+        batch = with_columns(batch, behind_inputs(batch, number))
     return batch if operator.assigned is None else assign_windows(operator, operator.assigned, batch, context)
 
 
