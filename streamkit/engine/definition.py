@@ -53,7 +53,8 @@ def definition(program: Program, store: Store, with_argument_types: bool = False
     `with_argument_types` tells apart aggregates that keep the same columns now and did not in state of the format before.
     """
     keeper = program.keeper(store.name)
-    parts = {"the kind of operator": keeper.kind, "the key": ", ".join(_key_texts(program, keeper, store))}
+    key = ", ".join(_key_texts(program, keeper, store))
+    parts = {"the kind of operator": keeper.kind, "the layout of its keys": store.layout, "the key": key}
     aggregates = keeper.aggregates_in(store.name)
     for one in aggregates:
         parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, with_argument_types)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -155,6 +156,30 @@ def test_a_store_that_becomes_a_table_is_refused(log):
         OrphanedStateError, match=rf"kind of operator was aggregate, and is materialize(?s:.*)\n  at {re.escape(__file__)}"
     ):
         start(log.catalog, log.storage, compile(app, log))
+
+
+KEPT_BY_PROCESSORS = {
+    "key value": sk.key_value_store("s", key="k string", value="n int"),
+    "window": sk.window_store("s", key="k string", value="n int", size="1 s", retention="1 day"),
+    "duplicates": sk.window_store("s", key="k string", value="n int", size="1 s", retention="1 day", retain_duplicates=True),
+    "session": sk.session_store("s", key="k string", value="n int", retention="1 day"),
+    "versioned": sk.versioned_store("s", key="k string", value="n int", history_retention="1 day"),
+}
+
+
+@pytest.mark.parametrize(("before", "now"), list(itertools.permutations(KEPT_BY_PROCESSORS, 2)))
+def test_a_store_of_a_processor_that_becomes_one_of_another_kind_is_refused(log, before, now):
+    """Entries of another kind of store are neither lost nor misread: the start says that their keys are others."""
+    execute(log, compile(processed(KEPT_BY_PROCESSORS[before]), log), Run(drain=False))
+
+    with pytest.raises(OrphanedStateError, match=r"'s' of 't' holds something else.*(layout of its keys|the key) was .*, and is "):
+        start(log.catalog, log.storage, compile(processed(KEPT_BY_PROCESSORS[now]), log))
+
+
+def processed(store):
+    app = sk.Topology("t")
+    app.stream("in").process(lambda record, context: None, "k string", stores=[store]).to("out")
+    return app
 
 
 def test_a_store_that_went_is_refused(log):
