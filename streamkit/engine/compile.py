@@ -14,7 +14,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
 from streamkit.plan.inputs import Topics, resolve_inputs
 from streamkit.plan.lowering import infer_types
-from streamkit.plan.naming import name_steps
+from streamkit.plan.naming import KnownNames, name_steps
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
@@ -95,7 +95,7 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, r
         )
     inputs = resolve_inputs(roots, log, refuse)
     yield PassResult("resolve_inputs", explain_inputs(inputs.values()), None)
-    names = name_steps(roots)
+    names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))
     yield PassResult("name_steps", explain_names(names), None)
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
     plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)

@@ -170,6 +170,11 @@ class Log:
         """The topic of that name; else TopicNotFoundError, which lists those that exist."""
         return self.catalog.topic(name)
 
+    def program_before(self, application: str) -> str:
+        """The program of the newest start of an application, as JSON text; empty if it has never started."""
+        known = any(state.name == application for state in self.catalog.applications())
+        return self.catalog.program(application) if known else ""
+
     def describe(self, topic: str) -> dict[str, Any]:
         """What a topic is and how much it holds: offsets, rows and bytes by partition and in all, every setting with its value."""
         return self.catalog.describe_topic(topic)

@@ -39,6 +39,10 @@ class Topics(Protocol):
         """The topic of that name."""
         ...
 
+    def program_before(self, application: str) -> str:
+        """The program of the newest start of an application, as JSON text; empty if it has never started."""
+        ...
+
 
 def resolve_inputs(roots: Iterable[Node], topics: Topics | None, refuse: Refuse = stop_at) -> dict[Node, Input]:
     """

@@ -54,5 +54,6 @@ def infer_types(
             tuple(building.stores.values()),
             tuple(building.outputs.values()),
             on_error=building.policies,
+            structures=names.structures,
         )
     )

@@ -301,6 +301,11 @@ def structure_hash(node: Node) -> str:
     return hashlib.sha256(content).hexdigest()[:8]
 
 
+def structure_digest(node: Node) -> str:
+    """As `structure_hash`, in 32 digits and at once for any tree; the catalog keeps it, so it must not change either."""
+    return node._digest.hex()[:32]
+
+
 WRITTEN_OUT_MAX = 500
 
 

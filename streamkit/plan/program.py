@@ -98,6 +98,15 @@ class Edge:
     columns: Schema
 
 
+@dataclass(frozen=True)
+class Structures:
+    """The hashes of the structures behind generated names of steps and of stores."""
+
+    steps: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+
+
+_NOTES = ("lines", "structures")  # fields that say where a program comes from, and nothing of what it does
 _LATER = ("on_error", "dropped_stores")  # fields that a fingerprint has only if they say something
 
 
@@ -118,6 +127,7 @@ class Program:
     lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
     on_error: Mapping[str, str] = field(default_factory=dict)  # "skip" or "dead_letter" by operator id; others fail
     dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
+    structures: Structures = field(default=Structures(), compare=False)
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)
@@ -143,7 +153,7 @@ class Program:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs, wherever they were declared."""
-        plain = {name: value for name, value in self.to_json().items() if name != "lines" and (name not in _LATER or value)}
+        plain = {name: value for name, value in self.to_json().items() if name not in _NOTES and (name not in _LATER or value)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:

@@ -172,7 +172,9 @@ def test_a_store_of_a_processor_that_becomes_one_of_another_kind_is_refused(log,
     """Entries of another kind of store are neither lost nor misread: the start says that their keys are others."""
     execute(log, compile(processed(KEPT_BY_PROCESSORS[before]), log), Run(drain=False))
 
-    with pytest.raises(OrphanedStateError, match=r"'s' of 't' holds something else.*(layout of its keys|the key) was .*, and is "):
+    with pytest.raises(
+        OrphanedStateError, match=r"'s' of 't' holds something else.*(layout of its keys|the key) was .*, and is "
+    ):
         start(log.catalog, log.storage, compile(processed(KEPT_BY_PROCESSORS[now]), log))
 
 

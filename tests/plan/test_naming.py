@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.expression import Call, Literal, Reference
-from streamkit.plan.naming import name_steps
+from streamkit.plan.naming import Known, KnownNames, name_steps
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.filter import FilterNode
@@ -72,6 +74,28 @@ def test_equal_names_get_their_hash_whatever_the_order():
     assert forward == backward
     assert len(forward[1]) == 2
     assert all(name.startswith("events-by-user-") and len(name) == len("events-by-user-") + 8 for name in forward[1])
+
+
+def test_what_is_known_keeps_its_name():
+    """A structure that had a name has it again, plain or with its hash; one that is new gets what is left."""
+    one, other, third = (counted(FilterNode(EVENTS, Reference(column))) for column in "xyz")
+    first = name_steps([one])
+    known = KnownNames(stores=Known(frozenset(first.stores.values()), first.structures.stores))
+    both = name_steps([other, one], known)
+    assert both.stores[one] == "events-by-user"
+    known = KnownNames(stores=Known(frozenset(both.stores.values()), both.structures.stores))
+    assert name_steps([other], known).stores[other] == both.stores[other] != "events-by-user"
+    assert name_steps([third, other], known).stores == {third: "events-by-user", other: both.stores[other]}
+    assert name_steps([third, one, other], known).stores.items() > both.stores.items()
+
+
+def test_a_known_name_gives_way_to_a_given_one():
+    """A name that the user gives now is the user's, whoever had it before."""
+    one, mine = counted(FilterNode(EVENTS, Reference("x"))), counted(EVENTS, store="events-by-user")
+    known = KnownNames.of(json.dumps({"stores": [{"name": "events-by-user"}]}))
+
+    assert name_steps([one], known).stores[one] == "events-by-user"
+    assert name_steps([one, mine], known).stores[one].startswith("events-by-user-")
 
 
 def test_given_names_win():
