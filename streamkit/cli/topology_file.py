@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -11,14 +12,14 @@ import cloudpickle
 
 from streamkit.dsl.handover import taking_over
 from streamkit.dsl.topology import Topology
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, Location, StreamKitError, TopologyError
 
 
 def load_topology(path: str) -> Topology:
     """
     Run a Python file as an import would, and return its topology; `sk.main(topology)` in it says which, and runs nothing.
 
-    ConfigError if there is no such file, or no topology or more than one in it; what the file itself raises passes through.
+    ConfigError if there is no such file, or no topology or more than one in it; TopologyError with the line if the file itself fails.
     """
     with taking_over() as taken:
         module = _load_module(Path(path))
@@ -52,5 +53,20 @@ def _load_module(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     cloudpickle.register_pickle_by_value(module)  # its functions travel whole, since tasks cannot import the file
     sys.path.insert(0, str(path.parent.resolve()))  # what lies beside it can be imported, as when it is run itself
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except StreamKitError:
+        raise
+    except Exception as error:
+        failed = f"{path} fails: {type(error).__name__}: {error}; no topology can be made of it"
+        raise TopologyError(failed, _failing_line(error, path)) from error
     return module
+
+
+def _failing_line(error: Exception, path: Path) -> Location | None:
+    """The innermost line of the file, or of one beside it, in which an error was raised."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return Location(error.filename, error.lineno)
+    folder = path.parent.resolve()
+    calls = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).resolve().parent == folder]
+    return Location(calls[-1].filename, calls[-1].lineno or 1) if calls else None

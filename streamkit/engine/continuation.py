@@ -14,6 +14,8 @@ from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
 
+_NEW_LINE = "\n  "
+
 
 @dataclass(frozen=True)
 class Continuation:
@@ -76,16 +78,50 @@ class Continuation:
         added = [store.name for store in self.program.stores if store.name not in self.kept]
         return [name for name in added if not differences(self._held(orphan), self._made(name))]
 
+    def ways_on(self, orphan: str) -> dict[str, str]:
+        """What to write so that a new store goes on with an orphaned one, by the new store; nothing where that is not known."""
+        found = {name: self._named_as(orphan, name) for name in self.namesakes(orphan)}
+        return {name: way for name, way in found.items() if way is not None}
+
+    def _named_as(self, orphan: str, name: str) -> str | None:
+        """What to write so that a new store gets the name of an orphaned one, which ends as its own: a join has several stores."""
+        naming = self.program.namings.get(name)
+        ending = name.removeprefix(naming.name) if naming is not None else ""
+        if naming is None or not orphan.endswith(ending):
+            return None
+        return naming.words.format(orphan.removesuffix(ending)) + (_line_of(self.program, name, " at") or " there")
+
     def refusals(self) -> Iterator[OrphanedStateError]:
         """Why the program cannot go on, an error for each reason."""
         if self.orphaned:
-            yield _orphans(self.program, self.before, self.orphaned)
+            yield self._orphans()
         for name, different in self.differing.items():
             yield _other_store(self.program, name, different)
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
         return self.program if self.before is None else in_stored_order(self.program, self.before, self._fitting)
+
+    def _orphans(self) -> OrphanedStateError:
+        program, left = self.program, self.orphaned
+        they = "they were declared at" if len(left) > 1 else "it was declared at"
+        return OrphanedStateError(
+            f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
+            f"{', '.join(store.name for store in program.stores) or 'none'}. {self._advice()}; or delete them by "
+            f"app.drop_store({', '.join(map(repr, left))}) in the topology; or start from scratch with "
+            f"`streamkit apps reset {program.application}`"
+            + (_line_of(self.before, left[0], _NEW_LINE + they) if self.before is not None else "")
+        )
+
+    def _advice(self) -> str:
+        """How orphaned stores get their names again."""
+        ways: dict[str, list[str]] = {}
+        for orphan in self.orphaned:
+            if found := self.ways_on(orphan):
+                ways.setdefault(", or ".join(dict.fromkeys(found.values())), []).append(orphan)
+        if not ways:
+            return "Name the steps that have them as before (store=… or name=…, as the verb has it)"
+        return "; ".join(f"Write {way}: that goes on with {', '.join(stores)}" for way, stores in ways.items())
 
     @cached_property
     def _different(self) -> Mapping[str, Sequence[Difference]]:
@@ -137,19 +173,10 @@ def _is_needless(before: Program, program: Program, store: str) -> bool:
     return original is not None and any(one.name == original for one in program.stores)
 
 
-def _orphans(program: Program, before: Program | None, left: Sequence[str]) -> OrphanedStateError:
-    return OrphanedStateError(
-        f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
-        f"{', '.join(store.name for store in program.stores) or 'none'}. Name the stores as before (store=...); or delete them by "
-        f"app.drop_store({', '.join(map(repr, left))}) in the topology; or start from scratch with `streamkit apps reset {program.application}`"
-        + (_line_of(before, left[0], "they were declared at" if len(left) > 1 else "it was declared at") if before else "")
-    )
-
-
 def _line_of(program: Program, store: str, words: str) -> str:
     """The user's line that declares a store, behind a message."""
     lines = [program.lines[one.id] for one in program.operators if store in one.stores and one.id in program.lines]
-    return f"\n  {words} {lines[0]}" if lines else ""
+    return f"{words} {lines[0]}" if lines else ""
 
 
 def _other_store(program: Program, name: str, different: Sequence[Difference]) -> OrphanedStateError:
@@ -158,5 +185,5 @@ def _other_store(program: Program, name: str, different: Sequence[Difference]) -
         f"{'; '.join(map(str, different))}. Declare it as before, with columns of the types as before; or run the changed "
         "topology under another application name; or start from scratch with "
         f"`streamkit apps reset {program.application}`"
-        f"{_line_of(program, name, 'at')}"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )

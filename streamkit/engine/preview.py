@@ -233,8 +233,8 @@ def _evolution(different: Sequence[Difference]) -> str:
 
 def _renaming(found: Continuation, orphan: str) -> str:
     """What the topology has instead of an orphaned store, if it may be the same under another name."""
-    if names := found.namesakes(orphan):
-        return f"{', '.join(names)} would hold the same; store={orphan!r} there goes on with it"
+    if ways := found.ways_on(orphan):
+        return "; ".join(f"{name} would hold the same; {way} goes on with it" for name, way in ways.items())
     return f"the topology no longer names it; app.drop_store({orphan!r}) deletes it"
 
 

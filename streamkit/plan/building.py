@@ -12,7 +12,7 @@ from streamkit.plan.keys import check_key_types
 from streamkit.plan.naming import Names
 from streamkit.plan.node import STREAM, WITH_OLD_VALUES, Node
 from streamkit.plan.on_error import FAIL, OnError
-from streamkit.plan.program import Input, Output, Store
+from streamkit.plan.program import Input, Naming, Output, Store
 from streamkit.plan.steps import Step
 from streamkit.plan.tree import walk
 from streamkit.schema import Column
@@ -48,6 +48,7 @@ class Building:
     on_error: OnError = FAIL
     steps: dict[str, Step] = field(default_factory=dict)
     stores: dict[str, Store] = field(default_factory=dict)
+    namings: dict[str, Naming] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
     lowered: dict[Node, Step] = field(default_factory=dict)
     changed: dict[Node, Step] = field(default_factory=dict)
@@ -93,8 +94,13 @@ class Building:
             return FAIL
         return node.on_error or self.on_error
 
-    def add_store(self, store: Store) -> None:
+    def naming(self, node: Node) -> Naming:
+        """How the stores behind a node are named: those of a table after its store, others after their step."""
+        return Naming(node.naming_words, self.names.stores.get(node, self.names.steps[node]))
+
+    def add_store(self, store: Store, naming: Naming) -> None:
         """Append a store, unless it stands there already; TopologyError for another of that name."""
+        self.namings[store.name] = naming
         known = self.stores.setdefault(store.name, store)
         if known != store:
             raise TopologyError(

@@ -55,5 +55,6 @@ def infer_types(
             tuple(building.outputs.values()),
             on_error=building.policies,
             structures=names.structures,
+            namings=building.namings,
         )
     )

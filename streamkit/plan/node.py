@@ -80,6 +80,11 @@ class Node:
         return shortened(f"{self.kind}-{self.subject}")
 
     @property
+    def naming_words(self) -> str:
+        """What a user writes to name the store behind the step, with {!r} for the name."""
+        return "store={!r}" if hasattr(self, "store") else "name={!r}"
+
+    @property
     def given_store(self) -> str | None:
         """The name that the user gave the store behind the step."""
         return getattr(self, "store", None) or self.name

@@ -29,6 +29,7 @@ def assemble(plan: Plan) -> Program:
         on_error={name: DEAD_LETTER if isinstance(policy, DeadLetterTopic) else policy for name, policy in plan.on_error.items()},
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
         structures=plan.structures,
+        namings=plan.namings,
     )
     check_program(program)
     return program

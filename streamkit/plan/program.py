@@ -106,7 +106,15 @@ class Structures:
     stores: Mapping[str, str] = field(default_factory=dict)
 
 
-_NOTES = ("lines", "structures")  # fields that say where a program comes from, and nothing of what it does
+@dataclass(frozen=True)
+class Naming:
+    """How a user names a store: what to write, with {!r} for the name that the store is called after, and that name."""
+
+    words: str
+    name: str
+
+
+_NOTES = ("lines", "structures", "namings")  # fields that say where a program comes from, and nothing of what it does
 _LATER = ("on_error", "dropped_stores")  # fields that a fingerprint has only if they say something
 
 
@@ -128,6 +136,7 @@ class Program:
     on_error: Mapping[str, str] = field(default_factory=dict)  # "skip" or "dead_letter" by operator id; others fail
     dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
     structures: Structures = field(default=Structures(), compare=False)
+    namings: Mapping[str, Naming] = field(default_factory=dict, compare=False)  # by store
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)

@@ -10,7 +10,7 @@ from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
-from streamkit.plan.program import Edge, Input, Output, Store, Structures
+from streamkit.plan.program import Edge, Input, Naming, Output, Store, Structures
 from streamkit.schema import Column, Schema
 
 UNSTAGED = -1
@@ -60,6 +60,7 @@ class Plan:
     edges: tuple[Edge, ...] = ()
     on_error: Mapping[str, OnError] = field(default_factory=dict)
     structures: Structures = field(default=Structures(), compare=False, repr=False)
+    namings: Mapping[str, Naming] = field(default_factory=dict, compare=False, repr=False)
 
     def step(self, step_id: str) -> Step:
         """The step of that id, or the one behind an input's name."""

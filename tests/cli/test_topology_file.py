@@ -9,7 +9,7 @@ import pytest
 import streamkit as sk
 from streamkit.cli.topology_file import load_topology
 from streamkit.dsl.handover import hand_over
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, TopologyError
 
 ONE = "import streamkit as sk\nanything = sk.Topology('late-flights')\nagain = anything\n"
 
@@ -60,10 +60,34 @@ def test_main_runs_again_behind_a_file_that_fails(tmp_path):
     """A file that raises leaves nothing behind: `sk.main` outside of it is not handed to anybody."""
     file = tmp_path / "flow.py"
     file.write_text("1 / 0\n")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(TopologyError):
         load_topology(str(file))
 
     assert not hand_over(sk.Topology("flow"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero", 2),
+        (
+            ONE + "anything.stream('in').filter('a', names='b')\n",
+            "TypeError: Stream.filter.* unexpected keyword argument 'names'",
+            4,
+        ),
+        ("x = (\n", "SyntaxError: '\\(' was never closed", 1),
+        ("import other_that_fails\n", "KeyError: 'x'", 2),
+    ],
+)
+def test_a_file_that_fails_is_told_with_its_line(tmp_path, text, message, line):
+    """Whatever a file raises is an error of StreamKit that names it, and the innermost line of the user's, not those of libraries."""
+    (tmp_path / "other_that_fails.py").write_text("import json\njson.loads('{}')['x']\n")
+    file = tmp_path / "flow.py"
+    file.write_text(text)
+
+    with pytest.raises(TopologyError, match=f"flow.py fails: {message}") as caught:
+        load_topology(str(file))
+    assert caught.value.at is not None and caught.value.at.line == line
 
 
 @pytest.mark.parametrize(

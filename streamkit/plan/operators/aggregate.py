@@ -185,7 +185,7 @@ class AggregateNode(Grouping):
         window, store = self.delayed_window(), building.store_name(self)
         windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
-        building.add_store(kept_in(store, rows.schema.select(key), value, window))
+        building.add_store(kept_in(store, rows.schema.select(key), value, window), building.naming(self))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
         if (check := checked(operator, rows, key, aggregates, self.at, building)) is not rows:
             operator = replace(operator, inputs=(check.id,))

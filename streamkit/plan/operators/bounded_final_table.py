@@ -42,7 +42,7 @@ class BoundedFinalTableNode(FinalTableNode):
         window, windowing = self.key_window, self.settlings(building)[0].window
         assert window is not None, "only windows have final results"
         nothing = replace(updates, schema=updates.schema.select(updates.key))
-        building.add_store(windowed_store(store, nothing, window))
+        building.add_store(windowed_store(store, nothing, window), building.naming(self))
         operator = BoundedFinalTable(
             building.name(self),
             UNSTAGED,

@@ -108,7 +108,7 @@ def joined_by_foreign_key(join: TableTableJoin, left: Step, right: Step, buildin
     subscribe = Subscribe(f"{name}:subscribe", UNSTAGED, (kept_left.id,), join.how, left.key, on)
     told = building.add(Step(subscribe, rows, left.key, left.key, False, join.at))
     store = _subscriptions(f"{building.store_name(join)}-subscriptions", rows, (*on, *_others(left.key, on)))
-    building.add_store(store)
+    building.add_store(store, building.naming(join))
     columns = joined_names(join, rows, kept_right.schema, right.key, "right table")
     operator = ForeignKeyJoin(name, UNSTAGED, (told.id, kept_right.id), join.how, left.key, on, store.name, columns)
     optional = ("right",) if join.how == "left" else ()

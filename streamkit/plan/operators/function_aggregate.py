@@ -86,7 +86,7 @@ class FunctionAggregateNode(Grouping):
         window = self.delayed_window()
         store = building.store_name(self)
         windowing = self.windowing(window, building) if window else None
-        building.add_store(kept_in(store, rows.schema.select(key), columns, window))
+        building.add_store(kept_in(store, rows.schema.select(key), columns, window), building.naming(self))
         operator = self._kind()(
             building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
             *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,

@@ -133,20 +133,21 @@ class Materialize(Operator):
 
 def materialized(table: Node, rows: Step, building: Building, variant: str = "") -> Step:
     """The step that keeps a table's rows in its store; `variant` tells apart what is kept beside it, such as copies with wider keys."""
-    name = building.store_name(table) + variant
+    name, naming = building.store_name(table) + variant, building.naming(table)
     step_id = f"{building.name(table)}{variant}:materialize"
     window, bounds = table.key_window, bounds_of(rows)
     if window is not None and bounds:
-        building.add_store(windowed_store(name, rows, window, table.reads_windows))
+        building.add_store(windowed_store(name, rows, window, table.reads_windows), naming)
         windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building))
         return building.add(replace(rows, operator=windowed, at=table.at))
     values = [column for column in rows.schema.names if column not in rows.key]
-    building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)))
+    building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)), naming)
     operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name)
     if (history_ms := table.history_kept_ms) is not None:
         _check_no_jumps(table, building)
         history = f"{name}-history"
-        building.add_store(history_store(history, rows.schema.select(rows.key), rows.schema.select(values), history_ms))
+        kept = history_store(history, rows.schema.select(rows.key), rows.schema.select(values), history_ms)
+        building.add_store(kept, naming)
         operator = VersionedTable(step_id, UNSTAGED, (rows.id,), name, history, history_ms, building.streams(table))
     return building.add(replace(rows, operator=operator, at=table.at))
 

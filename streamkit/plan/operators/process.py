@@ -18,7 +18,7 @@ from streamkit.plan.operator import IN_ORDER, PORT, Exchange, Key, Names, Operat
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.split import Branch
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, Schedule
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Naming, Program, Store
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.store_definition import StoreDefinition
@@ -91,10 +91,12 @@ class ProcessNode(Node):
         schema = make_schema([*(rows.schema[name] for name in kept), *self.columns], self.at)
         step_id = building.name(self)
         for one in self.stores:
-            building.add_store(one.store())
+            building.add_store(one.store(), Naming("{!r} as the name of the store", one.name))
         schedule_store = f"{step_id}-schedules" if self.schedules else None
         if schedule_store is not None:
-            building.add_store(Store(schedule_store, 0, UNSTAGED, SCHEDULES_KEY, Schema(()), is_spread=True))
+            building.add_store(
+                Store(schedule_store, 0, UNSTAGED, SCHEDULES_KEY, Schema(()), is_spread=True), building.naming(self)
+            )
         function = replace(self.function, parameters=rows.schema.names)
         call = PythonCall(function, tuple(Reference(name) for name in rows.schema.names))
         operator = Process(

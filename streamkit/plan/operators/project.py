@@ -25,6 +25,11 @@ from streamkit.schema import Schema
 class ProjectNode(StatelessStep):
     """A step that changes the columns of each row; key columns are always kept."""
 
+    @property
+    def naming_words(self) -> str:
+        """The keywords of its verb are columns."""
+        return ".named({!r})"
+
     def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
         """The columns of the result."""
         raise NotImplementedError

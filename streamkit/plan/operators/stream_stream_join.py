@@ -109,7 +109,7 @@ class StreamStreamJoin(Node):
             tuple(sorted({*building.streams(self.left), *building.streams(self.right)})), self.may_lead,
         )  # fmt: skip
         for store in stores_of(operator, (left.schema, right.schema)):
-            building.add_store(store)
+            building.add_store(store, building.naming(self))
         schema = _joined_schema(self, columns, left.schema, right.schema, keys)
         return building.add(Step(operator, schema, keys[0], keys[0], False, self.at))
 

@@ -145,8 +145,8 @@ class SuppressNode(Node):
         values = [column for column in rows.schema if column.name not in rows.key]
         held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values))
         index = f"{store}-since"
-        building.add_store(Store(store, 0, UNSTAGED, key, held))
-        building.add_store(Store(index, 0, UNSTAGED, key, Schema(()), layout="since"))
+        building.add_store(Store(store, 0, UNSTAGED, key, held), building.naming(self))
+        building.add_store(Store(index, 0, UNSTAGED, key, Schema(()), layout="since"), building.naming(self))
         window = self._windowing(building)
         operator = Suppress(
             building.name(self), UNSTAGED, (rows.id,), store, index, window, self.rows_max, self.when_full == "stop"

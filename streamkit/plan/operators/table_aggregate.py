@@ -47,9 +47,9 @@ class TableAggregateNode(AggregateNode):
             of_group = (Column(AGGREGATE, "string", False), Column(MEMBER, "binary", False))
             member = make_schema([*rows.schema.select(key), *of_group], self.at)
             count = Schema((Column(COUNT, "bigint", False),))
-            building.add_store(Store(members, 0, UNSTAGED, member, count, is_spread=True))
+            building.add_store(Store(members, 0, UNSTAGED, member, count, is_spread=True), building.naming(self))
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
-        building.add_store(kept_in(store, rows.schema.select(key), value, None))
+        building.add_store(kept_in(store, rows.schema.select(key), value, None), building.naming(self))
         results = [Column(one.name, one.type, one.nullable) for one in asked]
         schema = make_schema([*rows.schema.select(key), *results], self.at)
         return building.add(Step(operator, schema, key, key, True, self.at))

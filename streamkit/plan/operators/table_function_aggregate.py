@@ -31,7 +31,7 @@ class TableFunctionAggregateNode(FunctionAggregateNode):
         columns = self._columns(rows.schema, key)
         check_distinct((*key, *columns.names), "result column", self.at)
         store = building.store_name(self)
-        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns))
+        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns), building.naming(self))
         functions = self._typed_functions([rows.schema, rows.schema], columns, building)
         operator = TableFunctionAggregate(
             building.name(self), UNSTAGED, (rows.id,), (key,), store, *functions, building.modes_of(self)

@@ -80,6 +80,11 @@ class TableTableJoin(Node):
         return 1 + max(self.left.join_depth, self.right.join_depth)
 
     @property
+    def naming_words(self) -> str:
+        """With store= its result is kept, which is another store than those that it needs."""
+        return "name={!r}" if self.store is None else "store={!r}"
+
+    @property
     def tables(self) -> tuple[Node, ...]:
         return (self.left, self.right)
 

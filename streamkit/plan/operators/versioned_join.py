@@ -110,7 +110,7 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
         node.grace_ms, f"{name}-waiting", building.streams(node.left), node.left.may_lead, bounds,
     )  # fmt: skip
     if node.grace_ms is not None:
-        building.add_store(_waiting_store(operator, left.schema, node.grace_ms))
+        building.add_store(_waiting_store(operator, left.schema, node.grace_ms), building.naming(node))
     schema = joined_schema(columns, left.schema, kept.schema, ("right",) if node.how == "left" else (), node.at)
     return building.add(Step(operator, schema, on, partition_key(on, bounds), False, node.at))
 
