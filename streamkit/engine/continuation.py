@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from streamkit.engine.definition import Difference, definition, differences, in_stored_order, is_evolution, original_of
+from streamkit.engine.definition import Difference, definition, differences, hindrance, in_stored_order, original_of
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
@@ -62,9 +62,12 @@ class Continuation:
 
     @cached_property
     def evolved(self) -> Mapping[str, Sequence[Difference]]:
-        """The stores whose groups go on with aggregates more, or fewer, with these."""
-        kept = {name: self.program.keeper(name) for name in self._different}
-        return {name: different for name, different in self._different.items() if is_evolution(kept[name], different)}
+        """The stores whose rows go on with aggregates or columns more, or fewer, with these."""
+        return {name: different for name, different in self._different.items() if self.hindrance(name) is None}
+
+    def hindrance(self, store: str) -> str | None:
+        """Why a store that differs cannot go on, as far as it needs a word; None if it can."""
+        return hindrance(self.program, store, self._different[store])
 
     @cached_property
     def reordered(self) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ class Continuation:
         if self.orphaned:
             yield self._orphans()
         for name, different in self.differing.items():
-            yield _other_store(self.program, name, different)
+            yield _other_store(self.program, name, different, self.hindrance(name))
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
@@ -179,10 +182,10 @@ def _line_of(program: Program, store: str, words: str) -> str:
     return f"{words} {lines[0]}" if lines else ""
 
 
-def _other_store(program: Program, name: str, different: Sequence[Difference]) -> OrphanedStateError:
+def _other_store(program: Program, name: str, different: Sequence[Difference], why: str | None) -> OrphanedStateError:
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-        f"{'; '.join(map(str, different))}. Declare it as before, with columns of the types as before; or run the changed "
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; or run the changed "
         "topology under another application name; or start from scratch with "
         f"`streamkit apps reset {program.application}`"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"

@@ -22,11 +22,7 @@ from streamkit.schema import Column, Schema
 
 Named = TypeVar("Named", TypedAggregate, Column)
 AGGREGATE = "the aggregate"  # begins the parts that are aggregates
-GROWING = (
-    "aggregate",
-    "session_aggregate",
-    "sliding_aggregate",
-)  # kinds of operators whose stored groups can take another aggregate, or lose one
+COLUMN = "the column"  # begins those that are columns of stored rows
 FOR = "-for-"  # in the name of a copy of a table that joins of another stage look up
 
 
@@ -59,7 +55,7 @@ def definition(program: Program, store: Store, with_argument_types: bool = False
     for one in aggregates:
         parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, with_argument_types)
     if not aggregates:
-        parts |= {f"the column {column.name!r}": column.type for column in store.value}
+        parts |= {_column_part(column): column.type for column in store.value}
     if (window := keeper.windowing) is not None:
         times = {"size": window.size_ms, "advance": window.advance_ms, "grace": window.grace_ms, "retention": store.retention_ms}
         parts |= {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
@@ -74,16 +70,23 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Diffe
     return [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
 
 
-def is_evolution(keeper: Operator, different: Sequence[Difference]) -> bool:
+def hindrance(program: Program, store: str, different: Sequence[Difference]) -> str | None:
     """
-    Whether stored groups can go on although these parts differ: aggregates were added, or left out.
+    Why the rows of a store cannot go on although these parts differ; None if they can: aggregates or columns were added, or left out.
 
-    One that was left out while the same was added may have been renamed: that would lose its state, so it is none.
+    One that was left out while the same was added may have been renamed: that would lose its state. It is empty if other parts differ.
     """
-    added = {one.now for one in different if one.before is None}
-    removed = {one.before for one in different if one.now is None}
-    of_aggregates = all(one.part.startswith(AGGREGATE) and None in (one.before, one.now) for one in different)
-    return keeper.kind in GROWING and of_aggregates and not added & removed
+    if not all(one.part.startswith((AGGREGATE, COLUMN)) and None in (one.before, one.now) for one in different):
+        return ""
+    if program.keeper(store).takes_rows_away:
+        return "rows that it never saw would be taken out of it: groups of a table take no other part"
+    added, removed = [one for one in different if one.before is None], {one.before for one in different if one.now is None}
+    if renamed := [one.part for one in added if one.now in removed]:
+        return f"{renamed[0]} may be a removed one under another name, whose state would be lost: start once without it, then with it"
+    required = {_column_part(column) for column in program.store(store).value if not column.nullable}
+    if unfilled := [one.part for one in added if one.part in required]:
+        return f"{unfilled[0]} is NOT NULL, and rows that are stored would have null there"
+    return None
 
 
 def in_stored_order(program: Program, before: Program, stores: Iterable[str]) -> Program:
@@ -109,6 +112,10 @@ def original_of(program: Program, store: str) -> str | None:
         if join != store and keeper.id == f"{program.keeper(one.name).id}{FOR}{join}":
             return one.name
     return None
+
+
+def _column_part(column: Column) -> str:
+    return f"{COLUMN} {column.name!r}"
 
 
 def _key_texts(program: Program, keeper: Operator, store: Store) -> Iterator[str]:

@@ -1,15 +1,15 @@
 """
 The epoch in which a start brings stored state forward, before the application takes any record.
 
-It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates that were added, and fills
-copies of tables that joins have not looked up before.
+It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates and stored rows the columns
+that were added, and fills copies of tables that joins have not looked up before.
 It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP, SlabName, application_writer, fresh_token
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.program import Program
+from streamkit.schema import Schema
 from streamkit.state.changelog import Changes
 from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
 from streamkit.state.key_group import key_group_range
@@ -45,7 +46,7 @@ class Migration:
     """
     The stores of a started application that are not as its program expects them.
 
-    `evolved` are those whose aggregates are still the ones of the program before. The catalog has that program until the epoch has
+    `evolved` are those whose aggregates or columns are still the ones of the program before. The catalog has that program until the epoch has
     been committed, so that a start after one that died finds the state as what it is.
     """
 
@@ -135,8 +136,14 @@ class Migration:
             held = self.before.keeper(store).aggregates_in(store) if self.before and store in self.evolved else aggregates
             timestamps, states = decode_states(values, held, is_earlier(self.state))
             return timestamps, encode_rows([timestamps, *_evolved(held, states, aggregates, len(values))])
-        timestamps, *_ = decode_rows(values, ["bigint", *(column.type for column in self.program.store(store).value)])
-        return timestamps, values
+        wanted = self.program.store(store).value
+        kept = self.before.store(store).value if self.before and store in self.evolved else wanted
+        timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in kept)])
+        if kept.names == wanted.names:
+            return timestamps, values
+        return timestamps, encode_rows(
+            [timestamps, *_with_nulls(dict(zip(kept.names, columns, strict=True)), wanted, len(values))]
+        )
 
     def _aggregates_of(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.program.keeper(store).aggregates_in(store)
@@ -163,6 +170,24 @@ def _evolved(
     by_name = {one.name: own for one, own in per_aggregate(held, states)}
     for one in wanted:
         yield from by_name[one.name] if one.name in by_name else neutral(one, rows)
+
+
+def _with_nulls(held: Mapping[str, pa.Array], wanted: Schema, rows: int) -> Iterator[pa.Array]:
+    """The wanted columns of rows, or of lists of rows: as they are held, or null in every row."""
+    for column in wanted:
+        if column.name in held:
+            yield held[column.name]
+        elif TIMESTAMP in held:
+            yield _list_of_nulls(held[TIMESTAMP], column.arrow.type)
+        else:
+            yield pa.nulls(rows, column.arrow.type)
+
+
+def _list_of_nulls(times: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
+    """Lists of nulls, as long as those of the rows' times."""
+    lengths = times.value_lengths().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(int(offsets[-1]), wanted.value_type))
 
 
 def with_number(keys: pa.BinaryArray, number: int) -> pa.BinaryArray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.engine.continuation import Continuation, continuation
-from streamkit.engine.definition import Difference, original_of
+from streamkit.engine.definition import COLUMN, Difference, original_of
 from streamkit.engine.planner import STREAM_KINDS
 from streamkit.engine.start import check_options, declared_changelog, declared_output
 from streamkit.errors import StreamKitError
@@ -210,7 +210,7 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
         elif store.name not in found.kept:
             yield Change(STORES, store.name, ADDED, _filling(found, store.name))
         elif store.name in found.differing:
-            yield Change(STORES, store.name, REFUSED, "; ".join(map(str, found.differing[store.name])))
+            yield Change(STORES, store.name, REFUSED, _difference(found, store.name))
         elif store.name in found.evolved:
             yield Change(STORES, store.name, CHANGED, _evolution(found.evolved[store.name]))
         elif store.name in found.reordered:
@@ -225,10 +225,25 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
         yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
 
 
+def _difference(found: Continuation, store: str) -> str:
+    """What a store holds otherwise, and why it cannot go on so."""
+    why = found.hindrance(store)
+    return "; ".join([*map(str, found.differing[store]), *([why] if why else [])])
+
+
 def _evolution(different: Sequence[Difference]) -> str:
-    """What becomes of the state of aggregates that come or go."""
-    fates = {True: "its state is dropped", False: "it begins with the records from now on, in stored groups and open windows too"}
-    return "; ".join(f"{one}; {fates[one.now is None]}" for one in different)
+    """What becomes of the state of aggregates, and of the values of columns, that come or go."""
+    return "; ".join(f"{one}; {_fate(one)}" for one in different)
+
+
+def _fate(one: Difference) -> str:
+    if one.part.startswith(COLUMN):
+        return "it is dropped from stored rows" if one.now is None else "stored rows have null there until they are written again"
+    return (
+        "its state is dropped"
+        if one.now is None
+        else "it begins with the records from now on, in stored groups and open windows too"
+    )
 
 
 def _renaming(found: Continuation, orphan: str) -> str:

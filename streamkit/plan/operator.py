@@ -44,7 +44,8 @@ class Operator:
     `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
     columns nobody reads are left out in front of it. `store_fields` are the fields with the names of a table's stores. `leaves_out` says
     how a row that makes it fail is found, so that it can be left out: by trying some rows without others, by one call for each row (whose
-    effects count), or in their order, because state depends on the rows before; empty if no row can be left out.
+    effects count), or in their order, because state depends on the rows before; empty if no row can be left out. `takes_rows_away` says that
+    rows leave the groups of its store again.
     """
 
     kind: ClassVar[str] = ""
@@ -54,6 +55,7 @@ class Operator:
     store_fields: ClassVar[tuple[str, ...]] = ()
     narrows_input: ClassVar[bool] = False
     leaves_out: ClassVar[str] = ""
+    takes_rows_away: ClassVar[bool] = False
     id: str
     stage: int
     inputs: tuple[str, ...]

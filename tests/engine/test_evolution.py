@@ -114,12 +114,12 @@ def test_a_running_application_refuses_wider_types(log):
 
 
 def test_a_start_whose_stores_would_be_misread_is_refused(log):
-    """After a change by which a store would hold other columns, a start is refused with them, until the application is reset."""
+    """After a change by which a store would hold other columns that cannot be null, a start is refused with them, until the application is reset."""
     sales.create_inputs(log)
     sales.append_chunk(log, 0)
     run(log)
     program = sales.load_program()
-    wider = Schema.parse("region string, note string")
+    wider = Schema.parse("region string, note string not null")
     stores = tuple(replace(store, value=wider) if store.name == "customers" else store for store in program.stores)
     changed = replace(program, stores=stores)
 

@@ -263,8 +263,8 @@ def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) ->
 
 
 def _listed(column: Column) -> Column:
-    """The column of a list of rows that holds this column of each."""
-    return Column(column.name, f"array<{column.type}>", False)
+    """The column of a list of rows that holds this column of each; nullable if the rows' may be null."""
+    return Column(column.name, f"array<{column.type}>", column.nullable)
 
 
 def _joined_schema(node: StreamStreamJoin, columns: Sources, left: Schema, right: Schema, keys: tuple[Key, Key]) -> Schema:

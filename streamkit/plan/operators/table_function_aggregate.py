@@ -49,6 +49,7 @@ class TableFunctionAggregate(FunctionAggregate):
     """Add rows to the groups of `store` by the first function, and take rows away by the second, as `_change` says."""
 
     kind: ClassVar[str] = "table_function_aggregate"
+    takes_rows_away: ClassVar[bool] = True
 
     def text(self) -> str:
         return f"table {super().text()}"

@@ -117,6 +117,6 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
 
 def _waiting_store(operator: VersionedJoin, schema: Schema, grace_ms: int) -> Store:
     """The store of the records that wait: lists by their time and key."""
-    values = [Column(one.name, f"array<{one.type}>", False) for one in schema if one.name not in operator.on]
+    values = [Column(one.name, f"array<{one.type}>", one.nullable) for one in schema if one.name not in operator.on]
     columns = (Column(TIMESTAMP, "array<bigint>", False), *values)
     return Store(operator.waiting, 0, UNSTAGED, schema.select(operator.on), Schema(columns), 1, max(grace_ms, 1), "window")

@@ -66,6 +66,6 @@ class VersionedTable(Operator):
 def history_store(name: str, key: Schema, value: Schema, history_ms: int) -> Store:
     """The store of former rows: lists by key and by the bucket of time in which each was replaced."""
     bucket_ms = history_ms // BUCKETS + 1
-    listed = (Column(one.name, f"array<{one.type}>", False) for one in value)
+    listed = (Column(one.name, f"array<{one.type}>", one.nullable) for one in value)
     columns = (Column(TIMESTAMP, "array<bigint>", False), *listed, Column(DELETED, "array<boolean>", False))
     return Store(name, 0, UNSTAGED, key, Schema(columns), bucket_ms, bucket_ms + history_ms, "window")
