@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,7 @@ from streamkit.state.layout import layout_of
 
 Numbers = npt.NDArray[np.int64]
 BEHIND_RECORDS = b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that the record caused
+SHOWN_LENGTH_MAX = 100  # of what a processor returned by mistake, in characters
 _NUMBER = struct.Struct(">Q")
 
 
@@ -439,16 +440,11 @@ class _GroupRun:
                 found = self._processor(given, self._context)
             else:
                 found = self._processor.process(given)
-            self._check_nothing(found, callback is None and self._epoch.function.name != "lambda")
+            _check_nothing(found)
         except Exception as error:
             raise failure(self._epoch.function.name, self._call, error, self._row(row)) from error
         finally:
             self._call.what = ""
-
-    def _check_nothing(self, found: object, may_be_a_row: bool) -> None:
-        """Refuse what was meant to be forwarded: a generator, which would not run, and a row, unless it is what a lambda's expression gives."""
-        if isinstance(found, Iterator) or (may_be_a_row and isinstance(found, dict)):
-            raise RefusedCallError(f"it gave {found!r}, which goes nowhere; expected context.forward(row)")
 
     def _end_turn(self) -> None:
         """Note what was cancelled, and end an object that is for one call."""
@@ -630,6 +626,15 @@ class _GroupRun:
             own = self._headers(parent) if headers is None else checked_headers(headers)
             self._add(parent, path, time, is_deleted, own, to, values, is_given)
         self._key_values = {}
+
+
+def _check_nothing(found: object) -> None:
+    """RefusedCallError if a function of the processor returned something: it was meant to be forwarded, and would be lost in silence."""
+    if found is None:
+        return
+    text = repr(found)
+    shown = text if len(text) <= SHOWN_LENGTH_MAX and "\n" not in text else f"a {type_name(found)}"
+    raise RefusedCallError(f"it returned {shown}, which goes nowhere; expected context.forward(row), and nothing returned")
 
 
 def _outputs(epoch: Epoch, found: Forwarded) -> Mapping[str, Rows]:

@@ -108,32 +108,64 @@ def outcome(driver: TopologyTestDriver) -> dict[str, Any]:
     return {**topics, **{name: sorted(map(repr, driver.store(name).to_arrow().to_pylist())) for name in stores}}
 
 
-def test_a_row_that_is_returned_is_refused() -> None:
-    """What a processor returns goes nowhere, so a row or a generator is an error; what a lambda's last expression gives is none."""
+class Listing(sk.Processor):
+    """Returns what it should forward."""
 
-    def returning(record: Any, context: Any) -> Any:
-        return {"n": record["v"]}
+    def process(self, record: Any) -> Any:
+        return [{"n": record["v"]}]
 
-    def yielding(record: Any, context: Any) -> Any:
-        yield {"n": record["v"]}
 
-    for processor in (returning, yielding):
-        app = sk.Topology("returned")
-        app.stream("in", schema=SCHEMA, key="k").process_values(processor, "n int").to("out")
-        with (
-            TopologyTestDriver(app) as driver,
-            pytest.raises(EvaluationError, match=r"which goes nowhere; expected context.forward"),
-        ):
-            driver.pipe("in", ROW)
-    app = sk.Topology("kept")
-    store = sk.key_value_store("seen", key="k string", value="v int")
-    stream = app.stream("in", schema=SCHEMA, key="k")
-    stream.process_values(
-        lambda record, context: context.store("seen").put_if_absent(record.key, record.value), "n int", stores=[store]
-    ).to("out")
-    with TopologyTestDriver(app) as driver:
-        driver.pipe("in", [ROW, ROW])
-        assert driver.store("seen").find("a").to_pylist() == [ROW]
+class Counted:
+    """An object that is called as a function, and returns what it should forward."""
+
+    def __call__(self, record: Any, context: Any) -> Any:
+        return 0
+
+
+class Late(sk.Processor):
+    """Returns what it should forward from a call that it has scheduled."""
+
+    def init(self, context: Any) -> None:
+        context.schedule("10 ms", "stream_time", lambda time: {"k": "a", "n": time})
+
+    def process(self, record: Any) -> None:
+        """Only time matters."""
+
+
+def returning(record: Any, context: Any) -> Any:
+    return {"n": record["v"]}
+
+
+def yielding(record: Any, context: Any) -> Any:
+    yield {"n": record["v"]}
+
+
+def passing(batch: pa.RecordBatch, context: Any) -> Any:
+    return batch.select(["v"])
+
+
+RETURNED: dict[str, tuple[Any, str, str]] = {
+    "a row": (returning, "row", r"in process: it returned \{'n': 1\}"),
+    "a generator": (yielding, "row", "it returned <generator"),
+    "a row by a lambda": (lambda record, context: {"n": record["v"]}, "row", r"it returned \{'n': 1\}"),
+    "a list": (Listing, "row", r"it returned \[\{'n': 1\}\]"),
+    "a number by an object": (Counted(), "row", "it returned 0"),
+    "a batch": (passing, "batch", "it returned a RecordBatch"),
+    "a long text": (lambda record, context: "x" * 200, "row", "it returned a str"),
+    "a row by a scheduled call": (Late, "row", r"in schedule: it returned \{'k': 'a', 'n': "),
+}
+
+
+@pytest.mark.parametrize("verb", ["process", "process_values"])
+@pytest.mark.parametrize("case", RETURNED)
+def test_what_is_returned_is_refused(case: str, verb: str) -> None:
+    """Whatever a processor or a call that it scheduled returns goes nowhere, so it is an error that names forward and the step's line."""
+    processor, by, message = RETURNED[case]
+    app = sk.Topology("returned")
+    getattr(app.stream("in", schema=SCHEMA, key="k"), verb)(processor, "n int", by=by).to("out")
+    expected = rf"(?s){message}.*, which goes nowhere; expected context.forward\(row\).*\n  at .*{Path(__file__).name}:\d+"
+    with TopologyTestDriver(app) as driver, pytest.raises(EvaluationError, match=expected):
+        driver.pipe("in", ROW)
 
 
 @pytest.mark.parametrize("way", ["the record", "its row", "a row like it"])
@@ -614,7 +646,12 @@ def test_a_scheduled_call_keeps_to_its_key_group() -> None:
 
     class Tick(sk.Processor):
         def init(self, context: Any) -> None:
-            context.schedule("10 ms", "stream_time", lambda time: [context.forward({"k": key, "n": 1}) for key in others])
+            self.context = context
+            context.schedule("10 ms", "stream_time", self.strange)
+
+        def strange(self, time: int) -> None:
+            for key in others:
+                self.context.forward({"k": key, "n": 1})
 
         def process(self, record: Any) -> None:
             """Only time matters."""
