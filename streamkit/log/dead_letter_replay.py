@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from streamkit.errors import SchemaError, TopicNotFoundError
 from streamkit.log.connect_dead_letter import has_connect_dead_letters
 from streamkit.log.dead_letter import DeadLetter, is_dead_letter_topic
 from streamkit.log.log import Log
+from streamkit.log.rows.records import records_of
 from streamkit.log.topic.settings import CLEANUP_POLICY
+from streamkit.log.topic.topic import Topic
 
 Origin = tuple[str, int, int]
 SUFFIX = "-replayed"
@@ -62,30 +66,53 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
     """
     Send the records of dead letters of a topic back to where they came from: all of them or none, each once.
 
-    A record that several steps failed on is sent once. TopicNotFoundError if a topic is gone, SchemaError if it does not take the
+    A record that several steps failed on is sent once. Columns that a topic got since are null. A dry run sends nothing, and refuses what
+    would be refused. TopicNotFoundError if a topic is gone, SchemaError if it does not take the
     record any more; nothing is sent then. FencedError if another replay of the topic began meanwhile.
     """
     check_dead_letter_topic(log, name)
     if is_dry:
-        return _chosen(letters, replayed(log, name))[1]
+        chosen, found = _chosen(letters, replayed(log, name))
+        for topic, record in _records(log, chosen):
+            records_of(log.topic(topic), record, log.clock.now_ms())
+        return found
     marks = f"{name}{SUFFIX}"
     with log.producer(id=f"dlq-replay-{name}") as producer:  # fences another replay, which reads the marks of this one then
         chosen, found = _chosen(letters, replayed(log, name))
         if not chosen:
             return found
-        for topic in found.sent:
-            if topic not in log.topics():
-                raise TopicNotFoundError(
-                    f"topic {topic} is gone, so its records cannot be sent again; expected it back, or --where \"topic <> '{topic}'\""
-                )
+        records = _records(log, chosen)
         if marks not in log.topics():
             log.create_topic(marks, MARKS, key=KEY, partitions=1, config={CLEANUP_POLICY: "compact"})
         with producer.transaction():
-            for letter in chosen:
+            for letter, (topic, record) in zip(chosen, records, strict=True):
                 assert letter.origin is not None
-                producer.send_batch(letter.origin[0], letter.again())
+                producer.send_batch(topic, record)
                 producer.send(marks, dict(zip(KEY, letter.origin, strict=True)))
     return found
+
+
+def _records(log: Log, letters: Iterable[DeadLetter]) -> list[tuple[str, pa.RecordBatch]]:
+    """The topic and the record of each letter, in the columns that the topic has now."""
+    found = [(letter.origin[0], letter.again()) for letter in letters if letter.origin is not None]
+    topics = {name: _topic(log, name) for name, _ in found}
+    return [(name, _with_new_columns(topics[name], record)) for name, record in found]
+
+
+def _topic(log: Log, name: str) -> Topic:
+    if name not in log.topics():
+        raise TopicNotFoundError(
+            f"topic {name} is gone, so its records cannot be sent again; expected it back, or --where \"topic <> '{name}'\""
+        )
+    return log.topic(name)
+
+
+def _with_new_columns(topic: Topic, record: pa.RecordBatch) -> pa.RecordBatch:
+    """A record with null in the columns that its topic got since."""
+    for column in topic.schema:
+        if column.nullable and column.name not in record.schema.names:
+            record = record.append_column(column.name, pa.nulls(record.num_rows, column.arrow.type))
+    return record
 
 
 def _chosen(letters: Iterable[DeadLetter], done: set[Origin]) -> tuple[list[DeadLetter], Replay]:

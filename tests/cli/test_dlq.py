@@ -173,6 +173,36 @@ def test_what_cannot_be_replayed_is_said(streamkit, root):
             replay(log, "broken", found)
 
 
+def test_a_topic_that_got_a_column_takes_its_records_again(streamkit, root):
+    """A column that a topic got since is null in what is sent again, and a wider one takes the value; the dry run says so before."""
+    with sk.open_log(root) as log:
+        log.alter_topic(
+            "items", schema="id int, price decimal(12,2), tags array<string>, raw binary, note string, more array<int>"
+        )
+    assert "2 records would be sent" in streamkit("dlq", "replay", "broken", "--dry-run")
+    assert "2 records were sent" in streamkit("dlq", "replay", "broken")
+    with sk.open_log(root) as log:
+        rows = [row for row in log.read("items").to_pylist() if row["price"] == 0]
+    assert len(rows) == 4
+    for row in rows:
+        assert (row["note"], row["more"], row["tags"]) == (None, None, ["a", None])
+
+
+def test_a_dry_run_refuses_what_a_run_refuses(root):
+    """A topic that takes its records no more, or that is gone, is the same error in a dry run, and nothing is sent by either."""
+    with sk.open_log(root) as log:
+        found = letters(log)
+        log.delete_topic("items")
+        for is_dry in (True, False):
+            with pytest.raises(TopicNotFoundError, match="topic items is gone"):
+                replay(log, "broken", found, is_dry=is_dry)
+        log.create_topic("items", "id int, price decimal(9,2), tags array<string>, raw binary, note string NOT NULL", key="id")
+        for is_dry in (True, False):
+            with pytest.raises(SchemaError, match="topic items: the data have no column 'note'"):
+                replay(log, "broken", found, is_dry=is_dry)
+        assert (len(log.read("items")), replayed(log, "broken")) == (0, set())
+
+
 def test_a_tombstone_is_replayed(root):
     """A record without a value goes back as one."""
     app = sk.Topology("strict")
