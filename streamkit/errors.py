@@ -128,12 +128,14 @@ class EvaluationError(StreamKitError):
     """
     An expression failed on a row, as it would in Spark under ANSI rules, or a user's function did.
 
-    `row` is a batch with that row alone, if whoever raised the error knows it. `is_placed`: the message says which record it is about.
+    `row` is a batch with that row alone, if whoever raised the error knows it; `call` is the scheduled call that failed, if no row did.
+    `is_placed`: the message says which record it is about.
     """
 
-    def __init__(self, message: str, row: Any = None) -> None:
+    def __init__(self, message: str, row: Any = None, call: Any = None) -> None:
         super().__init__(message)
         self.row = row
+        self.call = call
         self.is_placed = False
 
 

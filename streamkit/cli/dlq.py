@@ -169,4 +169,6 @@ def _place(letter: DeadLetter) -> str:
 
 
 def _record(letter: DeadLetter) -> str:
-    return f"{letter.topic} {letter.partition}/{letter.offset}" if letter.topic else "a row of the step"
+    if letter.topic:
+        return f"{letter.topic} {letter.partition}/{letter.offset}"
+    return "a row of the step" if letter.value else "a scheduled call"

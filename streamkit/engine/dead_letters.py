@@ -27,7 +27,7 @@ _PLACE = (TIMESTAMP, ORDER, INPUT, PARTITION, OFFSET, KEY_GROUP)
 
 @dataclass(frozen=True)
 class Failure:
-    """A row that made an operator fail, as a batch of its own, and how."""
+    """A row that made an operator fail, as a batch of its own, and how; of a call by schedule, a row with its time and place."""
 
     row: pa.RecordBatch
     error: EvaluationError
@@ -46,7 +46,7 @@ def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str,
     cause = failure.error.__cause__
     is_own = cause is None or isinstance(cause, pa.ArrowException | EvaluationError)
     return {
-        **_record(failure.row, context),
+        **_record(failure, context),
         "error": type_name(failure.error if is_own else cause),
         "message": str(failure.error),
         "operator": step_of(operator.id),
@@ -55,9 +55,10 @@ def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str,
     }
 
 
-def _record(row: pa.RecordBatch, context: Context) -> dict[str, Any]:
-    """The record that the row comes from, whole; the row itself if it comes from none."""
-    found = original(row, context)
+def _record(failure: Failure, context: Context) -> dict[str, Any]:
+    """The record that the row comes from, whole; the row itself if it comes from none. A call by schedule has no record."""
+    row = failure.row
+    found = original(row, context) if failure.error.call is None else None
     record = _own(row) if found is None else found
     letter = {
         "record": encoded(record),

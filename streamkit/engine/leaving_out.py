@@ -6,7 +6,8 @@ look for those that fail. So a run in which nothing fails pays nothing.
 
     each alone   a row fails on its own or not at all: the batch is halved until the rows that fail stand alone
     each once    the function has effects: it is called once with each row
-    in order     state depends on the rows before: the first row that fails is left out, and its key group starts again without it
+    in order     state depends on the rows before: the first row that fails is left out, and its key group starts again without it;
+                 so is a call that a processor has scheduled
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 from streamkit.engine.dead_letters import Failure, dead_letters
 from streamkit.engine.place import has_place, in_canonical_order
 from streamkit.engine.rows import numbers
+from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
 from streamkit.plan.naming import step_of
@@ -40,10 +42,11 @@ METRIC = "error"
 
 @dataclass(frozen=True)
 class Remaining:
-    """The rows with which an operator does not fail, and the failures of the others."""
+    """The rows with which an operator does not fail, the failures of the others, and the scheduled calls to leave out."""
 
     inputs: Sequence[Rows]
     failures: Sequence[Failure]
+    calls: frozenset[ScheduledCall] = frozenset()
 
 
 def run_leaving_out(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
@@ -52,7 +55,7 @@ def run_leaving_out(function: Function, operator: Operator, inputs: Sequence[Row
     if operator.leaves_out == EACH_ONCE:  # it has been called with them
         result: Result = remaining.inputs[0]
     else:
-        result = function(operator, remaining.inputs, context)
+        result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))
     results = dict(result) if isinstance(result, Mapping) else {"": result}
     context.count(METRIC, step_of(operator.id), len(remaining.failures))
     if remaining.failures and context.program.on_error[operator.id] == DEAD_LETTER:
@@ -99,22 +102,30 @@ def _each_once(function: Function, operator: Operator, inputs: Sequence[Rows], c
 def _in_order(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
     kept: list[Rows] = list(inputs)
     failures: list[Failure] = []
-    for group in sorted(set().union(*(_groups(batch) for batch in inputs))):
+    calls: set[ScheduledCall] = set()
+    without_rows = set(context.groups) if operator.calls_by_schedule else set()
+    for group in sorted(without_rows.union(*(_groups(batch) for batch in inputs))):
         alone = replace(_alone(context), groups=range(group, group + 1))
         rows = [_of_group(batch, group) for batch in kept]
         while (failure := _first(function, operator, rows, alone)) is not None:
             failures.append(failure)
-            rows, kept = _without_record(rows, failure), _without_record(kept, failure)
-    return Remaining(kept, failures)
+            if failure.error.call is None:
+                rows, kept = _without_record(rows, failure), _without_record(kept, failure)
+            else:
+                calls.add(failure.error.call)
+                alone = replace(alone, left_out_calls=frozenset(calls))
+    return Remaining(kept, failures, frozenset(calls))
 
 
 def _first(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Failure | None:
-    """The first row that fails; None if none does. An error that is about no row is raised."""
+    """The first row, or call by schedule, that fails; None if none does. An error that is about neither is raised."""
     try:
         function(operator, inputs, context)
     except UnfitFunctionError:
         raise
     except EvaluationError as error:
+        if error.call is not None:
+            return Failure(error.call.place, error)
         if error.row is None or not error.row.num_rows or not any(_is_record(batch, error.row).any() for batch in inputs):
             raise
         return Failure(error.row, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError
 from streamkit.plan.processing import RefusedCallError, used_too_late
 from streamkit.plan.python_function import type_name
@@ -39,8 +40,10 @@ class Call:
         self.counts[metric] = self.counts.get(metric, 0) + 1
 
 
-def failure(name: str, call: Call, error: Exception, row: Any) -> EvaluationError:
-    """The error of a processor, with what it was doing."""
+def failure(name: str, call: Call, error: Exception, row: Any, scheduled: ScheduledCall | None = None) -> EvaluationError:
+    """The error of a processor, with what it was doing, and the call by schedule if that is what it was."""
     if isinstance(error, RefusedCallError):
-        return EvaluationError(f"the processor {name}, in {call.what or 'no call'}: {error}", row)
-    return EvaluationError(f"the processor {name}, in {call.what or 'no call'}, raised {type_name(error)}: {error}", row)
+        return EvaluationError(f"the processor {name}, in {call.what or 'no call'}: {error}", row, scheduled)
+    return EvaluationError(
+        f"the processor {name}, in {call.what or 'no call'}, raised {type_name(error)}: {error}", row, scheduled
+    )

@@ -125,6 +125,11 @@ class Operator:
         return () if self.tick_ms is None else (self.tick_ms,)
 
     @property
+    def calls_by_schedule(self) -> bool:
+        """Whether it calls functions of the user that no record is the cause of."""
+        return False
+
+    @property
     def follows_clock(self) -> bool:
         """Whether epochs may come by the clock, for its ticks or because its inputs are idle."""
         window = self.windowing

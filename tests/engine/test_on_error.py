@@ -308,6 +308,103 @@ def test_behind_a_result_the_row_is_kept() -> None:
         assert [row["k"] for row in driver.read("out")] == ["b"]
 
 
+class Ticking:
+    """Counts records, and is called by both clocks; a call by a bad time writes, forwards, cancels and remembers, and then fails."""
+
+    def init(self, context: Any) -> None:
+        self.context, self.store, self.bad = context, context.store("seen"), 0
+        self.every = [context.schedule("1 second", clock, self.tick) for clock in ("stream_time", "wall_clock")]
+
+    def process(self, record: Any) -> None:
+        self.store.put(record["k"], {"n": (self.store.get(record["k"]) or {"n": 0})["n"] + 1})
+
+    def tick(self, time: int) -> None:
+        seen = list(self.store.all())
+        if time // 1000 % 3 == 0:
+            self.fail(seen)
+        for one in seen:
+            self.context.forward({**one.key, "n": one.value["n"], "at": time % 60_000, "bad": self.bad})
+            self.store.put(one.key["k"], {"n": one.value["n"] + 100})
+
+    def fail(self, seen: Any) -> None:
+        self.bad += 1
+        for one in seen:
+            self.context.forward({**one.key, "n": -1, "at": 0, "bad": self.bad})
+            self.store.put(one.key["k"], {"n": -1})
+        for one in self.every:
+            one.cancel()
+        raise ValueError("a bad time")
+
+
+class Still(Ticking):
+    """As it would be without the calls that fail."""
+
+    def tick(self, time: int) -> None:
+        if time // 1000 % 3:
+            super().tick(time)
+
+
+def ticked(processor: Any, on_error: Any, **options: Any) -> tuple[list[str], list[str], list[Any], int]:
+    """What a processor forwards and keeps, its dead letters, and how many calls were left out; it is restored on its way."""
+    app = sk.Topology("app")
+    store = sk.key_value_store("seen", key="k string", value="n bigint")
+    columns = "k string, n bigint, at bigint, bad int"
+    stream = app.stream("in", schema=SCHEMA, key="k")
+    stream.process(processor, columns, stores=[store], name="ticking", on_error=on_error).to("out")
+    given = rows(count=24)
+    with TopologyTestDriver(app, start_time=0, **options) as driver:
+        for part in (given[:10], given[10:]):
+            driver.pipe("in", part)
+            driver.drain()
+            for seconds in (3, 2, 4):
+                driver.advance_wall_clock(f"{seconds} seconds")
+            driver.restore(tasks=options.get("tasks", 1) + 1)
+        letters = (
+            []
+            if "dead" not in driver.log.topics()
+            else [one for batch in driver.log.scan("dead") for one in dead_letters_of(batch)]
+        )
+        errors = driver.log.catalog.application("app").metrics.get("error", {})
+        out = sorted(repr(row) for row in driver.log.read("out", ["k", "n", "at", "bad", "_timestamp"]).to_pylist())
+        dead = sorted(
+            f"{one.origin} {one.key} {one.value} {one.error} {one.message} {one.operator} {one.is_whole}" for one in letters
+        )
+        return out, dead, sorted(map(repr, driver.store("seen").to_arrow().to_pylist())), errors.get("ticking", 0)
+
+
+@pytest.mark.parametrize("options", [{}, {"batching": "all", "tasks": 3}], ids=repr)
+def test_a_scheduled_call_that_fails_is_as_if_it_had_not_been_made(options: dict[str, Any]) -> None:
+    """Nothing is kept of what a call did that failed; it is counted, its dead letter has no record, and later calls are made."""
+    wanted, none, kept, _ = ticked(Still, None, **options)
+    assert wanted and not none
+    out, dead, state, errors = ticked(Ticking, sk.dead_letter("dead"), **options)
+    assert (out, state) == (wanted, kept)
+    message = "None None None ValueError the processor Ticking, in schedule, raised ValueError: a bad time ticking False"
+    assert dead == [message] * errors and errors > 3
+    assert ticked(Ticking, "skip", **options) == (wanted, [], kept, errors)
+
+
+def test_a_scheduled_call_that_fails_ends_the_run_by_default() -> None:
+    """Without on_error the error names the processor, what it was doing and the step's line, and no record."""
+    with pytest.raises(EvaluationError, match=rf"^the processor Ticking, in schedule, raised .*\n  at {Path(__file__)}:\d+$"):
+        ticked(Ticking, "fail")
+
+
+def test_a_processor_that_cannot_begin_in_a_scheduled_call_ends_the_run() -> None:
+    """An error of init is about no call, whatever on_error says."""
+    made = []
+
+    class Broken(Ticking):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            made.append(1)
+            if len(made) > 1:
+                raise ValueError("cannot begin")
+
+    with pytest.raises(EvaluationError, match="in init, raised ValueError: cannot begin"):
+        ticked(Broken, "skip")
+
+
 def test_nothing_is_looked_for_while_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The good path costs nothing: no batch is divided, and no record read again, unless something has failed."""
     monkeypatch.setattr("streamkit.engine.kernels.run_leaving_out", lambda *_: pytest.fail("looked for a bad row"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from streamkit.engine.processor_call import Call, failure
 from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
 from streamkit.engine.rows import RECORD_FIELDS, concatenate, deletions_of, numbers, own_columns, plain, rows_of
+from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.engine.store_overlay import StoreOverlay
 from streamkit.engine.stream_time import CLOCK_SEEN, NO_TIME, clock_start
 from streamkit.errors import EvaluationError, UnfitFunctionError
@@ -332,7 +333,7 @@ class _GroupRun:
             self._take(rows[done:end])
             done = max(done, end)
             if self._is_begun or done:
-                self._punctuate(moment)
+                self._punctuate(number, moment)
         self._take(rows[done:])
         self._finish()
 
@@ -379,20 +380,28 @@ class _GroupRun:
         self._chosen = None
         self._end_turn()
 
-    def _punctuate(self, moment: Moment) -> None:
-        """Call what is due at a moment."""
+    def _punctuate(self, number: int, moment: Moment) -> None:
+        """Call what is due at the moment of this number, but for calls that are left out because they fail."""
         self._turn(moment.time, moment.stream_time, moment.place)
-        number = self._epoch.context.number(self._operator.id)
-        prefix = BEHIND_RECORDS + number.to_bytes(2, "big") if moment.clock == STREAM_TIME else b""
+        operator = self._epoch.context.number(self._operator.id)
+        prefix = BEHIND_RECORDS + operator.to_bytes(2, "big") if moment.clock == STREAM_TIME else b""
         self._path = prefix + self._call.group.to_bytes(2, "big")
         self._call.origin, self._key_values = None, {}
         for schedule in moment.due:
-            if self._run.is_cancelled(self._call.group, schedule):
+            scheduled = ScheduledCall(self._call.group, number, schedule)
+            if scheduled in self._epoch.context.left_out_calls or self._run.is_cancelled(self._call.group, schedule):
                 continue
             self._begin_object()
-            self._called("schedule", None, moment.time, self._scheduled[schedule].callback)
+            self._called("schedule", None, moment.time, scheduled)
             self._note_cancelled()
         self._end_turn()
+
+    def _placed(self, scheduled: ScheduledCall) -> ScheduledCall:
+        """The call by schedule that is under way, with its time and place."""
+        place = self._epoch.places.slice(self._parent, 1)
+        record = {TIMESTAMP: self._call.time, KEY_GROUP: self._call.group}
+        columns = {name: pa.array([value], RECORD_FIELDS[name]) for name, value in record.items()}
+        return replace(scheduled, place=rows_of({**columns, **{name: place[name] for name in ORDER_COLUMNS}}))
 
     def _turn(self, time: int, stream_time: int | None, parent: int) -> None:
         self._call.time, self._call.stream_time = time, stream_time
@@ -430,19 +439,21 @@ class _GroupRun:
                 self._row(None),
             )
 
-    def _called(self, what: str, row: int | None, given: Any, callback: Any = None) -> None:
-        """Call a function of the processor; EvaluationError with the row if it fails."""
+    def _called(self, what: str, row: int | None, given: Any, scheduled: ScheduledCall | None = None) -> None:
+        """Call a function of the processor; EvaluationError with the row, or the call by schedule, if it fails."""
         self._call.what = what
         try:
-            if callback is not None:
-                found = callback(given)
+            if scheduled is not None:
+                found = self._scheduled[scheduled.schedule].callback(given)
             elif self._operator.is_function:
                 found = self._processor(given, self._context)
             else:
                 found = self._processor.process(given)
             _check_nothing(found)
         except Exception as error:
-            raise failure(self._epoch.function.name, self._call, error, self._row(row)) from error
+            raise failure(
+                self._epoch.function.name, self._call, error, self._row(row), scheduled and self._placed(scheduled)
+            ) from error
         finally:
             self._call.what = ""
 

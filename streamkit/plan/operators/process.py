@@ -220,6 +220,10 @@ class Process(Operator):
         return self.stream_clock if any(one.clock == STREAM_TIME for one in self.schedules) else None
 
     @property
+    def calls_by_schedule(self) -> bool:
+        return bool(self.schedules)
+
+    @property
     def ticks_ms(self) -> tuple[int, ...]:
         return tuple(sorted({one.interval_ms for one in self.schedules if one.clock == WALL_CLOCK}))
 
