@@ -31,6 +31,15 @@ def replaced_rows(table: Kept, changes: pa.RecordBatch, context: Context) -> tup
     return with_changes(table.store, committed, found, changes, previous_of_key(keys))
 
 
+def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The changes without deletions of what was not there."""
+    is_deleted = deletions_of(changes)
+    if not is_deleted.any():
+        return changes
+    _, replaced = replaced_rows(table, changes, context)
+    return changes.filter(pa.array((replaced >= 0) | ~is_deleted))
+
+
 def rows_before(
     table: Kept, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
 ) -> tuple[pa.RecordBatch, Indices]:

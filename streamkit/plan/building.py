@@ -32,7 +32,8 @@ class Building:
     `before_null_keys` are the nodes below one that gives results for records whose key is null. `partners` are the tables that each
     table is joined with, and the joins that look up its windows. `compared` are the origins of tables of which somebody needs to know
     what each change replaces. `ports` are the outputs asked of a node, beside its main one. `on_error` is what the topology says of
-    records that fail, `policies` what becomes of those of a step.
+    records that fail, `policies` what becomes of those of a step. `replaced` are those of which a foreign-key join needs to know what
+    changes replace, found as steps are made: only joins below it mind, so that no other table is kept for that.
     """
 
     names: Names
@@ -54,6 +55,7 @@ class Building:
     changed: dict[Node, Step] = field(default_factory=dict)
     policies: dict[str, OnError] = field(default_factory=dict)
     under_way: list[Node] = field(default_factory=list)
+    replaced: set[Node] = field(default_factory=set)
 
     def analyzer_of(self, rows: Node | str) -> Analyzer:
         """The analyzer for expressions over rows of this kind, or of the node's; those of streams have record columns."""
@@ -154,8 +156,13 @@ def joined_partners(roots: Iterable[Node]) -> dict[Node, set[Node]]:
 
 def compared_tables(roots: Iterable[Node]) -> frozenset[Node]:
     """The origins of tables of which a step needs to know what each change replaces; of a join, then, those of both sides."""
+    return origins_joined(table for node in walk(roots) for table in node.compared)
+
+
+def origins_joined(tables: Iterable[Node]) -> frozenset[Node]:
+    """The origins of tables, and of a join those of both sides."""
     found: set[Node] = set()
-    pending = [table.origin for node in walk(roots) for table in node.compared]
+    pending = [table.origin for table in tables]
     while pending:
         origin = pending.pop()
         if origin not in found:

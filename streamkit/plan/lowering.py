@@ -45,6 +45,8 @@ def infer_types(
     building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, partners, compared, ports, on_error)
     for root in roots:
         building.lower(root)
+    for table in building.replaced:
+        table.know_what_is_replaced(building)
     kept = tuple(dict.fromkeys(inputs.values()))
     return with_dead_letters(
         Plan(

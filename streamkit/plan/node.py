@@ -213,6 +213,9 @@ class Node:
         """As `knows_old_values`, of what only the keys of its tables can tell."""
         return self.knows_old_values
 
+    def know_what_is_replaced(self, building: Building) -> None:
+        """Change the table's step: a foreign-key join, found while steps were made, needs to know what each change of it replaces."""
+
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """When no change of a window of the table can come any more; empty if that is not known."""
         return ()

@@ -89,9 +89,16 @@ def knows_what_is_dropped(table: Node, building: Building) -> bool:
     It is known if a step needs it, or if the table keeps its rows anyway. Of a table with history every change counts.
     """
     origin = table.origin
-    if origin.history_kept_ms is not None or not any(above.may_delete for above in steps_above_origin(table)):
-        return False
-    return origin in building.compared or origin.tells_old_values(building)
+    return _filters_newest_rows(table) and (origin in building.compared or origin.tells_old_values(building))
+
+
+def deletes_nothing(table: Node, building: Building) -> bool:
+    """Whether the changes of a table hold deletions of what was not there: filters make them, unless they know which rows there were."""
+    return _filters_newest_rows(table) and OLD_AND_NEW not in building.modes_of(table.origin)
+
+
+def _filters_newest_rows(table: Node) -> bool:
+    return table.origin.history_kept_ms is None and any(above.may_delete for above in steps_above_origin(table))
 
 
 def passed(step: Step, rows: Schema | None) -> Step:

@@ -299,10 +299,12 @@ class Generator:
         return Place(name, self.key, "string", True, False, is_held=left.is_held)
 
     def foreign_key(self, left: Place | None = None) -> Place:
-        """Foreign keys are cut out of texts."""
+        """Foreign keys are cut out of texts; the other table has any store, may be filtered, or is a join itself."""
         if (self.key, self.value) != ("string", "string"):
             return self.table_table()
-        left, right = left or self.source("table"), self.source("table")
+        left = left or self.source("table")
+        right = self.table_table() if self.random.random() < 0.15 else self.table()
+        right = self.filtered(right) if self.random.random() < 0.3 else right
         kind, function = self.random.choice(["inner", "left"]), self.random.choice(["fk_after_bar", "fk_after_bar_null_if(a)"])
         fields = {"kind": "foreign_key", "type": kind, "left": left.name, "right": right.name, "fk_fn": function}
         name = self.add("join", **fields, joiner="pair")

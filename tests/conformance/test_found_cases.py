@@ -41,6 +41,13 @@ WAITING: Json = {
 HISTORY = {"id": "h", "op": "table", "topic": "t", "store": {"type": "versioned", "history_retention_ms": 300}}
 TUMBLING = {"id": "w", "op": "window", "type": "tumbling", "size_ms": 10, "grace_ms": 0, "in": "g"}
 COUNT = {"id": "c", "op": "count", "in": "w"}
+KEPT: Json = {"id": "f", "op": "filter", "in": "r", "pred": "value_equals_ignore_case(keep)"}
+BY_FOREIGN_KEY: Json = {"id": "j", "op": "join", "kind": "foreign_key", "type": "inner", "left": "t", "right": "f"}
+BY_FOREIGN_KEY |= {"fk_fn": "fk_after_bar", "joiner": "pair"}
+COMES_AND_GOES = [
+    ("t", "l", "v|f", 1),
+    *(("r", "f", value, number) for number, value in enumerate(["drop", "drop", None, "keep", "drop", "drop", None], 3)),
+]
 LIMITED = {"id": "x", "op": "suppress", "in": "t", "until": "time_limit", "ms": 5}
 
 
@@ -250,6 +257,25 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
         case_of(
             [STREAM, {"id": "p", "op": "process", "in": "s", "every_ms": 10}],
             [("s", key, "x", 1) for key in ("ä", "", "ab", "b")] + [("s", "b", "x", 12)],
+        ),
+        None,
+    ),
+    "a foreign-key join deletes nothing for a row that a filter never kept": (
+        case_of([TABLE, {**TABLE, "id": "r", "topic": "r"}, KEPT, BY_FOREIGN_KEY], COMES_AND_GOES),
+        None,
+    ),
+    "a left join by a foreign key says nothing of a row that a filter never kept": (
+        case_of([TABLE, {**TABLE, "id": "r", "topic": "r"}, KEPT, {**BY_FOREIGN_KEY, "type": "left"}], COMES_AND_GOES),
+        None,
+    ),
+    "a join below one by a foreign key deletes nothing for a row that a filter never kept": (
+        case_of(
+            [
+                *(TABLE, {**TABLE, "id": "r", "topic": "r"}, KEPT, {**TABLE, "id": "a", "topic": "a"}),
+                {"id": "b", "op": "join", "kind": "table_table", "type": "left", "left": "a", "right": "f", "joiner": "pair"},
+                {**BY_FOREIGN_KEY, "right": "b"},
+            ],
+            [("a", "f", "row", 1), *COMES_AND_GOES],
         ),
         None,
     ),

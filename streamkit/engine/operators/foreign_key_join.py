@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows
+from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
@@ -112,6 +112,8 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
     if told is not None:
         results.append(_answers(operator, told, changes, context))
         _keep(operator, told, context)
+    if changes is not None and operator.skips:
+        changes = without_nothing(kept_table(operator.inputs[1], context), changes, context)
     if changes is not None and changes.num_rows:
         results.append(_fanned_out(operator, told, changes, context))
     return concatenate(results) if results else None

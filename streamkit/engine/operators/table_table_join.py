@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows
+from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Kept, as_of, kept_table, newest_at, times_found
 from streamkit.engine.kernels import Rows, kernel
@@ -65,7 +65,7 @@ def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], co
     changes = inputs[side.own]
     assert changes is not None
     if side.name in operator.skips:
-        changes = _without_nothing(operator, side, changes, context)
+        changes = without_nothing(kept_table(operator.inputs[side.own], context), changes, context)
     other_table = kept_table(operator.inputs[side.other], context)
     in_order = [side.key[side.other_key.index(name)] for name in other_table.key]
     other, found = as_of(other_table, changes, in_order, inputs[side.other], context)
@@ -89,12 +89,6 @@ def _vanishes_too(other: Kept, changes: pa.RecordBatch, in_order: Sequence[str],
     vanished = deletions_of(others) & (replaced >= 0)
     found: Mask = (newest >= 0) & (other_place[newest] == own_place) & vanished[newest]
     return found
-
-
-def _without_nothing(operator: TableTableJoinRows, side: Side, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The changes without deletions of what was not there."""
-    _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
-    return changes.filter(pa.array((replaced >= 0) | ~deletions_of(changes)))
 
 
 def _decided(

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.building import Building
+from streamkit.plan.building import Building, origins_joined
 from streamkit.plan.joining import Sources, common_key_types, joined_names, joined_schema, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table, materialized, store_faults
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, Store
+from streamkit.plan.stateless import deletes_nothing
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
@@ -59,6 +60,7 @@ class ForeignKeyJoin(Operator):
     Join rows with the row of a kept table that their foreign key `on` names; `store` has the rows that name each key.
 
     The first input are the rows of `Subscribe`, the second is the table. `columns` is what the result holds.
+    With `skips` a deletion of what was not in the table is no change.
     """
 
     kind: ClassVar[str] = "foreign_key_join"
@@ -68,6 +70,7 @@ class ForeignKeyJoin(Operator):
     on: Key
     store: str
     columns: Sources
+    skips: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -99,7 +102,11 @@ class ForeignKeyJoin(Operator):
 
 
 def joined_by_foreign_key(join: TableTableJoin, left: Step, right: Step, building: Building) -> Step:
-    """The step that gives every change of the joined table, of the changes of both tables; it stands by the foreign key."""
+    """
+    The step that gives every change of the joined table, of the changes of both tables; it stands by the foreign key.
+
+    As in Kafka Streams, the join needs to know what changes of both tables replace, and so do all joins below.
+    """
     on = _foreign_key(join, left, right)
     types = common_key_types(join, left.schema, on, right.schema, right.key, ("left table", "right table"))
     kept_left = _kept_left(join, left, dict(zip(on, types, strict=True)), building)
@@ -110,7 +117,9 @@ def joined_by_foreign_key(join: TableTableJoin, left: Step, right: Step, buildin
     store = _subscriptions(f"{building.store_name(join)}-subscriptions", rows, (*on, *_others(left.key, on)))
     building.add_store(store, building.naming(join))
     columns = joined_names(join, rows, kept_right.schema, right.key, "right table")
-    operator = ForeignKeyJoin(name, UNSTAGED, (told.id, kept_right.id), join.how, left.key, on, store.name, columns)
+    inputs, skips = (told.id, kept_right.id), deletes_nothing(join.right, building)
+    operator = ForeignKeyJoin(name, UNSTAGED, inputs, join.how, left.key, on, store.name, columns, skips)
+    building.replaced.update(origins_joined(join.tables))
     optional = ("right",) if join.how == "left" else ()
     schema = joined_schema(columns, rows, kept_right.schema, optional, join.at, left.key)
     return building.add(Step(operator, schema, left.key, left.key, True, join.at))

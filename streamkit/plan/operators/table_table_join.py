@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
 from streamkit.plan.joining import (
     Sources,
     common_key_types,
@@ -25,7 +25,7 @@ from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
 from streamkit.plan.operators.materialize import kept_table, materialized
 from streamkit.plan.operators.windowed_table import bounds_of
-from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
+from streamkit.plan.stateless import deletes_nothing, knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Window, settled_together
 from streamkit.schema import Schema
@@ -188,14 +188,21 @@ class TableTableJoin(Node):
         windows = zip(bounds_of(left), bounds_of(right), strict=False)
         return (*self.on, *(pair for pair in windows if pair[0] not in named))
 
-    def _skips(self, building: Building) -> tuple[str, ...]:
+    def _skips(self, building: Building, replaced: Container[Node] = ()) -> tuple[str, ...]:
         """The sides of which filters drop rows, where it is known which rows there were, and the filters do not say so themselves."""
-        sides = [
-            (side, table)
+        return tuple(
+            side
             for side, table in (("left", self.left), ("right", self.right))
-            if knows_what_is_dropped(table, building)
-        ]
-        return tuple(side for side, table in sides if OLD_AND_NEW not in building.modes_of(table.origin))
+            if deletes_nothing(table, building) and (table.origin in replaced or knows_what_is_dropped(table, building))
+        )
+
+    def know_what_is_replaced(self, building: Building) -> None:
+        """Skip what filters of both sides drop; a join by a foreign key does it anyway."""
+        if not self._is_by_foreign_key(building.changes(self.left)):
+            step = building.steps[building.name(self)]
+            assert isinstance(step.operator, TableTableJoinRows)
+            operator = replace(step.operator, skips=self._skips(building, building.replaced))
+            building.steps[step.id] = replace(step, operator=operator)
 
     def _joined(self, left: Step, right: Step, building: Building) -> Step:
         pairs = dict(self._pairs(left, right))

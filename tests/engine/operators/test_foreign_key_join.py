@@ -12,6 +12,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
+from streamkit.plan.operators import foreign_key_join
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
 from tests.sampling import TAKES_ALL, chosen, first
@@ -289,6 +290,68 @@ def test_a_filter_behind_it_knows_old_rows_only_of_a_store(store, expected):
         rows = driver.read("changes")
     assert [row["k"] for row in rows] == expected
     assert all(row["_deleted"] for row in rows)
+
+
+def filtered_app(how):
+    """A join whose right table keeps the rows of which `w` is even."""
+    app = sk.Topology("filtered")
+    even = app.table("right", schema=RIGHT, key="id").filter("w % 2 = 0").with_columns(found=F.lit(True))
+    app.table("left", schema=LEFT, key="k").join(even, on={"f": "id"}, how=how).emit("every").to("changes", partitions=1)
+    return app
+
+
+def right_rows(driver, values, since):
+    """Change the right row `x`, a millisecond apart; None deletes it."""
+    for number, value in enumerate(values):
+        change = {"id": "x", "w": value, "_deleted": value is None}
+        driver.pipe("right", change, timestamp=since + number)
+
+
+FILTERED = [("inner", [(7, None)]), ("left", [(1, ALONE), (7, ALONE)])]
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize(("how", "deletions"), FILTERED)
+def test_a_right_row_that_a_filter_never_kept_is_not_deleted(how, deletions, options):
+    """Only rows that the filter kept can go: what it drops before, and once more behind a deletion, gives no result."""
+    app = filtered_app(how)
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("left", {"k": "a", "f": "x", "v": 1}, timestamp=1)
+        right_rows(driver, [1, 3, None, 4, 6, 5, 7, None], 2)
+        found = {(time_of(row), result_of(row)[2]) for row in driver.read("changes")}
+    assert found == {(5, 4), (6, 6), *deletions}
+
+
+@pytest.mark.parametrize(("how", "deletions"), FILTERED)
+def test_what_a_filter_kept_is_known_behind_a_start_that_did_not_ask(how, deletions, monkeypatch):
+    """The rows that the right table keeps say it, so an application that ran without asking them goes on with its stores as they are."""
+    app = filtered_app(how)
+    with TopologyTestDriver(app, tasks=2) as driver:
+        with monkeypatch.context() as before:
+            before.setattr(foreign_key_join, "deletes_nothing", lambda table, building: False)
+            driver.restart()
+            driver.pipe("left", {"k": "a", "f": "x", "v": 1}, timestamp=1)
+            right_rows(driver, [4, 6], 5)
+        driver.crash()
+        driver.restore(tasks=3)
+        right_rows(driver, [5, 7, None], 7)
+        found = {(time_of(row), result_of(row)[2]) for row in driver.read("changes")}
+    assert found == {(5, 4), (6, 6), *deletions}
+
+
+def test_a_join_below_it_deletes_no_row_that_a_filter_never_kept():
+    """As in Kafka Streams: a foreign-key join asks the joins of its right table for what they replace, so a filter there drops in silence."""
+    app = sk.Topology("below")
+    even = app.table("even", schema=RIGHT, key="id").filter("w % 2 = 0").select("id", n=F.col("w"))
+    both = app.table("right", schema=RIGHT, key="id").join(even)
+    app.table("left", schema=LEFT, key="k").join(both, on={"f": "id"}).emit("every").to("changes", partitions=1)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("left", {"k": "a", "f": "x", "v": 1}, timestamp=1)
+        driver.pipe("right", {"id": "x", "w": 0}, timestamp=2)
+        for number, value in enumerate([1, 3, 4, 5, 7]):
+            driver.pipe("even", {"id": "x", "w": value}, timestamp=3 + number)
+        found = [(time_of(row), row["n"]) for row in driver.read("changes")]
+    assert found == [(5, 4), (6, None)]
 
 
 def test_one_record_that_changes_both_tables_gives_one_result_of_each_row():
