@@ -57,6 +57,11 @@ class ToTable(Node):
         return True
 
     @property
+    def knows_old_values(self) -> bool:
+        """As a topic's table: with a store that has a name, and without history."""
+        return self.store is not None and self.history_ms is None
+
+    @property
     def history_kept_ms(self) -> int | None:
         return self.history_ms
 

@@ -98,3 +98,17 @@ def test_a_table_needs_a_key(app):
     app.stream("in", schema=SCHEMA).to_table(store="s")
     with pytest.raises(TopologyError, match="the stream has none; expected select_key"):
         sk.compile(app)
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize(
+    ("kept", "deletions"), [({"store": "newest"}, 1), ({}, 3), ({"store": "newest", "versioned": "1 day"}, 3)]
+)
+def test_a_filter_behind_a_store_with_a_name_knows_what_was_there(app, stream, kept, deletions, options):
+    """As of a topic's table: with store= rows that the filter never kept are not deleted, without it, or with history, each change is told."""
+    stream.to_table(**kept).filter("v > 5").to_stream().to("changes")
+    with TopologyTestDriver(app, **options) as driver:
+        for number, value in enumerate([1, 7, 2, 3]):
+            driver.pipe("in", {"k": "a", "v": value, "_timestamp": moment(10 * number)})
+        found = [row["_deleted"] for row in driver.read("changes")]
+        assert (found.count(True), found.count(False)) == (deletions, 1)
